@@ -1,0 +1,6 @@
+//! The vocabulary and the decisions of Punctual, as pure functions and plain values.
+//!
+//! Nothing in this room reads a clock, draws a random number, looks at the environment or
+//! performs IO. What a decision needs to know is handed to it.
+
+pub mod schedule;

@@ -1,0 +1,78 @@
+//! When a job is due: cron expressions in a time zone, fixed intervals and single instants.
+//!
+//! Everything here is arithmetic on values. Occurrences are strictly increasing instants; the
+//! next one is computed from the nominal time of the last, never from when it ran.
+
+use jiff::Timestamp;
+
+mod at;
+mod catch_up;
+mod cron;
+mod dst;
+mod duration;
+mod every;
+mod jitter;
+mod lint;
+mod wall;
+mod zone;
+
+pub use at::{AtError, parse_instant};
+pub use catch_up::{CatchUp, CatchUpPolicy, CatchUpRules, OccurrenceRange, catch_up};
+pub use cron::{Cron, CronError, Field};
+pub use dst::{DstPolicy, GapRule, OverlapRule};
+pub use duration::{DurationError, parse_duration};
+pub use every::{Every, EveryError};
+pub use jitter::jitter;
+pub use lint::Warning;
+pub use wall::{CronSchedule, SkippedRange};
+pub use zone::{Zone, ZoneError, Zones};
+
+/// When a job is due.
+///
+/// A delay is an instant too: the creation time plus the delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// At the local times that a cron expression names.
+    Cron(CronSchedule),
+    /// At a fixed interval.
+    Every(Every),
+    /// Once.
+    At(Timestamp),
+}
+
+impl Schedule {
+    /// The first occurrence strictly after an instant.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            Schedule::Cron(cron) => cron.next(after),
+            Schedule::Every(every) => every.next(after),
+            Schedule::At(at) => Some(*at).filter(|at| *at > after),
+        }
+    }
+
+    /// The last occurrence strictly before an instant.
+    pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
+        match self {
+            Schedule::Cron(cron) => cron.prev(before),
+            Schedule::Every(every) => every.prev(before),
+            Schedule::At(at) => Some(*at).filter(|at| *at < before),
+        }
+    }
+
+    /// How many occurrences lie in `(after, until]`.
+    pub fn count(&self, after: Timestamp, until: Timestamp) -> u64 {
+        match self {
+            Schedule::Cron(cron) => cron.count(after, until),
+            Schedule::Every(every) => every.count(after, until),
+            Schedule::At(at) => u64::from(*at > after && *at <= until),
+        }
+    }
+
+    /// The local times that do not happen because their gap lies in `(after, until]`.
+    pub fn skipped(&self, after: Timestamp, until: Timestamp) -> Vec<SkippedRange> {
+        match self {
+            Schedule::Cron(cron) => cron.skipped(after, until),
+            Schedule::Every(_) | Schedule::At(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Time zones by name, out of a database that is handed in as a value.
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// The time-zone databases that names are looked up in.
+///
+/// ```
+/// use domain::schedule::Zones;
+///
+/// let zones = Zones::bundled();
+/// assert_eq!(zones.find("europe/berlin").unwrap().name(), "Europe/Berlin");
+/// let error = zones.find("Europe/Berlim").unwrap_err();
+/// assert_eq!(error.suggestion.as_deref(), Some("Europe/Berlin"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Zones {
+    first: TimeZoneDatabase,
+    fallback: TimeZoneDatabase,
+}
+
+impl Zones {
+    /// The machine's database, which its administrator keeps up to date, and the bundled one for
+    /// names that the machine does not have.
+    pub fn preferring(first: TimeZoneDatabase) -> Self {
+        Zones { first, fallback: TimeZoneDatabase::bundled() }
+    }
+
+    /// Only the database that was compiled in: the same answers on every machine.
+    pub fn bundled() -> Self {
+        Zones::preferring(TimeZoneDatabase::none())
+    }
+
+    /// The zone of this name, whatever the case of its letters.
+    pub fn find(&self, name: &str) -> Result<Zone, ZoneError> {
+        if is_zone_name(name) {
+            if let Ok(zone) = self.first.get(name).or_else(|_| self.fallback.get(name)) {
+                if !zone.is_unknown() {
+                    return Ok(Zone(zone));
+                }
+            }
+        }
+        Err(ZoneError { name: name.to_owned(), suggestion: self.nearest(name) })
+    }
+
+    /// Every name that the bundled database knows.
+    pub fn names(&self) -> Vec<String> {
+        self.fallback.available().map(|name| name.as_str().to_owned()).collect()
+    }
+
+    /// The known name nearest to a misspelt one, also when only its city was written.
+    fn nearest(&self, name: &str) -> Option<String> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return None;
+        }
+        let wanted = name.to_ascii_lowercase().replace(' ', "_");
+        let distance = |known: &str| {
+            let known = known.to_ascii_lowercase();
+            let city = known.rsplit('/').next().unwrap_or(&known);
+            let whole = strsim::damerau_levenshtein(&known, &wanted);
+            whole.min(strsim::damerau_levenshtein(city, &wanted))
+        };
+        let (distance, known) =
+            self.names().into_iter().map(|known| (distance(&known), known)).min()?;
+        (distance <= 1 + wanted.len() / 5).then_some(known)
+    }
+}
+
+/// Longer than any name of the database by half.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Whether the text has the shape of a zone name, so that it can never act as a path, and is
+/// not one of the leap-second tables that some systems keep beside the zones.
+fn is_zone_name(name: &str) -> bool {
+    let known_bytes = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'+' | b'/');
+    let folder = name.split('/').next().unwrap_or_default();
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name.bytes().all(known_bytes)
+        && name.split('/').all(|part| !part.is_empty())
+        && !["right", "posix"].iter().any(|table| folder.eq_ignore_ascii_case(table))
+}
+
+/// A time zone that exists, with its canonical name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// Coordinated universal time, the zone of a schedule that names none.
+    pub const UTC: Zone = Zone(TimeZone::UTC);
+
+    /// The name as the database spells it.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The rules of the zone.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.0
+    }
+}
+
+/// No zone has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a time zone{}", suggestion.as_ref().map(|s| format!("; did you mean {s}?")).unwrap_or_default())]
+pub struct ZoneError {
+    /// The name as it was given.
+    pub name: String,
+    /// The nearest name that exists.
+    pub suggestion: Option<String>,
+}
