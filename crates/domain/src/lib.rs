@@ -3,4 +3,8 @@
 //! Nothing in this room reads a clock, draws a random number, looks at the environment or
 //! performs IO. What a decision needs to know is handed to it.
 
+pub mod decide;
+pub mod id;
+pub mod job;
+pub mod run;
 pub mod schedule;

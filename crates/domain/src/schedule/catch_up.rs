@@ -4,11 +4,13 @@
 //! two and a half million instants.
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::{Schedule, SkippedRange};
 
 /// Which of the missed occurrences run after all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CatchUpPolicy {
     /// None of them.
     None,

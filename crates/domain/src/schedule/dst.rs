@@ -1,7 +1,10 @@
 //! What a wall-clock schedule does when its local time is missing or comes twice.
 
+use serde::{Deserialize, Serialize};
+
 /// What happens to a local time inside a gap, when clocks jump forward over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum GapRule {
     /// It does not run; the ledger records it as skipped.
     Skip,
@@ -12,7 +15,8 @@ pub enum GapRule {
 }
 
 /// What happens to a local time inside a fold, when clocks are set back over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OverlapRule {
     /// It runs at its first pass.
     First,
@@ -27,7 +31,8 @@ pub enum OverlapRule {
 /// A schedule that matches every hour follows elapsed time: it runs through both passes of a
 /// repeated hour and never pauses. Every other schedule names wall-clock hours: a missing local
 /// time is skipped and a repeated one runs once, at its first pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DstPolicy {
     /// The answer to a missing local time.
     pub gap: Option<GapRule>,

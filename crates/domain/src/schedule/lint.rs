@@ -86,9 +86,17 @@ impl CronSchedule {
     fn dialect_warning(&self, now: Timestamp) -> Option<Warning> {
         let other = self.with_cron(self.cron().other_dialect()?);
         let dates = |schedule: &CronSchedule| {
-            std::iter::successors(schedule.next(now), |at| schedule.next(*at))
-                .take(DATES)
-                .collect::<Vec<_>>()
+            let zone = self.zone().time_zone();
+            let date = |at: &Timestamp| zone.to_datetime(*at).date();
+            let mut dates: Vec<Timestamp> = Vec::new();
+            let mut next = schedule.next(now);
+            while let Some(at) = next.filter(|_| dates.len() < DATES) {
+                dates.push(at);
+                // The first run of each day stands for the day.
+                let end_of_day = zone.to_ambiguous_timestamp(date(&at).at(23, 59, 59, 0)).later();
+                next = end_of_day.ok().and_then(|end| schedule.next(end.max(at)));
+            }
+            dates
         };
         let (field, rewrite) = self.cron().without_day_step()?;
         Some(Warning::DayStepDialect { field, vixie: dates(self), other: dates(&other), rewrite })
@@ -123,20 +131,20 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::Gap { first, last, count, rule, .. } => {
-                let (them, are) =
+                let (them, they, are) =
                     times(f, *first, *last, *count, "does not exist", "do not exist")?;
                 match rule {
-                    GapRule::Skip => write!(f, "clocks jump over {them}, and {them} {are} skipped"),
+                    GapRule::Skip => write!(f, "clocks jump over {them}, and {they} {are} skipped"),
                     GapRule::ShiftAfter => {
                         write!(f, "clocks jump over {them}, and one run starts at the jump")
                     }
                     GapRule::ShiftByOffset => {
-                        write!(f, "clocks jump over {them}, and {them} {are} run later by as much")
+                        write!(f, "clocks jump over {them}, and {they} {are} run later by as much")
                     }
                 }
             }
             Warning::Fold { first, last, count, rule, .. } => {
-                let (them, _) = times(f, *first, *last, *count, "happens twice", "happen twice")?;
+                let (them, ..) = times(f, *first, *last, *count, "happens twice", "happen twice")?;
                 match rule {
                     OverlapRule::First => {
                         write!(f, "clocks are set back over {them}, and only the first pass runs")
@@ -172,14 +180,14 @@ fn times(
     count: u64,
     one: &str,
     many: &str,
-) -> Result<(&'static str, &'static str), fmt::Error> {
+) -> Result<(&'static str, &'static str, &'static str), fmt::Error> {
     let first = first.strftime("%Y-%m-%d %H:%M");
     if count == 1 {
         write!(f, "{first} {one}: ")?;
-        return Ok(("it", "is"));
+        return Ok(("it", "it", "is"));
     }
     write!(f, "{count} local times from {first} to {} {many}: ", last.strftime("%Y-%m-%d %H:%M"))?;
-    Ok(("them", "are"))
+    Ok(("them", "they", "are"))
 }
 
 #[cfg(test)]

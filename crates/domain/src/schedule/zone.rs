@@ -32,19 +32,19 @@ impl Zones {
 
     /// The zone of this name, whatever the case of its letters.
     pub fn find(&self, name: &str) -> Result<Zone, ZoneError> {
-        if is_zone_name(name) {
-            if let Ok(zone) = self.first.get(name).or_else(|_| self.fallback.get(name)) {
-                if !zone.is_unknown() {
-                    return Ok(Zone(zone));
-                }
-            }
+        if is_zone_name(name)
+            && let Ok(zone) = self.first.get(name).or_else(|_| self.fallback.get(name))
+            && !zone.is_unknown()
+        {
+            return Ok(Zone(zone));
         }
         Err(ZoneError { name: name.to_owned(), suggestion: self.nearest(name) })
     }
 
     /// Every name that the bundled database knows.
     pub fn names(&self) -> Vec<String> {
-        self.fallback.available().map(|name| name.as_str().to_owned()).collect()
+        let names = self.fallback.available().map(|name| name.as_str().to_owned());
+        names.filter(|name| is_zone_name(name)).collect()
     }
 
     /// The known name nearest to a misspelt one, also when only its city was written.
@@ -53,23 +53,30 @@ impl Zones {
             return None;
         }
         let wanted = name.to_ascii_lowercase().replace(' ', "_");
+        let allowed = 1 + wanted.len() / 5;
         let distance = |known: &str| {
-            let known = known.to_ascii_lowercase();
-            let city = known.rsplit('/').next().unwrap_or(&known);
-            let whole = strsim::damerau_levenshtein(&known, &wanted);
-            whole.min(strsim::damerau_levenshtein(city, &wanted))
+            // Texts of very different lengths need no closer look.
+            let near = known.len().abs_diff(wanted.len()) <= allowed;
+            if near { strsim::osa_distance(known, &wanted) } else { usize::MAX }
         };
-        let (distance, known) =
-            self.names().into_iter().map(|known| (distance(&known), known)).min()?;
-        (distance <= 1 + wanted.len() / 5).then_some(known)
+        let nearest = self.names().into_iter().map(|known| {
+            let lower = known.to_ascii_lowercase();
+            let city = lower.rsplit('/').next().unwrap_or(&lower);
+            (distance(&lower).min(distance(city)), known)
+        });
+        let (distance, known) = nearest.min()?;
+        (distance <= allowed).then_some(known)
     }
 }
 
 /// Longer than any name of the database by half.
 const NAME_BYTES_MAX: usize = 64;
 
+/// Files that systems keep beside the zones and that name no place.
+const NOT_ZONES: [&str; 3] = ["localtime", "posixrules", "Factory"];
+
 /// Whether the text has the shape of a zone name, so that it can never act as a path, and is
-/// not one of the leap-second tables that some systems keep beside the zones.
+/// not one of the tables that some systems keep beside the zones.
 fn is_zone_name(name: &str) -> bool {
     let known_bytes = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'+' | b'/');
     let folder = name.split('/').next().unwrap_or_default();
@@ -77,6 +84,7 @@ fn is_zone_name(name: &str) -> bool {
         && name.len() <= NAME_BYTES_MAX
         && name.bytes().all(known_bytes)
         && name.split('/').all(|part| !part.is_empty())
+        && !NOT_ZONES.iter().any(|file| name.eq_ignore_ascii_case(file))
         && !["right", "posix"].iter().any(|table| folder.eq_ignore_ascii_case(table))
 }
 

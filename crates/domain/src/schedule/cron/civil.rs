@@ -17,10 +17,10 @@ impl Cron {
         let (hour, minute, day) = (from.hour() as u32, from.minute() as u32, from.day() as u32);
         let mut month = Month::of(from.date());
         let days = self.days_of(month);
-        if days >> day & 1 == 1 {
-            if let Some((hour, minute)) = self.time_at_or_after(hour, minute) {
-                return Some(month.at(day, hour, minute));
-            }
+        if days >> day & 1 == 1
+            && let Some((hour, minute)) = self.time_at_or_after(hour, minute)
+        {
+            return Some(month.at(day, hour, minute));
         }
         let mut later = days & bits_from(day + 1);
         let last_year = from.year().saturating_add(CYCLE_YEARS);
@@ -40,12 +40,11 @@ impl Cron {
         let day = until.day() as u32;
         let mut month = Month::of(until.date());
         let days = self.days_of(month);
-        if days >> day & 1 == 1 {
-            if let Some((hour, minute)) =
+        if days >> day & 1 == 1
+            && let Some((hour, minute)) =
                 self.time_before(until.hour() as u32, until.minute() as u32)
-            {
-                return Some(month.at(day, hour, minute));
-            }
+        {
+            return Some(month.at(day, hour, minute));
         }
         let mut earlier = days & !bits_from(day);
         let first_year = until.year().saturating_sub(CYCLE_YEARS);

@@ -267,6 +267,11 @@ fn day_of_week(piece: Piece<'_>) -> Result<DayOfWeek, CronError> {
                 .hint("5L is the last Friday of the month; SAT is every Saturday"));
         }
         if let Some((day, nth)) = item.split_once('#') {
+            if day.text.is_empty() {
+                let hash = Piece { text: "#", at: item.at };
+                let error = hash.error(Some(field), "# needs a weekday in front of it");
+                return Err(error.hint("FRI#2 is the second Friday of the month"));
+            }
             let day = value(field, day)? % 7;
             let n = match nth.text.as_bytes() {
                 [n @ b'1'..=b'5'] => usize::from(n - b'0'),
@@ -335,6 +340,11 @@ fn values_of(field: Field, item: Piece<'_>) -> Result<u64, CronError> {
         Some((base, step)) => (base, Some(step_of(field, item, step)?)),
         None => (item, None),
     };
+    if base.text.is_empty() {
+        let slash = Piece { text: &item.text[..1], at: item.at };
+        let error = slash.error(Some(field), "nothing stands before the step");
+        return Err(error.hint("write */n for every n-th value, or a/n to begin at a"));
+    }
     if base.text == "*" {
         return Ok(spread(field, field.min(), field.max(), step.unwrap_or(1)));
     }
@@ -393,7 +403,9 @@ fn range(
         Some(field),
         format!("the range runs backwards: {} comes after {}", from.text, to.text),
     );
-    Err(if field == Field::DayOfWeek && high == 0 {
+    Err(if field == Field::DayOfWeek && low == 7 {
+        error.hint(format!("Sunday is 0 at the beginning of a range: 0-{}", to.text))
+    } else if field == Field::DayOfWeek && high == 0 {
         error.hint(format!("write {}-7, where 7 is Sunday", from.text))
     } else {
         let (first, last) = match field.names().first() {

@@ -1,0 +1,141 @@
+//! What a job's schedule makes due, up to the planner's horizon.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::RunId;
+use crate::job::{Definition, Job};
+use crate::run::{LedgerEntry, NewRun, Origin, Outcome, Reason, ReasonCode};
+use crate::schedule::{CatchUpPolicy, OccurrenceRange, Schedule, SkippedRange, catch_up, jitter};
+
+/// Catch-up and backfill runs make way for live ones by this much.
+const LATE_PRIORITY_PENALTY: u8 = 3;
+
+/// What to write for one job: all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Runs to record.
+    pub runs: Vec<NewRun>,
+    /// Times that end without a run.
+    pub ledger: Vec<LedgerEntry>,
+    /// The first nominal time that is not part of this plan.
+    pub next: Option<Timestamp>,
+}
+
+/// How far a plan reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct Horizon {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// Runs that are due until then are planned now.
+    pub until: Timestamp,
+    /// At most this many future runs of one job are planned at a time.
+    pub ticks_max: usize,
+}
+
+/// Plans everything from `next`, the first nominal time that has not been planned, to the
+/// horizon. Times before now follow the catch-up policy; the others become runs.
+pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon) -> Plan {
+    let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
+    let mut plan = Plan::default();
+    let mut planned_until = before_next;
+    if next <= horizon.now {
+        plan_late(job, schedule, before_next, horizon.now, &mut plan);
+        planned_until = horizon.now;
+    }
+    let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
+    let from = planned_until;
+    for at in future.take_while(|at| *at <= horizon.until).take(horizon.ticks_max) {
+        plan.runs.push(tick(job, at, Origin::Schedule, 0));
+        planned_until = at;
+    }
+    for gap in schedule.skipped(from, planned_until) {
+        plan.ledger.push(dst_gap(job, &gap));
+    }
+    plan.next = schedule.next(planned_until);
+    plan
+}
+
+fn plan_late(job: &Job, schedule: &Schedule, after: Timestamp, now: Timestamp, plan: &mut Plan) {
+    let decision = catch_up(schedule, after, now, &job.definition.catch_up_rules());
+    let stands_for = match (job.definition.catch_up, &decision.coalesced) {
+        (CatchUpPolicy::Last, Some(range)) => range.count,
+        _ => 0,
+    };
+    let newest = decision.run.len().saturating_sub(1);
+    for (i, at) in decision.run.iter().enumerate() {
+        let late = now.duration_since(*at) > job.definition.catch_up_rules().on_time;
+        let origin = if late { Origin::CatchUp } else { Origin::Schedule };
+        let coalesced = if i == newest { stands_for } else { 0 };
+        plan.runs.push(tick(job, *at, origin, coalesced));
+    }
+    let skipped = |range: OccurrenceRange| {
+        let text = match (job.definition.catch_up, decision.run.last()) {
+            (CatchUpPolicy::Last, Some(run)) => format!("the run of {run} stands for it"),
+            (CatchUpPolicy::All, _) => {
+                format!("more than {} were missed", job.definition.max_catch_up)
+            }
+            _ => "nobody could run it in time, and the job does not catch up".to_owned(),
+        };
+        entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::CatchUp, text })
+    };
+    plan.ledger.extend(decision.coalesced.map(skipped));
+    let missed = |range: OccurrenceRange| {
+        let text = "nobody could start it before its deadline".to_owned();
+        entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
+    };
+    plan.ledger.extend(decision.missed.map(missed));
+    plan.ledger.extend(decision.skipped.iter().map(|gap| dst_gap(job, gap)));
+}
+
+/// The run of a nominal time.
+pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun {
+    let late = if origin == Origin::Schedule { 0 } else { LATE_PRIORITY_PENALTY };
+    NewRun {
+        id: RunId::of_tick(job.id, at, ""),
+        job: job.id,
+        tenant: job.tenant,
+        job_version: job.version,
+        scheduled_for: at,
+        shard: String::new(),
+        due_at: due_at(&job.definition, job.id.0.into_bytes(), at),
+        priority: job.definition.priority.saturating_sub(late),
+        origin,
+        coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
+        ignore_dependencies: false,
+        parameters: None,
+    }
+}
+
+fn due_at(definition: &Definition, job: [u8; 16], at: Timestamp) -> Timestamp {
+    at.saturating_add(jitter(job, at, definition.jitter)).unwrap_or(Timestamp::MAX)
+}
+
+fn dst_gap(job: &Job, gap: &SkippedRange) -> LedgerEntry {
+    let first = gap.first.strftime("%Y-%m-%d %H:%M");
+    let text = if gap.count == 1 {
+        format!("local time {first} does not exist: clocks jump over it")
+    } else {
+        let last = gap.last.strftime("%H:%M");
+        format!("local times {first} to {last} do not exist: clocks jump over them")
+    };
+    let range = OccurrenceRange { first: gap.transition, last: gap.transition, count: gap.count };
+    LedgerEntry {
+        // The jump's instant may be a nominal time of its own, so the row is told apart by name.
+        id: RunId::of_tick(job.id, gap.transition, "dst-gap"),
+        ..entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::DstGap, text })
+    }
+}
+
+fn entry(job: &Job, range: OccurrenceRange, outcome: Outcome, reason: Reason) -> LedgerEntry {
+    LedgerEntry {
+        id: RunId::of_tick(job.id, range.first, ""),
+        job: job.id,
+        tenant: job.tenant,
+        job_version: job.version,
+        first: range.first,
+        last: range.last,
+        count: range.count,
+        outcome,
+        reason,
+    }
+}

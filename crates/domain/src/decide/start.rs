@@ -1,0 +1,189 @@
+//! Whether a run whose time has come starts, waits, or ends before it began.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::RunId;
+use crate::job::{Definition, DependsOn, JobState, Overlap};
+use crate::run::{ClaimedRun, Origin, Outcome, Reason, ReasonCode, Wait};
+
+/// What the store knows about a run at the moment it should start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StartFacts {
+    /// Whether the run is still there and still this holder's.
+    pub held: bool,
+    /// Whether somebody asked for its end.
+    pub cancel_requested: bool,
+    /// Whether the job is planned.
+    pub job_state: Option<JobState>,
+    /// Runs of the same job that became due earlier and have not ended, oldest first.
+    pub earlier: Vec<EarlierRun>,
+    /// What the jobs that it depends on did last, in the order of the definition.
+    pub upstream: Vec<UpstreamFact>,
+}
+
+/// A run of the same job that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierRun {
+    /// Which.
+    pub id: RunId,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// Whether it waits for the end of other jobs, and so stands in nobody's way.
+    pub waits_for_upstream: bool,
+}
+
+/// The last end of an upstream job's runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamFact {
+    /// The job's name, for the reason.
+    pub name: String,
+    /// The last run that ended, by when it ended.
+    pub last: Option<(Outcome, Timestamp)>,
+    /// When a run last ended well.
+    pub last_success: Option<Timestamp>,
+}
+
+/// What to do with the run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Start {
+    /// It starts now.
+    Go,
+    /// It is not this holder's any more: nothing is written.
+    Forget,
+    /// It waits, and is looked at again when that happens or when the time is over.
+    Wait(Wait, Option<Timestamp>),
+    /// The earlier runs are asked to end, and it waits for them.
+    CancelEarlier(Vec<RunId>),
+    /// It ends here.
+    End(Outcome, Reason),
+}
+
+/// The window in which upstream runs must have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The nominal time before this one.
+    pub start: Timestamp,
+    /// When waiting is over.
+    pub deadline: Option<Timestamp>,
+}
+
+/// Decides about a run at its start.
+pub fn start(
+    run: &ClaimedRun,
+    definition: &Definition,
+    window: Window,
+    facts: &StartFacts,
+    now: Timestamp,
+) -> Start {
+    if !facts.held {
+        return Start::Forget;
+    }
+    if facts.cancel_requested {
+        return Start::End(
+            Outcome::Cancelled,
+            reason(ReasonCode::CancelRequested, "cancelled before it started"),
+        );
+    }
+    let unscheduled = facts.job_state != Some(JobState::Enabled) && run.run.origin.is_tick();
+    if facts.job_state == Some(JobState::Deleted)
+        || facts.job_state.is_none()
+        || unscheduled && run.attempts == 0
+    {
+        let state =
+            facts.job_state.map_or("gone".to_owned(), |state| format!("{state:?}").to_lowercase());
+        let text = format!("the job was {state} before the run started");
+        return Start::End(Outcome::Skipped, reason(ReasonCode::JobChanged, &text));
+    }
+    if let Some(deadline) = definition.start_deadline {
+        let lateness = now.duration_since(run.run.scheduled_for);
+        if run.run.origin.is_tick() && run.attempts + run.lost == 0 && lateness > deadline {
+            let text = format!("it could not start within {deadline:#} of its time");
+            return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
+        }
+    }
+    // A run that has begun once has been let in.
+    if run.attempts + run.lost > 0 {
+        return Start::Go;
+    }
+    if !run.run.ignore_dependencies
+        && let Some(verdict) = upstream(definition, window, facts, now)
+    {
+        return verdict;
+    }
+    overlap(run, definition, facts)
+}
+
+fn overlap(run: &ClaimedRun, definition: &Definition, facts: &StartFacts) -> Start {
+    let active: Vec<&EarlierRun> =
+        facts.earlier.iter().filter(|earlier| !earlier.waits_for_upstream).collect();
+    if definition.overlap == Overlap::Allow || active.len() < definition.concurrency as usize {
+        return Start::Go;
+    }
+    let wait = Start::Wait(Wait::Overlap, None);
+    // Only a live tick is skipped, and only for another live tick: what was asked for by hand or
+    // is being caught up takes its turn.
+    let live = |origin| origin == Origin::Schedule;
+    match definition.overlap {
+        Overlap::Skip
+            if live(run.run.origin) && active.iter().all(|earlier| live(earlier.origin)) =>
+        {
+            let text = format!("run {} had not ended", active[0].id);
+            Start::End(Outcome::Skipped, reason(ReasonCode::Overlap, &text))
+        }
+        Overlap::CancelPrevious if run.run.origin != Origin::Backfill => {
+            Start::CancelEarlier(active.iter().map(|earlier| earlier.id).collect())
+        }
+        _ => wait,
+    }
+}
+
+fn upstream(
+    definition: &Definition,
+    window: Window,
+    facts: &StartFacts,
+    now: Timestamp,
+) -> Option<Start> {
+    let in_window = |at: &Timestamp| *at > window.start;
+    let mut not_ready = None;
+    for (dependency, fact) in definition.depends_on.iter().zip(&facts.upstream) {
+        let last = fact.last.filter(|(_, at)| in_window(at)).map(|(outcome, _)| outcome);
+        let ready = match dependency.on {
+            DependsOn::Success => fact.last_success.as_ref().is_some_and(in_window),
+            DependsOn::Completion => last.is_some(),
+            DependsOn::Failure => last.is_some_and(|outcome| outcome != Outcome::Completed),
+        };
+        if !ready {
+            not_ready = Some((fact, last));
+            break;
+        }
+    }
+    let (fact, last) = not_ready?;
+    if window.deadline.is_none_or(|deadline| now < deadline) {
+        return Some(Start::Wait(Wait::Upstream, window.deadline));
+    }
+    let (code, text) = match last {
+        Some(outcome) if outcome != Outcome::Completed => {
+            (ReasonCode::UpstreamFailed, format!("job {} ended as {outcome}", fact.name))
+        }
+        _ => (ReasonCode::UpstreamNotReady, format!("job {} did not end in time", fact.name)),
+    };
+    Some(Start::End(Outcome::Skipped, reason(code, &text)))
+}
+
+/// The dependency window of a run: from the nominal time before it, until the one after it
+/// unless the definition names a time-out.
+pub fn window(
+    definition: &Definition,
+    scheduled_for: Timestamp,
+    previous: Option<Timestamp>,
+    next: Option<Timestamp>,
+) -> Window {
+    let timeout = definition.dependency_timeout.map(|timeout: SignedDuration| {
+        scheduled_for.saturating_add(timeout).unwrap_or(Timestamp::MAX)
+    });
+    Window { start: previous.unwrap_or(Timestamp::MIN), deadline: timeout.or(next) }
+}
+
+fn reason(code: ReasonCode, text: &str) -> Reason {
+    Reason { code, text: text.to_owned() }
+}

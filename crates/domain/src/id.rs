@@ -1,0 +1,119 @@
+//! Names that machines give to things: UUIDs, one type for each kind of thing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, uuid::Error> {
+                text.parse().map($name)
+            }
+        }
+    };
+}
+
+id! {
+    /// A job.
+    JobId
+}
+id! {
+    /// A tenant.
+    TenantId
+}
+id! {
+    /// A run: one occurrence of a job.
+    RunId
+}
+id! {
+    /// One try at a run.
+    AttemptId
+}
+id! {
+    /// A process of the cluster, from its start to its end.
+    NodeId
+}
+id! {
+    /// A request to change something, the same when it is sent again.
+    CommandId
+}
+
+impl TenantId {
+    /// The tenant that exists from the first start.
+    pub const DEFAULT: TenantId = TenantId(Uuid::from_u128(1));
+}
+
+impl RunId {
+    /// The one run of a tick: the same job, nominal time and shard give the same id, so that a
+    /// primary key is all it takes to make a second record of a tick impossible.
+    ///
+    /// It has the shape of a version 7 UUID whose time is the nominal time; ids of one job sort
+    /// by when they were due.
+    pub fn of_tick(job: JobId, scheduled_for: Timestamp, shard: &str) -> Self {
+        let mut name = scheduled_for.as_microsecond().to_be_bytes().to_vec();
+        name.extend_from_slice(shard.as_bytes());
+        let hash = Uuid::new_v5(&job.0, &name);
+        RunId(timed(scheduled_for, hash.as_u128()))
+    }
+
+    /// A run that no schedule asked for. `random` must not repeat.
+    pub fn of_request(scheduled_for: Timestamp, random: u128) -> Self {
+        RunId(timed(scheduled_for, random))
+    }
+
+    /// The time inside the id, to the millisecond.
+    pub fn time(self) -> Timestamp {
+        let ms = self.0.as_u128() >> 80;
+        Timestamp::from_millisecond(ms as i64).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// A version 7 UUID of a time and 74 bits.
+fn timed(at: Timestamp, bits: u128) -> Uuid {
+    let ms = at.as_millisecond().max(0) as u128 & 0xffff_ffff_ffff;
+    let high = bits >> 62 & 0xfff;
+    let low = bits & 0x3fff_ffff_ffff_ffff;
+    Uuid::from_u128(ms << 80 | 7 << 76 | high << 64 | 2 << 62 | low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_has_one_id_that_sorts_by_time() {
+        let job = JobId(Uuid::from_u128(42));
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let id = RunId::of_tick(job, at(1_800_000_000), "");
+        assert_eq!(id, RunId::of_tick(job, at(1_800_000_000), ""));
+        assert_eq!(id.to_string(), "01a3185c-5000-7922-a380-df8657358dd5");
+        assert_eq!(id.time(), at(1_800_000_000));
+        assert_eq!(id.0.get_version_num(), 7);
+        assert_ne!(id, RunId::of_tick(job, at(1_800_000_000), "shard_001"));
+        assert_ne!(id, RunId::of_tick(JobId(Uuid::from_u128(43)), at(1_800_000_000), ""));
+        assert!(id < RunId::of_tick(job, at(1_800_000_001), ""));
+    }
+}

@@ -1,0 +1,339 @@
+//! A job: what a person asked for, with every answer that they left open filled in.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobId, TenantId};
+use crate::schedule::{
+    AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
+    EveryError, Schedule, ZoneError, Zones,
+};
+
+/// A job as the store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its identity, for ever.
+    pub id: JobId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Unique among the tenant's jobs that are not deleted.
+    pub name: String,
+    /// Grows with every change; a change names the version that it is based on.
+    pub version: u32,
+    /// Whether it is planned.
+    pub state: JobState,
+    /// What the person asked for.
+    pub definition: Definition,
+    /// The first nominal time that has not been planned yet.
+    pub next_run: Option<Timestamp>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Whether a job is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum JobState {
+    /// It runs when it is due.
+    Enabled,
+    /// Held for a while: what it misses follows the catch-up policy when it is resumed.
+    Paused,
+    /// Off: what it misses is gone.
+    Disabled,
+    /// A one-time job whose run has ended.
+    Completed,
+    /// Removed; only its history may remain.
+    Deleted,
+}
+
+/// What a job is: schedule, action and policies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Definition {
+    /// For people.
+    pub description: Option<String>,
+    /// When it is due.
+    pub when: When,
+    /// What it does.
+    pub action: Action,
+    /// When a failed attempt is tried again.
+    pub retry: RetryPolicy,
+    /// How long one attempt may take.
+    pub timeout: SignedDuration,
+    /// How long a cancelled attempt may take to end by itself.
+    pub grace_period: SignedDuration,
+    /// What becomes of occurrences that nobody could run.
+    pub catch_up: CatchUpPolicy,
+    /// The most occurrences that `catch_up` runs when it is `ALL`.
+    pub max_catch_up: u32,
+    /// A run that cannot start within this time after its nominal time is missed.
+    pub start_deadline: Option<SignedDuration>,
+    /// What happens when a run is due and earlier ones have not ended.
+    pub overlap: Overlap,
+    /// How many runs may be active before `overlap` is asked.
+    pub concurrency: u32,
+    /// Spreads starts over this much time after the nominal time.
+    pub jitter: SignedDuration,
+    /// 0 to 9, higher is more urgent.
+    pub priority: u8,
+    /// What becomes of a one-time job when its run has ended.
+    pub on_completion: OnCompletion,
+    /// What becomes of a run whose agent was lost.
+    pub on_lost: OnLost,
+    /// Jobs that must have ended well before this one starts.
+    pub depends_on: Vec<Dependency>,
+    /// How long a run waits for them; until the next nominal time when absent.
+    pub dependency_timeout: Option<SignedDuration>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// How long its history is kept; the cluster's answer when absent.
+    pub retention: Retention,
+}
+
+impl Default for Definition {
+    fn default() -> Self {
+        Definition {
+            description: None,
+            when: When::Manual,
+            action: Action::Noop,
+            retry: RetryPolicy::default(),
+            timeout: SignedDuration::from_secs(3_600),
+            grace_period: SignedDuration::from_secs(10),
+            catch_up: CatchUpPolicy::Last,
+            max_catch_up: 100,
+            start_deadline: None,
+            overlap: Overlap::Skip,
+            concurrency: 1,
+            jitter: SignedDuration::ZERO,
+            priority: 5,
+            on_completion: OnCompletion::Preserve,
+            on_lost: OnLost::Retry,
+            depends_on: Vec::new(),
+            dependency_timeout: None,
+            tags: Vec::new(),
+            retention: Retention::default(),
+        }
+    }
+}
+
+impl Definition {
+    /// The rules of its catch-up decision.
+    pub fn catch_up_rules(&self) -> CatchUpRules {
+        CatchUpRules {
+            policy: self.catch_up,
+            cap: self.max_catch_up,
+            start_deadline: self.start_deadline,
+            ..CatchUpRules::default()
+        }
+    }
+
+    /// Whether a run may have to wait for something other than its time.
+    pub fn is_guarded(&self) -> bool {
+        self.overlap != Overlap::Allow || !self.depends_on.is_empty()
+    }
+}
+
+/// When a job is due, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "kind", deny_unknown_fields)]
+pub enum When {
+    /// Only when somebody asks.
+    #[default]
+    Manual,
+    /// When the jobs that it depends on have ended.
+    AfterDependencies,
+    /// At the local times of a cron expression.
+    Cron {
+        /// The expression.
+        expression: String,
+        /// The zone's name.
+        zone: String,
+        /// Answers to daylight saving.
+        #[serde(default)]
+        dst: DstPolicy,
+    },
+    /// At a fixed interval.
+    Every {
+        /// The time between two occurrences.
+        interval: SignedDuration,
+        /// The first occurrence.
+        starts: Timestamp,
+        /// The last instant at which one may lie.
+        #[serde(default)]
+        ends: Option<Timestamp>,
+    },
+    /// Once.
+    At {
+        /// The instant.
+        at: Timestamp,
+    },
+}
+
+/// Why a schedule cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhenError {
+    /// The expression is wrong.
+    #[error("{0}")]
+    Cron(#[from] CronError),
+    /// The zone does not exist.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+    /// The interval is wrong.
+    #[error(transparent)]
+    Every(#[from] EveryError),
+    /// The instant is wrong.
+    #[error(transparent)]
+    At(#[from] AtError),
+}
+
+impl When {
+    /// The schedule to compute with; none when no time makes the job due.
+    pub fn compile(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
+        Ok(Some(match self {
+            When::Manual | When::AfterDependencies => return Ok(None),
+            When::Cron { expression, zone, dst } => Schedule::Cron(CronSchedule::new(
+                expression.parse::<Cron>()?,
+                zones.find(zone)?,
+                *dst,
+            )),
+            When::Every { interval, starts, ends } => {
+                Schedule::Every(Every::new(*interval, *starts, *ends)?)
+            }
+            When::At { at } => Schedule::At(*at),
+        }))
+    }
+
+    /// Whether the job is due once at most.
+    pub fn is_one_time(&self) -> bool {
+        matches!(self, When::At { .. })
+    }
+}
+
+/// What a run does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "type", deny_unknown_fields)]
+pub enum Action {
+    /// Nothing, successfully: what is left of a run when its work is taken away.
+    #[default]
+    Noop,
+}
+
+/// When a failed attempt is tried again: `backoff × multiplier^n`, at most `max_backoff`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// How many attempts a run gets in all, at least one.
+    pub max_attempts: u32,
+    /// The delay before the second attempt.
+    pub backoff: SignedDuration,
+    /// What the delay is multiplied with for each further attempt.
+    pub multiplier: f64,
+    /// The longest delay.
+    pub max_backoff: SignedDuration,
+    /// Up to this part of the delay is added by chance; 0 keeps delays exact.
+    pub jitter: f64,
+    /// Only these errors are tried again; all when absent.
+    pub retry_on: Option<ErrorFilter>,
+    /// These errors are never tried again.
+    pub no_retry_on: Option<ErrorFilter>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        RetryPolicy {
+            max_attempts: 4,
+            backoff: SignedDuration::from_secs(60),
+            multiplier: 2.0,
+            max_backoff: SignedDuration::from_secs(3_600),
+            jitter: 0.0,
+            retry_on: None,
+            no_retry_on: None,
+        }
+    }
+}
+
+/// A set of errors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ErrorFilter {
+    /// Exit codes of commands.
+    pub exit_codes: Vec<i32>,
+    /// HTTP status codes; 5 stands for 500 to 599, and likewise 1 to 4.
+    pub http_statuses: Vec<u16>,
+    /// SQLSTATE codes, or their two-character classes.
+    pub sqlstates: Vec<String>,
+}
+
+/// What happens when a run is due and earlier ones have not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Overlap {
+    /// It runs beside them.
+    Allow,
+    /// It does not run, and the ledger says so.
+    #[default]
+    Skip,
+    /// It waits for them.
+    Queue,
+    /// They are cancelled, and it runs when they have ended.
+    CancelPrevious,
+}
+
+/// What becomes of a one-time job when its run has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OnCompletion {
+    /// It stays, and is never due again.
+    #[default]
+    Preserve,
+    /// It is removed.
+    Drop,
+}
+
+/// What becomes of a run whose agent was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OnLost {
+    /// It is tried again: its work happens at least once.
+    #[default]
+    Retry,
+    /// It fails: its work happens at most once.
+    Fail,
+}
+
+/// A job that must have ended before another one starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// The job that is waited for.
+    pub job: JobId,
+    /// How it must have ended.
+    #[serde(default)]
+    pub on: DependsOn,
+}
+
+/// How an upstream job must have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum DependsOn {
+    /// Well.
+    #[default]
+    Success,
+    /// In any way.
+    Completion,
+    /// Badly.
+    Failure,
+}
+
+/// How long history is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Days that runs are kept.
+    pub days: Option<u32>,
+    /// Days that failed runs are kept.
+    pub failed_days: Option<u32>,
+    /// At most this many runs are kept, the newest.
+    pub keep_last: Option<u32>,
+}

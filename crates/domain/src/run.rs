@@ -1,0 +1,463 @@
+//! A run: one occurrence of a job, from the moment it is planned to its one outcome.
+//!
+//! While it can still change, a run is a *live* row of the store; its outcome moves it to the
+//! history, which only grows. What a live run is doing is derived from three facts and never
+//! written on its own: whether its time has come, whether somebody holds it, and whether it waits
+//! for something else.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobId, NodeId, RunId, TenantId};
+
+/// The states of a run. The first three are derived from a live row; the others are outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunState {
+    /// Its time has not come, or it waits for another run.
+    Pending,
+    /// Its time has come and nobody holds it.
+    Queued,
+    /// Its time has come and a node holds it.
+    Running,
+    /// It ended.
+    Ended(Outcome),
+}
+
+/// What can happen to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Its time comes, or what it waited for happens.
+    Ready,
+    /// A node takes it.
+    Claim,
+    /// The holder gives it back untouched, or must wait for another run.
+    Release,
+    /// An attempt ends and another will follow: failed, timed out or lost.
+    Retry,
+    /// The last attempt ends, or somebody decides that there will be none.
+    End(Outcome),
+}
+
+/// How a run ends. Every tick has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[repr(u8)]
+pub enum Outcome {
+    /// Its work was done.
+    Completed = 1,
+    /// Its work failed for the last time.
+    Failed = 2,
+    /// Somebody stopped it.
+    Cancelled = 3,
+    /// Its last attempt took too long.
+    Timeout = 4,
+    /// It was decided that it does not run.
+    Skipped = 5,
+    /// It could not run in time.
+    Missed = 6,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of their numbers.
+    pub const ALL: [Outcome; 6] = [
+        Outcome::Completed,
+        Outcome::Failed,
+        Outcome::Cancelled,
+        Outcome::Timeout,
+        Outcome::Skipped,
+        Outcome::Missed,
+    ];
+
+    /// The outcome of a number that a store kept.
+    pub fn from_number(number: i64) -> Option<Self> {
+        Outcome::ALL.into_iter().find(|outcome| *outcome as i64 == number)
+    }
+
+    /// The name at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Completed => "COMPLETED",
+            Outcome::Failed => "FAILED",
+            Outcome::Cancelled => "CANCELLED",
+            Outcome::Timeout => "TIMEOUT",
+            Outcome::Skipped => "SKIPPED",
+            Outcome::Missed => "MISSED",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunState::Pending => f.write_str("PENDING"),
+            RunState::Queued => f.write_str("QUEUED"),
+            RunState::Running => f.write_str("RUNNING"),
+            RunState::Ended(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Ready => f.write_str("becomes due, or what it waited for happened"),
+            Event::Claim => f.write_str("a node claims it"),
+            Event::Release => f.write_str("the holder gives it back, or it must wait"),
+            Event::Retry => {
+                f.write_str("an attempt failed, timed out or was lost; another follows")
+            }
+            Event::End(Outcome::Completed) => f.write_str("the work is done"),
+            Event::End(Outcome::Failed) => f.write_str("the last attempt failed or was lost"),
+            Event::End(Outcome::Cancelled) => f.write_str("somebody cancels it"),
+            Event::End(Outcome::Timeout) => f.write_str("the last attempt took too long"),
+            Event::End(Outcome::Skipped) => {
+                f.write_str("overlap, upstream, catch-up or daylight saving")
+            }
+            Event::End(Outcome::Missed) => f.write_str("the start deadline passed"),
+        }
+    }
+}
+
+/// Every legal transition. What is not listed is refused.
+pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
+    use Event::{Claim, End, Ready, Release, Retry};
+    use Outcome::{Cancelled, Completed, Failed, Missed, Skipped, Timeout};
+    use RunState::{Ended, Pending, Queued, Running};
+    &[
+        (Pending, Ready, Queued),
+        // A prepared run is held before its time and starts from memory.
+        (Pending, Claim, Pending),
+        (Pending, End(Cancelled), Ended(Cancelled)),
+        (Pending, End(Skipped), Ended(Skipped)),
+        (Pending, End(Missed), Ended(Missed)),
+        (Queued, Claim, Running),
+        (Queued, End(Cancelled), Ended(Cancelled)),
+        (Queued, End(Skipped), Ended(Skipped)),
+        (Queued, End(Missed), Ended(Missed)),
+        (Running, Release, Pending),
+        (Running, Retry, Pending),
+        (Running, End(Completed), Ended(Completed)),
+        (Running, End(Failed), Ended(Failed)),
+        (Running, End(Cancelled), Ended(Cancelled)),
+        (Running, End(Timeout), Ended(Timeout)),
+        (Running, End(Skipped), Ended(Skipped)),
+        (Running, End(Missed), Ended(Missed)),
+    ]
+};
+
+impl RunState {
+    /// The state after an event; none when the event cannot happen now.
+    pub fn after(self, event: Event) -> Option<RunState> {
+        TRANSITIONS
+            .iter()
+            .find(|(from, happens, _)| *from == self && *happens == event)
+            .map(|(_, _, to)| *to)
+    }
+
+    /// What a live row is doing.
+    pub fn of_live(due: bool, held: bool, waiting: bool) -> RunState {
+        match (due, held, waiting) {
+            (true, true, false) => RunState::Running,
+            (true, false, false) => RunState::Queued,
+            _ => RunState::Pending,
+        }
+    }
+}
+
+/// Who asked for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[repr(u8)]
+pub enum Origin {
+    /// The schedule, in time.
+    Schedule = 1,
+    /// The schedule, after an outage.
+    CatchUp = 2,
+    /// A person or a program.
+    Manual = 3,
+    /// A person, for times of the past.
+    Backfill = 4,
+    /// The end of another job.
+    Dependency = 5,
+}
+
+impl Origin {
+    /// The origin of a number that a store kept.
+    pub fn from_number(number: i64) -> Option<Self> {
+        [Origin::Schedule, Origin::CatchUp, Origin::Manual, Origin::Backfill, Origin::Dependency]
+            .into_iter()
+            .find(|origin| *origin as i64 == number)
+    }
+
+    /// Whether the run stands for a nominal time of the schedule.
+    pub fn is_tick(self) -> bool {
+        matches!(self, Origin::Schedule | Origin::CatchUp)
+    }
+}
+
+/// What a run waits for, other than its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Wait {
+    /// Earlier runs of the same job.
+    Overlap = 1,
+    /// Runs of other jobs.
+    Upstream = 2,
+}
+
+impl Wait {
+    /// What a number that a store kept waits for.
+    pub fn from_number(number: i64) -> Option<Self> {
+        [Wait::Overlap, Wait::Upstream].into_iter().find(|wait| *wait as i64 == number)
+    }
+}
+
+/// Why a run ended as it did, as a word for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The word.
+    pub code: ReasonCode,
+    /// The sentence.
+    pub text: String,
+}
+
+/// The words of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReasonCode {
+    /// Earlier runs of the job had not ended.
+    Overlap,
+    /// A job that it depends on failed.
+    UpstreamFailed,
+    /// A job that it depends on did not end in time.
+    UpstreamNotReady,
+    /// Another run stands for it, or the policy lets missed times go.
+    CatchUp,
+    /// Clocks jumped over its local time.
+    DstGap,
+    /// It could not start before its deadline.
+    StartDeadline,
+    /// A person or a program stopped it.
+    CancelRequested,
+    /// Every attempt failed.
+    RetriesExhausted,
+    /// The error is one that is not tried again.
+    NotRetryable,
+    /// Its agents were lost too often.
+    Lost,
+    /// The job was deleted or changed before it started.
+    JobChanged,
+}
+
+impl ReasonCode {
+    /// The word at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReasonCode::Overlap => "OVERLAP",
+            ReasonCode::UpstreamFailed => "UPSTREAM_FAILED",
+            ReasonCode::UpstreamNotReady => "UPSTREAM_NOT_READY",
+            ReasonCode::CatchUp => "CATCH_UP",
+            ReasonCode::DstGap => "DST_GAP",
+            ReasonCode::StartDeadline => "START_DEADLINE",
+            ReasonCode::CancelRequested => "CANCEL_REQUESTED",
+            ReasonCode::RetriesExhausted => "RETRIES_EXHAUSTED",
+            ReasonCode::NotRetryable => "NOT_RETRYABLE",
+            ReasonCode::Lost => "LOST",
+            ReasonCode::JobChanged => "JOB_CHANGED",
+        }
+    }
+}
+
+/// A run to be recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// Its identity; a second run with the same one is refused.
+    pub id: RunId,
+    /// The job.
+    pub job: JobId,
+    /// Whose job it is.
+    pub tenant: TenantId,
+    /// The version of the job that asked for it.
+    pub job_version: u32,
+    /// The time that it stands for.
+    pub scheduled_for: Timestamp,
+    /// The slice of the user's data that it works on; empty when there is one only.
+    pub shard: String,
+    /// When it may start: the nominal time and the jitter.
+    pub due_at: Timestamp,
+    /// 0 to 9, higher is more urgent.
+    pub priority: u8,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// How many missed occurrences it stands for besides its own.
+    pub coalesced: u32,
+    /// Whether it starts without regard to the jobs that its job depends on.
+    pub ignore_dependencies: bool,
+    /// Values for the action, as a JSON object.
+    pub parameters: Option<String>,
+}
+
+/// Nominal times that ended without a run: one row of the ledger for all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerEntry {
+    /// The identity of the row, made from the first of the times.
+    pub id: RunId,
+    /// The job.
+    pub job: JobId,
+    /// Whose job it is.
+    pub tenant: TenantId,
+    /// The version of the job that was due.
+    pub job_version: u32,
+    /// The first nominal time.
+    pub first: Timestamp,
+    /// The last nominal time.
+    pub last: Timestamp,
+    /// How many they are.
+    pub count: u64,
+    /// Skipped or missed.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The right of a node to work on a run, until the run ends or the node's lease does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// The run.
+    pub run: RunId,
+    /// The number that grows with every grant, of this run and of all others.
+    pub fence: i64,
+    /// Which grant of this run it is, from 0.
+    pub turn: u32,
+}
+
+/// A live run in the hands of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimedRun {
+    /// The right to it.
+    pub grant: Grant,
+    /// What was asked for.
+    pub run: NewRun,
+    /// How many attempts have ended before this one, lost ones not counted.
+    pub attempts: u32,
+    /// How many attempts were lost before this one.
+    pub lost: u32,
+}
+
+/// How an attempt ended, as its executor tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptResult {
+    /// The end.
+    pub end: AttemptEnd,
+    /// What a person should read.
+    pub message: String,
+    /// The error, when there was one.
+    pub error: Option<ErrorCode>,
+    /// What it produced, as JSON.
+    pub result: Option<String>,
+    /// Rows that a statement changed.
+    pub rows_affected: Option<u64>,
+    /// How long the target asked to be left alone.
+    pub retry_after: Option<SignedDuration>,
+}
+
+impl AttemptResult {
+    /// The work is done.
+    pub fn completed() -> Self {
+        AttemptResult {
+            end: AttemptEnd::Completed,
+            message: String::new(),
+            error: None,
+            result: None,
+            rows_affected: None,
+            retry_after: None,
+        }
+    }
+
+    /// The work failed.
+    pub fn failed(error: ErrorCode, message: impl Into<String>) -> Self {
+        AttemptResult {
+            end: AttemptEnd::Failed,
+            message: message.into(),
+            error: Some(error),
+            ..Self::completed()
+        }
+    }
+}
+
+/// The ways in which an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[repr(u8)]
+pub enum AttemptEnd {
+    /// The work is done.
+    Completed = 1,
+    /// The work failed.
+    Failed = 2,
+    /// It was stopped because somebody asked for it.
+    Cancelled = 3,
+    /// It was stopped because it took too long.
+    Timeout = 4,
+    /// Its node was lost.
+    Lost = 5,
+}
+
+impl AttemptEnd {
+    /// The name at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            AttemptEnd::Completed => "COMPLETED",
+            AttemptEnd::Failed => "FAILED",
+            AttemptEnd::Cancelled => "CANCELLED",
+            AttemptEnd::Timeout => "TIMEOUT",
+            AttemptEnd::Lost => "LOST",
+        }
+    }
+}
+
+/// What went wrong, in the terms of the thing that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// A command ended with this code.
+    Exit(i32),
+    /// An endpoint answered with this status.
+    Http(u16),
+    /// A database answered with this code.
+    SqlState(String),
+    /// Something else, by name.
+    Other(String),
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorCode::Exit(code) => write!(f, "EXIT_{code}"),
+            ErrorCode::Http(status) => write!(f, "HTTP_{status}"),
+            ErrorCode::SqlState(code) => write!(f, "SQLSTATE_{code}"),
+            ErrorCode::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+/// An attempt that ended, for the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedAttempt {
+    /// 1 for the first.
+    pub number: u32,
+    /// Where it ran.
+    pub node: NodeId,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How it ended.
+    pub result: AttemptResult,
+}

@@ -1,0 +1,2 @@
+-- How many jobs there are.
+SELECT count(*) FROM jobs WHERE state <> 'DELETED'

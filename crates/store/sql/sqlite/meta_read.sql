@@ -1,0 +1,2 @@
+-- The counters, when the database is opened.
+SELECT fence, clock FROM meta

@@ -1,0 +1,2 @@
+-- Buried nodes that may still hold runs.
+SELECT id FROM nodes WHERE buried

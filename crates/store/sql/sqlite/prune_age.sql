@@ -1,0 +1,7 @@
+-- History that is old enough, oldest first; failures are kept longer.
+DELETE FROM history WHERE id IN (
+    SELECT id FROM history
+    WHERE id < ?1 AND finished_at < CASE WHEN outcome IN (2, 4) THEN ?3 ELSE ?2 END
+    ORDER BY id LIMIT ?4
+)
+RETURNING id

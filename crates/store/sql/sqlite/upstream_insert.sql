@@ -1,0 +1,2 @@
+-- An edge.
+INSERT OR IGNORE INTO upstream (job_id, depends_on) VALUES (?1, ?2)

@@ -1,0 +1,2 @@
+-- An ended run.
+SELECT * FROM history WHERE id = ?1

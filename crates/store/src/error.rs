@@ -1,0 +1,26 @@
+//! What can go wrong between a verb and its database.
+
+/// The result of a verb.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Why a verb has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached or cannot write: a lost connection, a restart, a full disk,
+    /// a failed fsync. Whether the verb took effect may be unknown; it is safe to send it again.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The database was written by a newer release.
+    #[error(
+        "the database has schema version {found}, this release knows up to {known}: upgrade Punctual"
+    )]
+    TooNew {
+        /// The version of the database.
+        found: i64,
+        /// The newest version that this release knows.
+        known: i64,
+    },
+    /// The database holds something that this release cannot read.
+    #[error("the database holds something unreadable: {0}")]
+    Unreadable(String),
+}

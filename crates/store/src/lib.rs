@@ -1,0 +1,385 @@
+//! Where the state of Punctual lives: one trait, and a module for each database behind it.
+//!
+//! A verb is one transition of the domain, atomic and durable when it returns, in one round trip
+//! for any number of items. Verbs know nothing of cron, retries or dependencies: the caller has
+//! decided, and the store compares, writes and stamps the time.
+//!
+//! # Live rows and history
+//!
+//! A run that can still change is a row of `runs`; its end moves it to `history`. The live table
+//! stays as small as the work in flight, and nothing that is fast today gets slower as history
+//! grows.
+//!
+//! # Grants, fences, turns
+//!
+//! ```text
+//!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ buried
+//!                    │                                                  │
+//!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
+//! ```
+//!
+//! A node has one lease, for all that it holds. A grant is the right to one run: its fence is
+//! larger than that of every grant before it, and its turn says which grant of this run it is.
+//! Whatever ends a grant (finish, retry, release, loss) makes the run's turn grow, so a write
+//! under an old grant finds no row. A node whose lease ran out is buried first, which refuses all
+//! its writes, and only then are its runs handed on.
+
+use std::future::Future;
+
+use domain::decide::start::StartFacts;
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::job::{Job, JobState};
+use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
+use jiff::{SignedDuration, Timestamp};
+
+mod error;
+pub mod sqlite;
+mod view;
+
+pub use error::{Result, StoreError};
+pub use view::{AttemptView, Page, RunView};
+
+/// A place that keeps jobs, runs and their history.
+pub trait Store: Send + Sync + 'static {
+    /// The store's clock, which decides what is due and what has expired.
+    fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send;
+
+    /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
+    fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
+
+    /// The enabled jobs whose next time lies at most `ahead` after now, earliest first.
+    fn due_jobs(
+        &self,
+        ahead: SignedDuration,
+        limit: u32,
+    ) -> impl Future<Output = Result<DueJobs>> + Send;
+
+    /// Records what a plan made of due jobs and moves each one's next time forward, if it still
+    /// is what the plan was based on. Answers for each whether it was.
+    fn fire(&self, batch: &[Fire]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Records runs that somebody asked for, and hands up to `claim` of those that are due to the
+    /// asking node in the same commit. A run whose id is known already is not recorded again.
+    fn submit(
+        &self,
+        runs: &[NewRun],
+        claim: Option<ClaimFor>,
+    ) -> impl Future<Output = Result<Submitted>> + Send;
+
+    /// Ends grants and takes new ones, in one commit.
+    fn pump(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: Want,
+    ) -> impl Future<Output = Result<Pumped>> + Send;
+
+    /// What is known about runs that are about to start, in the order of the questions.
+    fn facts(
+        &self,
+        node: NodeId,
+        questions: &[FactsFor],
+    ) -> impl Future<Output = Result<Vec<StartFacts>>> + Send;
+
+    /// Asks for the end of a run: at once when nobody holds it, by its holder otherwise.
+    fn cancel(&self, run: RunId, reason: &Reason)
+    -> impl Future<Output = Result<Cancelled>> + Send;
+
+    /// Registers a node with a lease.
+    fn join(
+        &self,
+        node: NodeId,
+        name: &str,
+        lease: SignedDuration,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Extends a node's lease; none when the node was buried and holds nothing any more.
+    fn renew(
+        &self,
+        node: NodeId,
+        lease: SignedDuration,
+    ) -> impl Future<Output = Result<Option<Renewed>>> + Send;
+
+    /// Ends a node's registration and returns what it holds to the others, untouched.
+    fn leave(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
+
+    /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
+    /// up to `limit` grants of buried nodes. They are settled with [`Store::bury`].
+    fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
+
+    /// Settles grants of buried nodes.
+    fn bury(&self, lost: &[Finish]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+
+    /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
+    fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Jobs by id, in no particular order; unknown and deleted ones are left out.
+    fn jobs_by_id(&self, ids: &[JobId]) -> impl Future<Output = Result<Vec<Job>>> + Send;
+
+    /// A job by its name.
+    fn job_by_name(
+        &self,
+        tenant: TenantId,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Job>>> + Send;
+
+    /// A tenant's jobs by name, after the given one.
+    fn list_jobs(
+        &self,
+        tenant: TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<Job, String>>> + Send;
+
+    /// Which job depends on which, among a tenant's jobs that are not deleted: (job, upstream).
+    fn dependencies(
+        &self,
+        tenant: TenantId,
+    ) -> impl Future<Output = Result<Vec<(JobId, JobId)>>> + Send;
+
+    /// A run, live or ended.
+    fn run(&self, id: RunId) -> impl Future<Output = Result<Option<RunView>>> + Send;
+
+    /// A job's runs, newest first, older than the given one; ledger rows included.
+    fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<RunView, RunId>>> + Send;
+
+    /// A run's ended attempts, oldest first.
+    fn attempts(&self, run: RunId) -> impl Future<Output = Result<Vec<AttemptView>>> + Send;
+
+    /// How much there is of what.
+    fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
+
+    /// Waits for a hint that something changed: a run was submitted, a job defined. The hint may
+    /// be late, doubled or missing; it is never the truth.
+    fn changed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A job to be created or changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The job as it shall be, its version included.
+    pub job: Job,
+    /// The version that the change is based on; none to create the job.
+    pub expected: Option<u32>,
+    /// What becomes of runs that were prepared for times to come.
+    pub prepared: Prepared,
+}
+
+/// What becomes of a job's prepared runs: ticks that are not due yet and were never tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// They stay.
+    Keep,
+    /// They vanish: the schedule that made them is gone.
+    Drop,
+    /// They vanish, and the job's next time goes back to the first of them.
+    Return,
+}
+
+/// What became of a [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is done.
+    Done,
+    /// Another job of the tenant has that name.
+    NameTaken(JobId),
+    /// The job has this version now.
+    VersionConflict(u32),
+    /// There is no such job.
+    NotFound,
+}
+
+/// Jobs to be planned, and the clock to plan them by.
+#[derive(Clone, Debug)]
+pub struct DueJobs {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// The jobs; `next_run` is set in all of them.
+    pub jobs: Vec<Job>,
+}
+
+/// The plan of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fire {
+    /// The job.
+    pub job: JobId,
+    /// The version that was planned.
+    pub version: u32,
+    /// The next time that was planned from.
+    pub expected_next: Timestamp,
+    /// The first time that was not planned.
+    pub new_next: Option<Timestamp>,
+    /// Runs to record.
+    pub runs: Vec<NewRun>,
+    /// Times that ended without a run.
+    pub ledger: Vec<LedgerEntry>,
+}
+
+/// A node with room for some runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimFor {
+    /// The node.
+    pub node: NodeId,
+    /// How many it takes at most.
+    pub max: u32,
+}
+
+/// What became of submitted runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Submitted {
+    /// For each run whether it is new.
+    pub accepted: Vec<bool>,
+    /// Those that the asking node holds now.
+    pub claimed: Vec<ClaimedRun>,
+}
+
+/// The end of a grant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// The grant.
+    pub grant: Grant,
+    /// What becomes of the run.
+    pub verdict: Verdict,
+    /// The attempt that was made, if one was.
+    pub attempt: Option<EndedAttempt>,
+    /// The state that the job takes when this applies, if it takes another one.
+    pub job_state: Option<JobState>,
+}
+
+/// What becomes of a run when a grant ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It ends. If somebody asked for its cancellation meanwhile, it ends cancelled.
+    End {
+        /// How.
+        outcome: Outcome,
+        /// Why.
+        reason: Option<Reason>,
+        /// Whether it waits for somebody to look at it.
+        dead_letter: bool,
+    },
+    /// It is due again after a delay. If somebody asked for its cancellation, it ends cancelled.
+    Retry {
+        /// The delay.
+        delay: SignedDuration,
+    },
+    /// It waits for something, at most until then.
+    Wait(Wait, Option<Timestamp>),
+    /// It goes back as it was.
+    Release,
+}
+
+/// What became of a [`Finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The run ended like this.
+    Ended(Outcome),
+    /// The run goes on without the grant.
+    Again,
+    /// The grant was not valid any more; nothing was written.
+    Stale,
+}
+
+/// How many runs a node can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// Runs that are due.
+    pub due: u32,
+    /// Runs that become due soon, to be prepared.
+    pub soon: u32,
+    /// How soon.
+    pub ahead: SignedDuration,
+    /// The most due runs that one tenant may hold at a time, on all nodes together.
+    pub tenant_max: Option<u32>,
+}
+
+/// What a pump brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pumped {
+    /// What became of each [`Finish`].
+    pub applied: Vec<Applied>,
+    /// New grants. Those that are due come first: fair between tenants, then by priority with
+    /// ageing, then by time.
+    pub claimed: Vec<ClaimedRun>,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+/// A question about a run that is about to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactsFor {
+    /// The grant.
+    pub grant: Grant,
+    /// Its job.
+    pub job: JobId,
+    /// Whether earlier runs of the job matter.
+    pub earlier: bool,
+    /// The jobs whose last ends matter.
+    pub upstream: Vec<JobId>,
+}
+
+/// What became of a request to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Nobody held the run: it has ended.
+    Ended,
+    /// This node holds it and will be told.
+    Requested(NodeId),
+    /// It had ended before.
+    EndedBefore(Outcome),
+    /// There is no such run.
+    NotFound,
+}
+
+/// A lease that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// Runs of the node whose end was asked for.
+    pub cancel: Vec<RunId>,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+/// What a reaping found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reaped {
+    /// Nodes that were buried now.
+    pub buried: Vec<NodeId>,
+    /// Grants that their nodes can no longer use, with the node.
+    pub lost: Vec<(NodeId, ClaimedRun)>,
+    /// How many waiting runs became claimable.
+    pub woken: u64,
+}
+
+/// Which history is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Of this job only; of all jobs without an own rule when absent.
+    pub job: Option<JobId>,
+    /// Runs that ended earlier.
+    pub before: Timestamp,
+    /// Failed and timed-out runs that ended earlier.
+    pub failed_before: Timestamp,
+    /// Of one job: all but the newest so many.
+    pub keep_last: Option<u32>,
+}
+
+/// How much there is of what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs that are not deleted.
+    pub jobs: u64,
+    /// Live runs that are due and that nobody holds.
+    pub queued: u64,
+    /// Live runs that a node holds.
+    pub held: u64,
+    /// Live runs that wait for their time or for other runs.
+    pub pending: u64,
+    /// When the oldest queued run was due.
+    pub oldest_due: Option<Timestamp>,
+}

@@ -1,0 +1,244 @@
+//! The embedded store: one SQLite file, one writer thread, a few readers.
+//!
+//! Every verb that writes is a command for the writer thread, which applies all that wait in one
+//! transaction and answers when it is on disk: many callers share one fsync. The file is in WAL
+//! mode with `synchronous = FULL`, because a claim that was answered and then forgotten would
+//! hand out the same fence twice.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::decide::start::StartFacts;
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::job::Job;
+use domain::run::{NewRun, Reason};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
+use tokio::sync::Notify;
+
+use crate::{
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
+    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, StoreError, Submitted,
+    Want,
+};
+
+/// The text of a query, one file each.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../../sql/sqlite/", $name, ".sql"))
+    };
+}
+
+mod claim;
+mod facts;
+mod finish;
+mod jobs;
+mod nodes;
+mod prune;
+mod read;
+mod row;
+mod runs;
+mod schema;
+mod writer;
+
+use writer::Writer;
+
+/// Where the store reads the time. Tests and the simulation hand in their own.
+pub trait Clock: Send + Sync + 'static {
+    /// The present.
+    fn now(&self) -> Timestamp;
+}
+
+impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
+    fn now(&self) -> Timestamp {
+        self()
+    }
+}
+
+/// A store in one SQLite file.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    clock: Arc<dyn Clock>,
+    changed: Arc<Notify>,
+}
+
+impl SqliteStore {
+    /// Opens the file, creates or migrates its tables, and starts the writer.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
+        let mut connection = schema::open(path)?;
+        schema::migrate(&mut connection)?;
+        let writer = Writer::start(path.to_owned(), connection, Arc::clone(&clock))?;
+        let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
+        Ok(SqliteStore { writer, readers, clock, changed: Arc::default() })
+    }
+
+    /// Runs a query beside the writer.
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let connection = self.readers.take()?;
+        let (answer, connection) =
+            tokio::task::spawn_blocking(move || (query(&connection), connection))
+                .await
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        self.readers.give_back(connection);
+        answer
+    }
+}
+
+/// Read-only connections that are not in use.
+struct Readers {
+    path: std::path::PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    const IDLE_MAX: usize = 4;
+
+    fn take(&self) -> Result<Connection> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| schema::open_reader(&self.path), Ok)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < Self::IDLE_MAX {
+            idle.push(connection);
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.clock.now())
+    }
+
+    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        let changes = changes.to_vec();
+        let changed = self.writer.write(move |tx| jobs::define(tx, &changes)).await;
+        self.changed.notify_waiters();
+        changed
+    }
+
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+        let now = self.clock.now();
+        self.read(move |connection| jobs::due(connection, now, ahead, limit)).await
+    }
+
+    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+        let batch = batch.to_vec();
+        let fired = self.writer.write(move |tx| runs::fire(tx, &batch)).await;
+        self.changed.notify_waiters();
+        fired
+    }
+
+    async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
+        let runs = runs.to_vec();
+        let submitted = self.writer.write(move |tx| runs::submit(tx, &runs, claim)).await;
+        self.changed.notify_waiters();
+        submitted
+    }
+
+    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+        let done = done.to_vec();
+        self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await
+    }
+
+    async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
+        let questions = questions.to_vec();
+        // Asked of the writer, so that the answer is in line with every change that was acknowledged.
+        self.writer.write(move |tx| facts::facts(tx, node, &questions)).await
+    }
+
+    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+        let reason = reason.clone();
+        let cancelled = self.writer.write(move |tx| finish::cancel(tx, run, &reason)).await;
+        self.changed.notify_waiters();
+        cancelled
+    }
+
+    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+        let name = name.to_owned();
+        self.writer.write(move |tx| nodes::join(tx, node, &name, lease)).await
+    }
+
+    async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
+        self.writer.write(move |tx| nodes::renew(tx, node, lease)).await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<()> {
+        let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
+        self.changed.notify_waiters();
+        left
+    }
+
+    async fn reap(&self, limit: u32) -> Result<Reaped> {
+        self.writer.write(move |tx| nodes::reap(tx, limit)).await
+    }
+
+    async fn bury(&self, lost: &[Finish]) -> Result<Vec<Applied>> {
+        let lost = lost.to_vec();
+        let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
+        self.changed.notify_waiters();
+        applied
+    }
+
+    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+        let cut = *cut;
+        self.writer.write(move |tx| prune::prune(tx, &cut, limit)).await
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        let ids = ids.to_vec();
+        self.read(move |connection| jobs::by_id(connection, &ids)).await
+    }
+
+    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
+        let name = name.to_owned();
+        self.read(move |connection| jobs::by_name(connection, tenant, &name)).await
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Job, String>> {
+        let after = after.unwrap_or_default().to_owned();
+        self.read(move |connection| jobs::list(connection, tenant, &after, limit)).await
+    }
+
+    async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
+        self.read(move |connection| jobs::dependencies(connection, tenant)).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<RunView>> {
+        let now = self.clock.now();
+        self.read(move |connection| read::run(connection, id, now)).await
+    }
+
+    async fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<Page<RunView, RunId>> {
+        let now = self.clock.now();
+        self.read(move |connection| read::runs_of_job(connection, job, before, limit, now)).await
+    }
+
+    async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
+        self.read(move |connection| read::attempts(connection, run)).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        let now = self.clock.now();
+        self.read(move |connection| read::counts(connection, now)).await
+    }
+
+    async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}

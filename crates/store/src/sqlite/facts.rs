@@ -1,0 +1,83 @@
+//! What is known about runs that are about to start.
+
+use domain::decide::start::{EarlierRun, StartFacts, UpstreamFact};
+use domain::id::{JobId, NodeId, RunId};
+use domain::run::{Outcome, Wait};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::finish::outcome_of;
+use super::nodes::is_alive;
+use super::row::{at, job_state, origin};
+use super::writer::Tx;
+use crate::{FactsFor, Result};
+
+pub(super) fn facts(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    questions: &[FactsFor],
+) -> Result<Vec<StartFacts>> {
+    if !is_alive(tx, node)? {
+        return Ok(vec![StartFacts::default(); questions.len()]);
+    }
+    questions.iter().map(|question| facts_of(tx.connection, node, question)).collect()
+}
+
+fn facts_of(connection: &Connection, node: NodeId, question: &FactsFor) -> Result<StartFacts> {
+    let grant = question.grant;
+    let held: Option<(i64, bool)> = connection
+        .prepare_cached(sql!("run_facts"))?
+        .query_row((grant.run.0, grant.turn, node.0), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((order_at, cancel_requested)) = held else {
+        return Ok(StartFacts::default());
+    };
+    let state: Option<String> = connection
+        .prepare_cached(sql!("job_state"))?
+        .query_row((question.job.0,), |row| row.get(0))
+        .optional()?;
+    let earlier =
+        if question.earlier { earlier(connection, question, order_at)? } else { Vec::new() };
+    let upstream = question.upstream.iter().map(|job| upstream(connection, *job));
+    Ok(StartFacts {
+        held: true,
+        cancel_requested,
+        job_state: state.map(|state| job_state(&state)).transpose()?,
+        earlier,
+        upstream: upstream.collect::<Result<_>>()?,
+    })
+}
+
+fn earlier(connection: &Connection, question: &FactsFor, order_at: i64) -> Result<Vec<EarlierRun>> {
+    let mut query = connection.prepare_cached(sql!("run_earlier"))?;
+    let mut rows = query.query((question.job.0, order_at, question.grant.run.0))?;
+    let mut earlier = Vec::new();
+    while let Some(row) = rows.next()? {
+        earlier.push(EarlierRun {
+            id: RunId(row.get(0)?),
+            origin: origin(row.get(1)?)?,
+            waits_for_upstream: row.get::<_, u8>(2)? == Wait::Upstream as u8,
+        });
+    }
+    Ok(earlier)
+}
+
+fn upstream(connection: &Connection, job: JobId) -> Result<UpstreamFact> {
+    let name: Option<String> = connection
+        .prepare_cached(sql!("job_state"))?
+        .query_row((job.0,), |row| row.get(1))
+        .optional()?;
+    let mut fact =
+        UpstreamFact { name: name.unwrap_or_else(|| job.to_string()), ..UpstreamFact::default() };
+    let mut query = connection.prepare_cached(sql!("upstream_last"))?;
+    let mut rows = query.query((job.0,))?;
+    while let Some(row) = rows.next()? {
+        let (outcome, finished_at) = (outcome_of(row.get(0)?)?, at(row.get(1)?)?);
+        if fact.last.is_none_or(|(_, last)| finished_at > last) {
+            fact.last = Some((outcome, finished_at));
+        }
+        if outcome == Outcome::Completed {
+            fact.last_success = fact.last_success.max(Some(finished_at));
+        }
+    }
+    Ok(fact)
+}

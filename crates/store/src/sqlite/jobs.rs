@@ -1,0 +1,181 @@
+//! Jobs: defining them, finding those that are due, reading them.
+
+use domain::id::{JobId, TenantId};
+use domain::job::{Job, When};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
+
+use super::row::{job, state_name, us};
+use super::writer::Tx;
+use crate::{Change, Changed, DueJobs, Page, Prepared, Result, StoreError};
+
+pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>> {
+    changes.iter().map(|change| define_one(tx, change)).collect()
+}
+
+fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
+    let job = &change.job;
+    let holder: Option<Uuid> = tx
+        .connection
+        .prepare_cached(sql!("job_name_taken"))?
+        .query_row((job.tenant.0, &job.name), |row| row.get(0))
+        .optional()?;
+    if let Some(holder) = holder.filter(|holder| *holder != job.id.0 || change.expected.is_none()) {
+        return Ok(Changed::NameTaken(JobId(holder)));
+    }
+    let definition = serde_json::to_string(&job.definition).map_err(|error| {
+        StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))
+    })?;
+    let after_dependencies = job.definition.when == When::AfterDependencies;
+    let next_run = job.next_run.map(us);
+    match change.expected {
+        None => {
+            tx.connection.prepare_cached(sql!("job_insert"))?.execute((
+                job.id.0,
+                job.tenant.0,
+                &job.name,
+                job.version,
+                state_name(job.state),
+                after_dependencies,
+                definition,
+                next_run,
+                us(job.created_at),
+                us(job.updated_at),
+            ))?;
+        }
+        Some(expected) => {
+            let updated = tx.connection.prepare_cached(sql!("job_update"))?.execute((
+                job.id.0,
+                expected,
+                &job.name,
+                job.version,
+                state_name(job.state),
+                after_dependencies,
+                definition,
+                next_run,
+                us(job.updated_at),
+            ))?;
+            if updated == 0 {
+                let version: Option<u32> = tx
+                    .connection
+                    .prepare_cached(sql!("job_version"))?
+                    .query_row((job.id.0,), |row| row.get(0))
+                    .optional()?;
+                return Ok(version.map_or(Changed::NotFound, Changed::VersionConflict));
+            }
+        }
+    }
+    write_upstream(tx.connection, job)?;
+    unprepare(tx, job.id, change.prepared)?;
+    Ok(Changed::Done)
+}
+
+fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
+    connection.prepare_cached(sql!("upstream_clear"))?.execute((job.id.0,))?;
+    for dependency in &job.definition.depends_on {
+        connection
+            .prepare_cached(sql!("upstream_insert"))?
+            .execute((job.id.0, dependency.job.0))?;
+    }
+    Ok(())
+}
+
+/// Removes the job's prepared runs. A holder of one finds out when it asks for the facts.
+fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
+    if prepared == Prepared::Keep {
+        return Ok(());
+    }
+    let mut earliest: Option<i64> = None;
+    let mut gave_back = Vec::new();
+    {
+        let mut query = tx.connection.prepare_cached(sql!("job_unprepare"))?;
+        let mut rows = query.query((job.0, tx.now_us()))?;
+        while let Some(row) = rows.next()? {
+            let scheduled_for: i64 = row.get(0)?;
+            earliest = Some(earliest.map_or(scheduled_for, |earliest| earliest.min(scheduled_for)));
+            if row.get::<_, Option<Uuid>>(1)?.is_some() {
+                gave_back.push(TenantId(row.get(2)?));
+            }
+        }
+    }
+    for tenant in gave_back {
+        tx.move_held(tenant, -1);
+    }
+    if let (Prepared::Return, Some(earliest)) = (prepared, earliest) {
+        tx.connection.prepare_cached(sql!("job_next_back"))?.execute((job.0, earliest))?;
+    }
+    Ok(())
+}
+
+pub(super) fn due(
+    connection: &Connection,
+    now: Timestamp,
+    ahead: SignedDuration,
+    limit: u32,
+) -> Result<DueJobs> {
+    let until = now.saturating_add(ahead).unwrap_or(Timestamp::MAX);
+    let mut query = connection.prepare_cached(sql!("job_due"))?;
+    let mut rows = query.query((us(until), limit))?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        match job(row) {
+            Ok(job) => jobs.push(job),
+            // One unreadable job must not stop the others.
+            Err(StoreError::Unreadable(problem)) => {
+                tracing::error!(%problem, "a job cannot be planned")
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(DueJobs { now, jobs })
+}
+
+pub(super) fn by_id(connection: &Connection, ids: &[JobId]) -> Result<Vec<Job>> {
+    let mut query = connection.prepare_cached(sql!("job_by_id"))?;
+    let mut jobs = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut rows = query.query((id.0,))?;
+        if let Some(row) = rows.next()? {
+            jobs.push(job(row)?);
+        }
+    }
+    Ok(jobs)
+}
+
+pub(super) fn by_name(
+    connection: &Connection,
+    tenant: TenantId,
+    name: &str,
+) -> Result<Option<Job>> {
+    let mut query = connection.prepare_cached(sql!("job_by_name"))?;
+    let mut rows = query.query((tenant.0, name))?;
+    rows.next()?.map(job).transpose()
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    tenant: TenantId,
+    after: &str,
+    limit: u32,
+) -> Result<Page<Job, String>> {
+    let mut query = connection.prepare_cached(sql!("job_list"))?;
+    let mut rows = query.query((tenant.0, after, i64::from(limit) + 1))?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        items.push(job(row)?);
+    }
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = items.last().filter(|_| more).map(|job| job.name.clone());
+    Ok(Page { items, next })
+}
+
+pub(super) fn dependencies(
+    connection: &Connection,
+    tenant: TenantId,
+) -> Result<Vec<(JobId, JobId)>> {
+    let mut query = connection.prepare_cached(sql!("upstream_of_tenant"))?;
+    let edges = query.query_map((tenant.0,), |row| Ok((JobId(row.get(0)?), JobId(row.get(1)?))))?;
+    Ok(edges.collect::<rusqlite::Result<_>>()?)
+}

@@ -1,0 +1,87 @@
+//! Nodes: their leases, and what becomes of what they held.
+
+use domain::id::{NodeId, RunId};
+use jiff::{SignedDuration, Timestamp};
+
+use super::row::{claimed, us};
+use super::writer::Tx;
+use crate::{Reaped, Renewed, Result};
+
+/// Whether a node may write.
+pub(super) fn is_alive(tx: &Tx<'_>, node: NodeId) -> Result<bool> {
+    Ok(tx.connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
+}
+
+pub(super) fn join(tx: &mut Tx<'_>, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+    tx.connection.prepare_cached(sql!("node_join"))?.execute((
+        node.0,
+        name,
+        lease_until(tx, lease),
+    ))?;
+    Ok(())
+}
+
+pub(super) fn renew(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    lease: SignedDuration,
+) -> Result<Option<Renewed>> {
+    let renewed = tx
+        .connection
+        .prepare_cached(sql!("node_renew"))?
+        .execute((node.0, lease_until(tx, lease)))?;
+    if renewed == 0 {
+        return Ok(None);
+    }
+    let mut query = tx.connection.prepare_cached(sql!("node_cancels"))?;
+    let cancel = query.query_map((node.0,), |row| Ok(RunId(row.get(0)?)))?;
+    Ok(Some(Renewed { cancel: cancel.collect::<rusqlite::Result<_>>()?, now: tx.now }))
+}
+
+fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
+    us(tx.now.saturating_add(lease).unwrap_or(Timestamp::MAX))
+}
+
+pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
+    if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0,))? == 0 {
+        return Ok(());
+    }
+    let mut released = Vec::new();
+    {
+        let mut query = tx.connection.prepare_cached(sql!("run_release_all"))?;
+        let mut rows = query.query((node.0,))?;
+        while let Some(row) = rows.next()? {
+            released.push(domain::id::TenantId(row.get(0)?));
+        }
+    }
+    for tenant in released {
+        tx.move_held(tenant, -1);
+    }
+    tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
+    Ok(())
+}
+
+pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
+    let now = tx.now_us();
+    let mut reaped = Reaped::default();
+    let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
+    reaped.buried =
+        bury.query_map((now,), |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
+    reaped.woken = tx.connection.prepare_cached(sql!("run_wake_expired"))?.execute((now,))? as u64;
+    let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
+    let buried: Vec<NodeId> =
+        buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
+    for node in buried {
+        let room = limit.saturating_sub(reaped.lost.len() as u32);
+        let before = reaped.lost.len();
+        let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
+        let mut rows = query.query((node.0, room))?;
+        while let Some(row) = rows.next()? {
+            reaped.lost.push((node, claimed(row, row.get(15)?)?));
+        }
+        if room > 0 && reaped.lost.len() == before {
+            tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
+        }
+    }
+    Ok(reaped)
+}

@@ -1,0 +1,99 @@
+//! Between columns and values.
+
+use domain::id::{JobId, RunId, TenantId};
+use domain::job::{Job, JobState};
+use domain::run::{ClaimedRun, Grant, NewRun, Origin};
+use jiff::Timestamp;
+use rusqlite::Row;
+
+use crate::{Result, StoreError};
+
+/// A time as it is stored.
+pub(super) fn us(at: Timestamp) -> i64 {
+    at.as_microsecond()
+}
+
+/// A stored time.
+pub(super) fn at(us: i64) -> Result<Timestamp> {
+    Timestamp::from_microsecond(us)
+        .map_err(|_| StoreError::Unreadable(format!("{us} is not a time")))
+}
+
+/// A stored time that may be absent.
+pub(super) fn at_opt(us: Option<i64>) -> Result<Option<Timestamp>> {
+    us.map(at).transpose()
+}
+
+pub(super) fn origin(number: i64) -> Result<Origin> {
+    Origin::from_number(number)
+        .ok_or_else(|| StoreError::Unreadable(format!("{number} is not an origin")))
+}
+
+pub(super) fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Enabled => "ENABLED",
+        JobState::Paused => "PAUSED",
+        JobState::Disabled => "DISABLED",
+        JobState::Completed => "COMPLETED",
+        JobState::Deleted => "DELETED",
+    }
+}
+
+pub(super) fn job_state(name: &str) -> Result<JobState> {
+    Ok(match name {
+        "ENABLED" => JobState::Enabled,
+        "PAUSED" => JobState::Paused,
+        "DISABLED" => JobState::Disabled,
+        "COMPLETED" => JobState::Completed,
+        "DELETED" => JobState::Deleted,
+        other => return Err(StoreError::Unreadable(format!("{other} is not a state of a job"))),
+    })
+}
+
+/// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
+pub(super) fn job(row: &Row<'_>) -> Result<Job> {
+    let name: String = row.get(2)?;
+    let definition: String = row.get(5)?;
+    let definition = serde_json::from_str(&definition).map_err(|error| {
+        StoreError::Unreadable(format!("the definition of job {name}: {error}"))
+    })?;
+    Ok(Job {
+        id: JobId(row.get(0)?),
+        tenant: TenantId(row.get(1)?),
+        name,
+        version: row.get(3)?,
+        state: job_state(row.get_ref(4)?.as_str().map_err(unreadable)?)?,
+        definition,
+        next_run: at_opt(row.get(6)?)?,
+        created_at: at(row.get(7)?)?,
+        updated_at: at(row.get(8)?)?,
+    })
+}
+
+/// The columns that every query of live runs begins with; the turn is the last of them.
+pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
+    let id = RunId(row.get(0)?);
+    Ok(ClaimedRun {
+        grant: Grant { run: id, fence, turn: row.get(14)? },
+        run: NewRun {
+            id,
+            job: JobId(row.get(1)?),
+            tenant: TenantId(row.get(2)?),
+            job_version: row.get(3)?,
+            scheduled_for: at(row.get(4)?)?,
+            shard: row.get(5)?,
+            due_at: at(row.get(6)?)?,
+            priority: row.get(7)?,
+            origin: origin(row.get(8)?)?,
+            coalesced: row.get(9)?,
+            ignore_dependencies: row.get(10)?,
+            parameters: row.get(11)?,
+        },
+        attempts: row.get(12)?,
+        lost: row.get(13)?,
+    })
+}
+
+fn unreadable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unreadable(error.to_string())
+}

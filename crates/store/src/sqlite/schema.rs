@@ -1,0 +1,68 @@
+//! Opening the file, and bringing its tables to this release's shape.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{Result, StoreError};
+
+mod embedded {
+    use refinery::embed_migrations;
+    embed_migrations!("migrations/sqlite");
+}
+
+/// The writer's connection.
+pub(super) fn open(path: &Path) -> Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = OFF;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -65536;
+         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA busy_timeout = 5000;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+/// A connection that cannot write.
+pub(super) fn open_reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -16384;")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Applies what is missing, and refuses a file that a newer release has written.
+pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
+    let runner = embedded::migrations::runner();
+    let known = runner
+        .get_migrations()
+        .iter()
+        .map(|migration| i64::from(migration.version()))
+        .max()
+        .unwrap_or(0);
+    let found: Option<i64> = connection
+        .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
+        .unwrap_or_default();
+    if let Some(found) = found.filter(|found| *found > known) {
+        return Err(StoreError::TooNew { found, known });
+    }
+    runner
+        .run(connection)
+        .map_err(|error| StoreError::Unavailable(format!("migrating the database: {error}")))?;
+    Ok(())
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..) => StoreError::Unreadable(error.to_string()),
+            _ => StoreError::Unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What is read back: runs and attempts as people look at them.
+
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::run::{Origin, RunState};
+use jiff::Timestamp;
+
+/// A page of a list, and where the next one begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T, C> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Ask for the items after this one; none when this was the last page.
+    pub next: Option<C>,
+}
+
+/// A run, live or ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunView {
+    /// Its identity.
+    pub id: RunId,
+    /// The job.
+    pub job: JobId,
+    /// Whose job it is.
+    pub tenant: TenantId,
+    /// The version of the job that asked for it.
+    pub job_version: u32,
+    /// What it is doing, or how it ended.
+    pub state: RunState,
+    /// The word of the reason.
+    pub reason: Option<String>,
+    /// The sentence of the reason.
+    pub reason_text: Option<String>,
+    /// The time that it stands for.
+    pub scheduled_for: Timestamp,
+    /// The last time that a range row stands for.
+    pub scheduled_last: Timestamp,
+    /// How many times a range row stands for; 1 for a run.
+    pub count: u64,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// How many missed occurrences it stands for besides its own.
+    pub coalesced: u32,
+    /// When it may start, or might have.
+    pub due_at: Timestamp,
+    /// How many attempts have ended, lost ones not counted.
+    pub attempts: u32,
+    /// How many attempts were lost.
+    pub lost: u32,
+    /// Who holds it, or made its last attempt.
+    pub node: Option<NodeId>,
+    /// The fence of its last ended attempt.
+    pub fence: Option<i64>,
+    /// When its last attempt began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// What its last attempt said.
+    pub message: Option<String>,
+    /// The error of its last attempt.
+    pub error: Option<String>,
+    /// What it produced, as JSON.
+    pub result: Option<String>,
+    /// Rows that a statement changed.
+    pub rows_affected: Option<u64>,
+    /// Whether it waits for somebody to look at it.
+    pub dead_letter: bool,
+    /// Values for the action, as a JSON object.
+    pub parameters: Option<String>,
+}
+
+/// An attempt that ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptView {
+    /// 1 for the first, lost ones counted.
+    pub number: u32,
+    /// The fence under which it ran.
+    pub fence: i64,
+    /// Where it ran.
+    pub node: NodeId,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How it ended, by name.
+    pub end: String,
+    /// What it said.
+    pub message: Option<String>,
+    /// Its error.
+    pub error: Option<String>,
+}

@@ -1,0 +1,50 @@
+//! `punctual cron lint`: what may surprise somebody who relies on an expression.
+
+use std::io::Write;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{Format, FormatArgs, instant, print_json, warnings};
+use crate::clock;
+use crate::exit::Failure;
+
+/// What to look at, and as of when.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual cron lint '30 2 * * *' --tz America/New_York
+  punctual cron lint '0 0 */2 * MON' --tz Europe/Berlin -o json
+
+Warnings go to stdout and leave the exit code at 0.")]
+pub struct LintArgs {
+    /// Cron expression in quotes, or a macro such as @daily
+    expr: String,
+
+    /// The rest of an expression whose quotes were forgotten.
+    #[arg(hide = true)]
+    unquoted: Vec<String>,
+
+    /// Time zone of the expression, whose clock changes are looked at
+    #[arg(long, value_name = "ZONE")]
+    tz: String,
+
+    /// Look at the two years after this time [default: now]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    after: Option<Timestamp>,
+
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+pub(super) fn run(args: LintArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    super::refuse_unquoted(&args.expr, &args.unquoted)?;
+    let schedule = super::schedule(&args.expr, &args.tz, &clock::zones())?;
+    let found = schedule.lint(args.after.unwrap_or_else(clock::now));
+    match args.format.format() {
+        Format::Json => print_json(out, &found.iter().map(warnings::to_json).collect::<Vec<_>>())?,
+        Format::Table if found.is_empty() => eprintln!("no warnings"),
+        Format::Table => warnings::print(out, &schedule, &found)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! `punctual cron next --stdin`: many questions, one JSON object a line, one line of answer each.
+//!
+//! A line that cannot be answered is answered with an error, so that answers stay in step with
+//! questions. Answers are handed over whenever the next question has not arrived yet: a program
+//! that waits for each answer gets it at once, and a file costs few writes.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use domain::schedule::{Cron, CronError, CronSchedule, DstPolicy, Zone, ZoneError, Zones};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::{COUNT_MAX, Utc, instant, runs_after};
+use crate::clock;
+
+/// What holds for lines that leave it out.
+pub(super) struct Defaults {
+    /// The time zone.
+    pub(super) zone: Zone,
+    /// Where to begin; at the time of the answer when it is not given.
+    pub(super) after: Option<Timestamp>,
+    /// How many runs.
+    pub(super) count: u32,
+}
+
+/// Answers every line of `input` on `out`.
+pub(super) fn answer_all(
+    input: impl Read,
+    out: &mut dyn Write,
+    zones: Zones,
+    defaults: &Defaults,
+) -> io::Result<()> {
+    let mut lines = Lines::new(input);
+    let mut zones = ZoneCache { zones, looked_up: HashMap::new() };
+    while let Some(line) = lines.next(|| out.flush())? {
+        let answer = match answer(line, &mut zones, defaults) {
+            Ok(runs) => Answer::Next(runs),
+            Err(problem) => Answer::Error(problem),
+        };
+        serde_json::to_writer(&mut *out, &answer)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// One line of the input.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question<'a> {
+    #[serde(borrow)]
+    expr: Text<'a>,
+    #[serde(borrow)]
+    tz: Option<Text<'a>>,
+    #[serde(borrow)]
+    after: Option<Text<'a>>,
+    count: Option<u64>,
+}
+
+/// A string of the input, copied only when it contains escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// One line of the output.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Next(Vec<Utc>),
+    Error(Problem),
+}
+
+/// Why a line has no answer.
+#[derive(Serialize)]
+struct Problem {
+    code: &'static str,
+    message: String,
+    /// The offending bytes of `expr` or `tz`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<(usize, usize)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl Problem {
+    fn request(message: impl Into<String>) -> Self {
+        Problem { code: "INVALID_REQUEST", message: message.into(), span: None, hint: None }
+    }
+}
+
+impl From<CronError> for Problem {
+    fn from(error: CronError) -> Self {
+        Problem {
+            code: "INVALID_CRON",
+            message: error.to_string(),
+            span: Some((error.span.start, error.span.end)),
+            hint: error.hint,
+        }
+    }
+}
+
+impl From<ZoneError> for Problem {
+    fn from(error: ZoneError) -> Self {
+        Problem {
+            code: "INVALID_TIMEZONE",
+            message: error.to_string(),
+            span: Some((0, error.name.len())),
+            hint: None,
+        }
+    }
+}
+
+fn answer(line: Line<'_>, zones: &mut ZoneCache, defaults: &Defaults) -> Result<Vec<Utc>, Problem> {
+    let question = read_question(line)?;
+    let cron: Cron = question.expr.0.parse()?;
+    let zone = match question.tz {
+        Some(name) => zones.find(&name.0)?,
+        None => defaults.zone.clone(),
+    };
+    let after = match (question.after, defaults.after) {
+        (Some(text), _) => instant(&text.0)
+            .map_err(|problem| Problem::request(format!("after: {:?} is {problem}", text.0)))?,
+        (None, Some(after)) => after,
+        (None, None) => clock::now(),
+    };
+    let count = question.count.unwrap_or(defaults.count.into());
+    let count = u32::try_from(count).ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    let count =
+        count.ok_or_else(|| Problem::request(format!("count: must be from 1 to {COUNT_MAX}")))?;
+    let schedule = CronSchedule::new(cron, zone, DstPolicy::default());
+    Ok(runs_after(&schedule, after, count).map(Utc).collect())
+}
+
+fn read_question(line: Line<'_>) -> Result<Question<'_>, Problem> {
+    match line {
+        Line::Bytes(bytes) if bytes.trim_ascii().is_empty() => {
+            Err(Problem::request("the line is empty; expected a JSON object"))
+        }
+        Line::Bytes(bytes) => {
+            serde_json::from_slice(bytes).map_err(|error| Problem::request(error.to_string()))
+        }
+        Line::TooLong => {
+            Err(Problem::request(format!("the line is longer than {LINE_BYTES_MAX} bytes")))
+        }
+    }
+}
+
+/// Look-ups by the name that was asked for: one costs more than a schedule, and one that fails
+/// a thousand times more, because it searches for a suggestion.
+struct ZoneCache {
+    zones: Zones,
+    looked_up: HashMap<String, Result<Zone, ZoneError>>,
+}
+
+impl ZoneCache {
+    /// More than there are zones; only odd spellings can fill the cache.
+    const SIZE_MAX: usize = 1024;
+
+    fn find(&mut self, name: &str) -> Result<Zone, ZoneError> {
+        if let Some(zone) = self.looked_up.get(name) {
+            return zone.clone();
+        }
+        let zone = self.zones.find(name);
+        if self.looked_up.len() == Self::SIZE_MAX {
+            self.looked_up.clear();
+        }
+        self.looked_up.insert(name.to_owned(), zone.clone());
+        zone
+    }
+}

@@ -1,0 +1,12 @@
+//! The `punctual` binary: reads the command line, runs one command, ends with its exit code.
+
+mod clock;
+mod cmd;
+mod complaint;
+mod exit;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::report(cmd::run())
+}

@@ -1,0 +1,9 @@
+//! The real binary, as its users meet it: what it prints, where it prints it, how it ends.
+//!
+//! Transcripts are data, in `tests/transcripts`. After a deliberate change of output,
+//! `TRYCMD=overwrite cargo test --test it` rewrites them; the diff is then the review.
+
+mod binary;
+mod stdin;
+mod streams;
+mod transcripts;

@@ -1,0 +1,50 @@
+//! `cargo xtask bench NAME [ARGS]`: runs one benchmark by its short name.
+
+use std::fmt::Write;
+
+use anyhow::{Result, bail};
+
+use crate::step::run_command;
+use crate::workspace::cargo;
+
+/// What to run, and what to hand to it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The benchmark's name
+    name: Option<String>,
+    /// Arguments for the benchmark itself
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+struct Bench {
+    name: &'static str,
+    package: &'static str,
+    measures: &'static str,
+}
+
+const BENCHES: &[Bench] = &[Bench {
+    name: "schedule",
+    package: "domain",
+    measures: "the time of one `next` for typical cron expressions, beside croner",
+}];
+
+/// Runs the named benchmark with this process's input and output.
+pub fn run(args: &Args) -> Result<()> {
+    let Some(name) = &args.name else {
+        print!("{}", list());
+        return Ok(());
+    };
+    let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
+        bail!("there is no benchmark `{name}`; there is:\n{}", list());
+    };
+    let mut command = cargo(&["bench", "-p", bench.package, "--bench", bench.name, "--"])?;
+    run_command(command.args(&args.args))
+}
+
+fn list() -> String {
+    BENCHES.iter().fold(String::new(), |mut text, bench| {
+        let _ = writeln!(text, "  {:<12}{}", bench.name, bench.measures);
+        text
+    })
+}

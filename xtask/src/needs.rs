@@ -1,0 +1,103 @@
+//! What the tests need besides cargo, how to see that it is there, and where it comes from.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::apt;
+use crate::step::{run_command, succeeds};
+use crate::workspace::{cargo, find, path_folders};
+
+struct Need {
+    what: &'static str,
+    found: fn() -> bool,
+    source: Source,
+}
+
+enum Source {
+    /// A component of the Rust toolchain.
+    Rustup(&'static str),
+    /// The Debian packages of the PostgreSQL server.
+    Postgres,
+}
+
+const NEEDS: &[Need] = &[
+    Need { what: "rustfmt", found: || cargo_has("fmt"), source: Source::Rustup("rustfmt") },
+    Need { what: "clippy", found: || cargo_has("clippy"), source: Source::Rustup("clippy") },
+    // No test starts it yet; those of the PostgreSQL store will.
+    Need { what: "PostgreSQL server", found: || initdb().is_some(), source: Source::Postgres },
+];
+
+/// Installs what is missing where that is possible, and otherwise says what to install.
+pub fn install_if_missing() -> Result<()> {
+    let mut advice = String::new();
+    for need in NEEDS.iter().filter(|need| !(need.found)()) {
+        if need.source.is_at_hand() {
+            eprintln!("installing {}", need.what);
+            need.source.install()?;
+            ensure!((need.found)(), "{} is installed but not found", need.what);
+        } else {
+            advice += &format!("\n{}:\n{}", need.what, need.source.advice());
+        }
+    }
+    if !advice.is_empty() {
+        bail!("the tests need what is not installed here\n{advice}");
+    }
+    Ok(())
+}
+
+impl Source {
+    fn is_at_hand(&self) -> bool {
+        match self {
+            Source::Rustup(_) => find("rustup", path_folders()).is_some(),
+            Source::Postgres => apt::is_usable(),
+        }
+    }
+
+    fn install(&self) -> Result<()> {
+        match self {
+            Source::Rustup(component) => {
+                run_command(Command::new("rustup").args(["component", "add", component]))
+            }
+            Source::Postgres => apt::install_postgres(),
+        }
+    }
+
+    fn advice(&self) -> String {
+        match self {
+            Source::Rustup(component) => format!(
+                "    rustup component add {component}\n  \
+                 or, without rustup, the package of your system that holds it\n"
+            ),
+            Source::Postgres => apt::POSTGRES_ADVICE.into(),
+        }
+    }
+}
+
+fn cargo_has(subcommand: &str) -> bool {
+    cargo(&[subcommand, "--version"]).is_ok_and(|mut command| succeeds(&mut command))
+}
+
+/// PostgreSQL's `initdb`: in `PG_BIN`, on the path, or where Debian keeps it (not on the path).
+fn initdb() -> Option<PathBuf> {
+    let named = env::var_os("PG_BIN").map(PathBuf::from);
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let debian = debian.flatten().map(|version| version.path().join("bin"));
+    find("initdb", named.into_iter().chain(path_folders()).chain(debian))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_can_be_typed_as_it_stands() {
+        let rustup = Source::Rustup("clippy").advice();
+        assert!(rustup.contains("rustup component add clippy\n"), "{rustup}");
+        let postgres = Source::Postgres.advice();
+        assert!(postgres.contains("apt-get install postgresql\n"), "{postgres}");
+    }
+}
