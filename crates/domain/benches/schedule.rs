@@ -236,11 +236,12 @@ fn instant(text: &str) -> Timestamp {
 
 /// The mean over all inputs, of one pass.
 fn nanoseconds_each<I, O>(inputs: &[I], work: impl Fn(&I) -> O) -> f64 {
-    let start = now();
-    for input in inputs {
-        black_box(work(black_box(input)));
-    }
-    start.elapsed().as_nanos() as f64 / inputs.len() as f64
+    let pass = nanoseconds(|| {
+        for input in inputs {
+            black_box(work(black_box(input)));
+        }
+    });
+    pass / inputs.len() as f64
 }
 
 /// The time of every input on its own: the median of some passes, each through all inputs, so
@@ -249,17 +250,19 @@ fn nanoseconds_of_each<I, O>(inputs: &[I], work: impl Fn(&I) -> O) -> Vec<(&I, f
     let mut times = vec![Vec::new(); inputs.len()];
     for _ in 0..9 {
         for (input, times) in inputs.iter().zip(&mut times) {
-            let start = now();
-            black_box(work(black_box(input)));
-            times.push(start.elapsed().as_nanos() as f64);
+            times.push(nanoseconds(|| {
+                black_box(work(black_box(input)));
+            }));
         }
     }
     inputs.iter().zip(times.into_iter().map(median)).collect()
 }
 
-#[allow(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
-fn now() -> Instant {
-    Instant::now()
+#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+fn nanoseconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -107,8 +107,8 @@ pub trait Store: Send + Sync + 'static {
     /// up to `limit` grants of buried nodes. They are settled with [`Store::bury`].
     fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
 
-    /// Settles grants of buried nodes.
-    fn bury(&self, lost: &[Finish]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+    /// Settles grants of buried nodes, each with the node that held it.
+    fn bury(&self, lost: &[(NodeId, Finish)]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
     /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
     fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;

@@ -129,16 +129,12 @@ impl Store for SqliteStore {
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
         let batch = batch.to_vec();
-        let fired = self.writer.write(move |tx| runs::fire(tx, &batch)).await;
-        self.changed.notify_waiters();
-        fired
+        self.writer.write(move |tx| runs::fire(tx, &batch)).await
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
         let runs = runs.to_vec();
-        let submitted = self.writer.write(move |tx| runs::submit(tx, &runs, claim)).await;
-        self.changed.notify_waiters();
-        submitted
+        self.writer.write(move |tx| runs::submit(tx, &runs, claim)).await
     }
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -178,7 +174,7 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::reap(tx, limit)).await
     }
 
-    async fn bury(&self, lost: &[Finish]) -> Result<Vec<Applied>> {
+    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         let lost = lost.to_vec();
         let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
         self.changed.notify_waiters();

@@ -43,14 +43,14 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon) 
         planned_until = horizon.now;
     }
     let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
-    let from = planned_until;
     for at in future.take_while(|at| *at <= horizon.until).take(horizon.ticks_max) {
         plan.runs.push(tick(job, at, Origin::Schedule, 0));
         planned_until = at;
     }
-    for gap in schedule.skipped(from, planned_until) {
-        plan.ledger.push(dst_gap(job, &gap));
-    }
+    // A gap lies between two occurrences, so it is the plan of the later one that records it.
+    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
+    let gaps = schedule.skipped(since, planned_until);
+    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
     plan.next = schedule.next(planned_until);
     plan
 }
@@ -84,7 +84,6 @@ fn plan_late(job: &Job, schedule: &Schedule, after: Timestamp, now: Timestamp, p
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
-    plan.ledger.extend(decision.skipped.iter().map(|gap| dst_gap(job, gap)));
 }
 
 /// The run of a nominal time.
@@ -137,5 +136,139 @@ fn entry(job: &Job, range: OccurrenceRange, outcome: Outcome, reason: Reason) ->
         count: range.count,
         outcome,
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{JobId, TenantId};
+    use crate::job::{JobState, When};
+    use crate::schedule::{DstPolicy, Zones};
+    use uuid::Uuid;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn job(expression: &str, zone: &str) -> Job {
+        let when = When::Cron {
+            expression: expression.into(),
+            zone: zone.into(),
+            dst: DstPolicy::default(),
+        };
+        Job {
+            id: JobId(Uuid::from_u128(1)),
+            tenant: TenantId::DEFAULT,
+            name: "job".into(),
+            version: 3,
+            state: JobState::Enabled,
+            definition: Definition { when, ..Definition::default() },
+            next_run: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// Runs with their origin, ledger rows with outcome, reason and count, then the next time.
+    fn planned(job: &Job, next: &str, now: &str, ahead_minutes: i64) -> Vec<String> {
+        let schedule = job.definition.when.compile(&Zones::bundled()).unwrap().unwrap();
+        let until = at(now) + SignedDuration::from_mins(ahead_minutes);
+        let plan = plan(job, &schedule, at(next), &Horizon { now: at(now), until, ticks_max: 5 });
+        let run = |run: &NewRun| {
+            let stands_for =
+                if run.coalesced > 0 { format!(" +{}", run.coalesced) } else { String::new() };
+            format!("{:?} {}{stands_for}", run.origin, run.scheduled_for)
+        };
+        let row = |row: &LedgerEntry| {
+            format!("{} {} {} x{}", row.outcome, row.reason.code.name(), row.first, row.count)
+        };
+        let mut lines: Vec<String> =
+            plan.runs.iter().map(run).chain(plan.ledger.iter().map(row)).collect();
+        lines.push(format!("next {}", plan.next.map_or("never".into(), |next| next.to_string())));
+        lines
+    }
+
+    #[test]
+    fn ticks_inside_the_look_ahead_become_runs() {
+        let job = job("* * * * *", "UTC");
+        assert_eq!(
+            planned(&job, "2026-01-01T00:01:00Z", "2026-01-01T00:00:30Z", 2),
+            [
+                "Schedule 2026-01-01T00:01:00Z",
+                "Schedule 2026-01-01T00:02:00Z",
+                "next 2026-01-01T00:03:00Z"
+            ]
+        );
+        // At most ticks_max at a time; the rest is planned next.
+        assert_eq!(planned(&job, "2026-01-01T00:01:00Z", "2026-01-01T00:00:30Z", 60).len(), 6);
+    }
+
+    #[test]
+    fn an_outage_follows_the_policy_and_leaves_rows() {
+        let mut job = job("0 * * * *", "UTC");
+        let (next, now) = ("2026-01-01T01:00:00Z", "2026-01-01T05:30:00Z");
+        assert_eq!(
+            planned(&job, next, now, 2),
+            [
+                "CatchUp 2026-01-01T05:00:00Z +4",
+                "SKIPPED CATCH_UP 2026-01-01T01:00:00Z x4",
+                "next 2026-01-01T06:00:00Z"
+            ]
+        );
+        job.definition.catch_up = CatchUpPolicy::None;
+        assert_eq!(
+            planned(&job, next, now, 2),
+            ["SKIPPED CATCH_UP 2026-01-01T01:00:00Z x5", "next 2026-01-01T06:00:00Z"]
+        );
+        job.definition.start_deadline = Some(SignedDuration::from_mins(40));
+        assert_eq!(
+            planned(&job, next, now, 2),
+            [
+                "SKIPPED CATCH_UP 2026-01-01T05:00:00Z x1",
+                "MISSED START_DEADLINE 2026-01-01T01:00:00Z x4",
+                "next 2026-01-01T06:00:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_local_time_that_does_not_exist_has_a_row_of_its_own() {
+        let job = job("30 2 * * *", "America/New_York");
+        assert_eq!(
+            planned(&job, "2026-03-07T07:30:00Z", "2026-03-07T07:29:00Z", 2),
+            ["Schedule 2026-03-07T07:30:00Z", "next 2026-03-09T06:30:00Z"]
+        );
+        assert_eq!(
+            planned(&job, "2026-03-09T06:30:00Z", "2026-03-09T06:29:00Z", 2),
+            [
+                "Schedule 2026-03-09T06:30:00Z",
+                "SKIPPED DST_GAP 2026-03-08T07:00:00Z x1",
+                "next 2026-03-10T06:30:00Z"
+            ]
+        );
+        assert_eq!(
+            planned(&job, "2026-03-07T07:30:00Z", "2026-03-07T07:29:00Z", 3 * 24 * 60),
+            [
+                "Schedule 2026-03-07T07:30:00Z",
+                "Schedule 2026-03-09T06:30:00Z",
+                "Schedule 2026-03-10T06:30:00Z",
+                "SKIPPED DST_GAP 2026-03-08T07:00:00Z x1",
+                "next 2026-03-11T06:30:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn late_runs_make_way_and_jitter_moves_only_the_start() {
+        let mut job = job("0 * * * *", "UTC");
+        job.definition.jitter = SignedDuration::from_secs(60);
+        let live = tick(&job, at("2026-01-01T01:00:00Z"), Origin::Schedule, 0);
+        let late = tick(&job, at("2026-01-01T01:00:00Z"), Origin::CatchUp, 0);
+        assert_eq!((live.priority, late.priority), (5, 2));
+        assert_eq!(live.scheduled_for, at("2026-01-01T01:00:00Z"));
+        let delay = live.due_at.duration_since(live.scheduled_for);
+        assert!(delay > SignedDuration::ZERO && delay < SignedDuration::from_secs(60), "{delay}");
+        assert_eq!(live.id, late.id, "a tick has one identity");
     }
 }

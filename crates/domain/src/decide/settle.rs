@@ -121,3 +121,127 @@ fn contains(filter: &ErrorFilter, error: &ErrorCode) -> bool {
         ErrorCode::Other(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(error: ErrorCode) -> AttemptResult {
+        AttemptResult::failed(error, "no")
+    }
+
+    /// `retry 60s`, or `FAILED RETRIES_EXHAUSTED dead`.
+    fn words(settlement: &Settlement) -> String {
+        match settlement {
+            Settlement::Retry { delay } => format!("retry {}ms", delay.as_millis()),
+            Settlement::End { outcome, reason, dead_letter } => {
+                let reason = reason.as_ref().map_or("", |reason| reason.code.name());
+                format!("{outcome} {reason}{}", if *dead_letter { " dead" } else { "" })
+            }
+        }
+    }
+
+    #[test]
+    fn four_attempts_with_doubling_delays_by_default() {
+        let definition = Definition::default();
+        let error = failed(ErrorCode::Exit(1));
+        for (attempts, expected) in [
+            (0, "retry 60000ms"),
+            (1, "retry 120000ms"),
+            (2, "retry 240000ms"),
+            (3, "FAILED RETRIES_EXHAUSTED dead"),
+            (9, "FAILED RETRIES_EXHAUSTED dead"),
+        ] {
+            assert_eq!(
+                words(&settle(&definition, attempts, &error, 0.5)),
+                expected,
+                "after {attempts}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_end_has_its_meaning() {
+        let definition = Definition::default();
+        let ended = |end| AttemptResult { end, ..AttemptResult::completed() };
+        for (attempts, end, expected) in [
+            (0, AttemptEnd::Completed, "COMPLETED "),
+            (0, AttemptEnd::Cancelled, "CANCELLED CANCEL_REQUESTED"),
+            (0, AttemptEnd::Timeout, "retry 60000ms"),
+            (3, AttemptEnd::Timeout, "TIMEOUT RETRIES_EXHAUSTED dead"),
+            (3, AttemptEnd::Failed, "FAILED RETRIES_EXHAUSTED dead"),
+        ] {
+            assert_eq!(
+                words(&settle(&definition, attempts, &ended(end), 0.0)),
+                expected,
+                "{end:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn delays_are_capped_and_spread_and_respect_the_target() {
+        let retry = RetryPolicy { max_attempts: 100, jitter: 0.5, ..RetryPolicy::default() };
+        let definition = Definition { retry, ..Definition::default() };
+        let mut error = failed(ErrorCode::Http(503));
+        for (attempts, chance, expected) in [
+            (0, 0.0, "retry 60000ms"),
+            (0, 1.0, "retry 90000ms"),
+            (6, 0.0, "retry 3600000ms"),
+            (90, 0.0, "retry 3600000ms"),
+        ] {
+            assert_eq!(words(&settle(&definition, attempts, &error, chance)), expected);
+        }
+        error.retry_after = Some(SignedDuration::from_mins(5));
+        assert_eq!(words(&settle(&definition, 0, &error, 0.0)), "retry 300000ms");
+    }
+
+    #[test]
+    fn filters_say_what_is_tried_again() {
+        let only = ErrorFilter {
+            exit_codes: vec![75],
+            http_statuses: vec![429, 5],
+            sqlstates: vec!["40".into(), "57P01".into()],
+        };
+        let never = ErrorFilter { http_statuses: vec![501], ..ErrorFilter::default() };
+        let retry = RetryPolicy {
+            retry_on: Some(only),
+            no_retry_on: Some(never),
+            ..RetryPolicy::default()
+        };
+        let definition = Definition { retry, ..Definition::default() };
+        for (error, again) in [
+            (ErrorCode::Exit(75), true),
+            (ErrorCode::Exit(1), false),
+            (ErrorCode::Http(429), true),
+            (ErrorCode::Http(503), true),
+            (ErrorCode::Http(501), false),
+            (ErrorCode::Http(404), false),
+            (ErrorCode::SqlState("40001".into()), true),
+            (ErrorCode::SqlState("57P01".into()), true),
+            (ErrorCode::SqlState("42601".into()), false),
+            (ErrorCode::Other("DNS".into()), false),
+        ] {
+            let expected = if again { "retry 60000ms" } else { "FAILED NOT_RETRYABLE dead" };
+            assert_eq!(
+                words(&settle(&definition, 0, &failed(error.clone()), 0.0)),
+                expected,
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_attempt_does_not_cost_a_retry_but_poison_ends() {
+        let again = Definition::default();
+        let once = Definition { on_lost: OnLost::Fail, ..Definition::default() };
+        for (definition, lost, expected) in [
+            (&again, 0, "retry 0ms"),
+            (&again, 1, "retry 0ms"),
+            (&again, 2, "FAILED LOST dead"),
+            (&once, 0, "FAILED LOST dead"),
+        ] {
+            assert_eq!(words(&settle_lost(definition, lost)), expected);
+        }
+    }
+}

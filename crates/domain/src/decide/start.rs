@@ -187,3 +187,6 @@ pub fn window(
 fn reason(code: ReasonCode, text: &str) -> Reason {
     Reason { code, text: text.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

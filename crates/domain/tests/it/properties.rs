@@ -31,7 +31,7 @@ const EXHAUSTIVE: Effort = Effort {
     policies_an_expression: 16,
 };
 
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "a test may be asked for its long form; the rooms themselves read no environment"
 )]

@@ -133,14 +133,13 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
 }
 
 /// Ends grants of nodes that were buried.
-pub(super) fn bury(tx: &mut Tx<'_>, lost: &[Finish]) -> Result<Vec<Applied>> {
+pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
-    for finish in lost {
-        match finish.attempt.as_ref().map(|attempt| attempt.node) {
-            Some(node) if !is_alive(tx, node)? => {
-                applied.extend(self::finish(tx, node, std::slice::from_ref(finish))?);
-            }
-            _ => applied.push(Applied::Stale),
+    for (node, finish) in lost {
+        if is_alive(tx, *node)? {
+            applied.push(Applied::Stale);
+        } else {
+            applied.extend(self::finish(tx, *node, std::slice::from_ref(finish))?);
         }
     }
     Ok(applied)

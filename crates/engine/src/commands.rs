@@ -1,0 +1,427 @@
+//! What people ask for: jobs to be made and changed, runs to be started and stopped.
+
+use std::collections::HashMap;
+
+use domain::decide::plan::tick;
+use domain::id::{JobId, RunId, TenantId};
+use domain::job::{Definition, Job, JobState, When};
+use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
+use jiff::{SignedDuration, Timestamp};
+use store::{Cancelled, Change, Changed, Prepared, Store};
+
+use crate::error::{EngineError, Result};
+use crate::node::Node;
+
+/// The longest name of a job.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The most runs that one backfill asks for.
+const BACKFILL_MAX: u64 = 10_000;
+
+/// A job to be created.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub definition: Definition,
+    /// Whether it is planned from the start.
+    pub enabled: bool,
+}
+
+/// A run to be started by hand.
+#[derive(Clone, Debug, Default)]
+pub struct Trigger {
+    /// When; now when absent.
+    pub at: Option<Timestamp>,
+    /// Values for the action, as a JSON object.
+    pub parameters: Option<String>,
+    /// Whether to wait for the jobs that the job depends on.
+    pub with_dependencies: bool,
+}
+
+/// Runs for times of the past.
+#[derive(Clone, Copy, Debug)]
+pub struct Backfill {
+    /// From this time on.
+    pub from: Timestamp,
+    /// Up to this time.
+    pub until: Timestamp,
+    /// Newest first instead of oldest first.
+    pub newest_first: bool,
+    /// Only say what would run.
+    pub dry_run: bool,
+}
+
+impl<S: Store> Node<S> {
+    /// Creates jobs, each on its own.
+    pub async fn create_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Job>>> {
+        let now = self.store.now().await?;
+        let mut answers = Vec::with_capacity(jobs.len());
+        let mut changes = Vec::new();
+        for new in jobs {
+            match self.new_job(new, now).await {
+                Ok(job) => {
+                    changes.push(Change { job, expected: None, prepared: Prepared::Keep });
+                    answers.push(None);
+                }
+                Err(error) => answers.push(Some(Err(error))),
+            }
+        }
+        let changed = self.store.define(&changes).await?;
+        let mut done =
+            changes.into_iter().zip(changed).map(|(change, changed)| answer(change, changed));
+        Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
+    }
+
+    /// Creates a job.
+    pub async fn create_job(&self, job: NewJob) -> Result<Job> {
+        let missing = || EngineError::WrongState("the job was not created".into());
+        self.create_jobs(vec![job]).await?.pop().unwrap_or_else(|| Err(missing()))
+    }
+
+    async fn new_job(&self, new: NewJob, now: Timestamp) -> Result<Job> {
+        let random = (self.parts.random)().to_be_bytes();
+        let bytes = random[..10].try_into().unwrap_or([0; 10]);
+        let ms = now.as_millisecond().max(0) as u64;
+        let id = JobId(uuid::Builder::from_unix_timestamp_millis(ms, &bytes).into_uuid());
+        let mut job = Job {
+            id,
+            tenant: new.tenant,
+            name: new.name,
+            version: 1,
+            state: if new.enabled { JobState::Enabled } else { JobState::Disabled },
+            definition: new.definition,
+            next_run: None,
+            created_at: now,
+            updated_at: now,
+        };
+        self.check(&job).await?;
+        job.next_run = self.first_time(&job, now)?;
+        Ok(job)
+    }
+
+    /// Changes a job: what `edit` makes of it replaces it, unless somebody was faster. A changed
+    /// schedule never fires the past.
+    pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
+        let old = self.existing(id).await?;
+        let now = self.store.now().await?;
+        let mut job = old.clone();
+        edit(&mut job);
+        (job.id, job.tenant, job.version, job.created_at) =
+            (old.id, old.tenant, old.version + 1, old.created_at);
+        job.updated_at = now;
+        self.check(&job).await?;
+        let prepared = match (old.state, job.state) {
+            _ if job.definition.when != old.definition.when => Prepared::Drop,
+            (JobState::Enabled, JobState::Paused) => Prepared::Return,
+            (before, after) if before == after => Prepared::Keep,
+            (JobState::Paused, JobState::Enabled) => Prepared::Keep,
+            _ => Prepared::Drop,
+        };
+        if prepared == Prepared::Drop {
+            job.next_run =
+                if job.state == JobState::Deleted { None } else { self.first_time(&job, now)? };
+        }
+        let change = Change { expected: Some(old.version), prepared, job };
+        let changed = self.store.define(std::slice::from_ref(&change)).await?;
+        self.forget_job(id);
+        changed.into_iter().next().map_or_else(
+            || Err(EngineError::NotFound(format!("job {id}"))),
+            |changed| answer(change, changed),
+        )
+    }
+
+    /// Holds a job: nothing of it starts until it is resumed.
+    pub async fn pause_job(&self, id: JobId) -> Result<Job> {
+        self.set_state(id, JobState::Paused, &[JobState::Enabled, JobState::Paused]).await
+    }
+
+    /// Lets a paused job go on; what it missed follows its catch-up policy. A disabled job is
+    /// switched on, and its past is gone.
+    pub async fn resume_job(&self, id: JobId) -> Result<Job> {
+        self.set_state(
+            id,
+            JobState::Enabled,
+            &[JobState::Enabled, JobState::Paused, JobState::Disabled],
+        )
+        .await
+    }
+
+    /// Switches a job off.
+    pub async fn disable_job(&self, id: JobId) -> Result<Job> {
+        self.set_state(
+            id,
+            JobState::Disabled,
+            &[JobState::Enabled, JobState::Paused, JobState::Disabled],
+        )
+        .await
+    }
+
+    /// Removes a job, unless others depend on it and `cascade` is not set. Its history remains
+    /// until its time is over.
+    pub async fn delete_job(&self, id: JobId, cascade: bool) -> Result<()> {
+        let job = self.existing(id).await?;
+        let edges = self.store.dependencies(job.tenant).await?;
+        let dependents: Vec<JobId> =
+            edges.iter().filter(|(_, upstream)| *upstream == id).map(|(job, _)| *job).collect();
+        if !cascade && !dependents.is_empty() {
+            let names = self.names(&dependents).await?;
+            return Err(EngineError::WrongState(format!(
+                "other jobs depend on it: {}",
+                names.join(", ")
+            )));
+        }
+        for dependent in dependents {
+            self.alter_job(dependent, |job| {
+                job.definition.depends_on.retain(|upstream| upstream.job != id)
+            })
+            .await?;
+        }
+        self.alter_job(id, |job| job.state = JobState::Deleted).await.map(drop)
+    }
+
+    async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {
+        let job = self.existing(id).await?;
+        if !from.contains(&job.state) {
+            return Err(EngineError::WrongState(
+                format!("job {} is {:?}", job.name, job.state).to_lowercase(),
+            ));
+        }
+        if job.state == state {
+            return Ok(job);
+        }
+        self.alter_job(id, |job| job.state = state).await
+    }
+
+    /// The run that a trigger asks for.
+    pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
+        let job =
+            self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
+        let at = trigger.at.unwrap_or_else(|| self.now());
+        Ok(NewRun {
+            id: RunId::of_request(at, (self.parts.random)()),
+            due_at: at,
+            ignore_dependencies: !trigger.with_dependencies,
+            parameters: trigger.parameters,
+            priority: job.definition.priority,
+            ..tick(&job, at, Origin::Manual, 0)
+        })
+    }
+
+    /// Asks for the end of a run.
+    pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
+        let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
+        match self.store.cancel(run, &reason).await? {
+            Cancelled::NotFound => Err(EngineError::NotFound(format!("run {run}"))),
+            Cancelled::EndedBefore(outcome) => {
+                Err(EngineError::WrongState(format!("run {run} has ended as {outcome} already")))
+            }
+            cancelled => Ok(cancelled),
+        }
+    }
+
+    /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
+    /// in the order in which they run.
+    pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
+        let job = self.existing(id).await?;
+        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
+            return Err(EngineError::WrongState(format!(
+                "job {} has no schedule to fill",
+                job.name
+            )));
+        };
+        let now = self.store.now().await?;
+        let before =
+            backfill.from.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
+        let until = backfill.until.min(now);
+        let count = schedule.count(before, until);
+        if count > BACKFILL_MAX {
+            let problem = format!(
+                "{count} times lie in the range; at most {BACKFILL_MAX} are filled at once"
+            );
+            return Err(EngineError::Invalid { field: "range", problem });
+        }
+        let times = std::iter::successors(schedule.next(before), |at| schedule.next(*at));
+        let mut times: Vec<Timestamp> = times.take_while(|at| *at <= until).collect();
+        if backfill.newest_first {
+            times.reverse();
+        }
+        if backfill.dry_run {
+            return Ok(times);
+        }
+        let runs: Vec<NewRun> = times
+            .iter()
+            .enumerate()
+            .map(|(i, at)| NewRun {
+                id: RunId::of_request(*at, (self.parts.random)()),
+                // Their order is the order in which they become due.
+                due_at: now.saturating_add(SignedDuration::from_micros(i as i64)).unwrap_or(now),
+                ignore_dependencies: true,
+                ..tick(&job, *at, Origin::Backfill, 0)
+            })
+            .collect();
+        self.submit(&runs).await?;
+        Ok(times)
+    }
+
+    /// Starts a failed run once more, as a new run with the same parameters.
+    pub async fn redriven(&self, run: RunId) -> Result<NewRun> {
+        let view = self
+            .store
+            .run(run)
+            .await?
+            .ok_or_else(|| EngineError::NotFound(format!("run {run}")))?;
+        let again = [
+            Outcome::Failed,
+            Outcome::Timeout,
+            Outcome::Cancelled,
+            Outcome::Skipped,
+            Outcome::Missed,
+        ];
+        match view.state {
+            RunState::Ended(outcome) if again.contains(&outcome) => {}
+            state => return Err(EngineError::WrongState(format!("run {run} is {state}"))),
+        }
+        let trigger = Trigger { at: None, parameters: view.parameters, with_dependencies: false };
+        let fresh = self.triggered(view.job, trigger).await?;
+        Ok(NewRun { scheduled_for: view.scheduled_for, ..fresh })
+    }
+
+    async fn existing(&self, id: JobId) -> Result<Job> {
+        let found = self.store.jobs_by_id(&[id]).await?.pop();
+        found.ok_or_else(|| EngineError::NotFound(format!("job {id}")))
+    }
+
+    async fn names(&self, ids: &[JobId]) -> Result<Vec<String>> {
+        let jobs: HashMap<JobId, String> =
+            self.store.jobs_by_id(ids).await?.into_iter().map(|job| (job.id, job.name)).collect();
+        Ok(ids.iter().map(|id| jobs.get(id).cloned().unwrap_or_else(|| id.to_string())).collect())
+    }
+
+    /// The first time that an enabled job is due when its schedule begins now.
+    fn first_time(&self, job: &Job, now: Timestamp) -> Result<Option<Timestamp>> {
+        let schedule = job.definition.when.compile(&self.parts.zones)?;
+        Ok(match (&job.definition.when, schedule) {
+            // A one-time job of the past is late, not forgotten.
+            (When::At { at }, _) => Some(*at),
+            (_, Some(schedule)) => {
+                let just_before = now.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(now);
+                schedule.next(just_before)
+            }
+            (_, None) => None,
+        })
+    }
+
+    async fn check(&self, job: &Job) -> Result<()> {
+        let invalid =
+            |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
+        let definition = &job.definition;
+        if job.name.is_empty()
+            || job.name.len() > NAME_BYTES_MAX
+            || job.name.chars().any(char::is_control)
+        {
+            return invalid("name", "a name has 1 to 255 bytes and no control characters");
+        }
+        if definition.priority > 9 {
+            return invalid("priority", "a priority is 0 to 9; higher is more urgent");
+        }
+        if definition.concurrency == 0 {
+            return invalid("concurrency", "at least one run must be allowed");
+        }
+        if definition.retry.max_attempts == 0 {
+            return invalid("max_attempts", "at least one attempt must be allowed");
+        }
+        if !definition.retry.multiplier.is_finite() || definition.retry.multiplier < 1.0 {
+            return invalid("backoff_multiplier", "a multiplier is a number of at least 1");
+        }
+        for (field, duration) in
+            [("timeout", definition.timeout), ("backoff", definition.retry.backoff)]
+        {
+            if duration.is_negative() || duration.is_zero() {
+                return invalid(field, "a duration must be longer than nothing");
+            }
+        }
+        definition.when.compile(&self.parts.zones)?;
+        if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
+            return invalid(
+                "depends_on",
+                "a job without a schedule of its own needs jobs to run after",
+            );
+        }
+        self.check_dependencies(job).await
+    }
+
+    /// Every upstream job exists, and following them never leads back.
+    async fn check_dependencies(&self, job: &Job) -> Result<()> {
+        if job.definition.depends_on.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<JobId> =
+            job.definition.depends_on.iter().map(|dependency| dependency.job).collect();
+        let found = self.store.jobs_by_id(&wanted).await?;
+        if let Some(missing) = wanted.iter().find(|id| {
+            **id != job.id
+                && !found.iter().any(|job| job.id == **id && job.tenant == found[0].tenant)
+        }) {
+            return Err(EngineError::NotFound(format!("upstream job {missing}")));
+        }
+        let mut upstream: HashMap<JobId, Vec<JobId>> = HashMap::new();
+        for (from, to) in self.store.dependencies(job.tenant).await? {
+            upstream.entry(from).or_default().push(to);
+        }
+        upstream.insert(job.id, wanted);
+        let Some(cycle) = cycle_through(job.id, &upstream) else { return Ok(()) };
+        let mut names = self.names(&cycle).await?;
+        if let Some(first) = names.first_mut() {
+            first.clone_from(&job.name);
+        }
+        if let Some(last) = names.last_mut() {
+            last.clone_from(&job.name);
+        }
+        Err(EngineError::Cycle(names))
+    }
+}
+
+/// A way from a job back to itself, if there is one.
+fn cycle_through(start: JobId, upstream: &HashMap<JobId, Vec<JobId>>) -> Option<Vec<JobId>> {
+    let mut came_from: HashMap<JobId, JobId> = HashMap::new();
+    let mut open = vec![start];
+    while let Some(job) = open.pop() {
+        for next in upstream.get(&job).into_iter().flatten() {
+            if *next == start {
+                let mut path = vec![start, job];
+                let mut at = job;
+                while at != start {
+                    at = came_from[&at];
+                    path.push(at);
+                }
+                path.dedup();
+                path.reverse();
+                if path.len() == 1 {
+                    path.push(start);
+                }
+                return Some(path);
+            }
+            if !came_from.contains_key(next) {
+                came_from.insert(*next, job);
+                open.push(*next);
+            }
+        }
+    }
+    None
+}
+
+fn answer(change: Change, changed: Changed) -> Result<Job> {
+    let job = change.job;
+    match changed {
+        Changed::Done => Ok(job),
+        Changed::NameTaken(by) => Err(EngineError::NameTaken { name: job.name, by }),
+        Changed::VersionConflict(current) => {
+            Err(EngineError::VersionConflict { expected: change.expected.unwrap_or(0), current })
+        }
+        Changed::NotFound => Err(EngineError::NotFound(format!("job {}", job.name))),
+    }
+}

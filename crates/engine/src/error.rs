@@ -1,0 +1,52 @@
+//! Why a command was refused.
+
+use domain::id::JobId;
+use domain::job::WhenError;
+use store::StoreError;
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// Why a command was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store has no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A field has a value that it cannot have.
+    #[error("{field}: {problem}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// The schedule cannot be read.
+    #[error("schedule: {0}")]
+    Schedule(#[from] WhenError),
+    /// Another job has that name.
+    #[error("a job named {name:?} exists already")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The job that has it.
+        by: JobId,
+    },
+    /// Somebody changed the job meanwhile.
+    #[error("the job has version {current}; the change is based on version {expected}")]
+    VersionConflict {
+        /// The version that the change is based on.
+        expected: u32,
+        /// The version that the job has.
+        current: u32,
+    },
+    /// There is no such thing.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// Jobs would wait for each other for ever.
+    #[error("the jobs would wait for each other: {}", .0.join(" → "))]
+    Cycle(Vec<String>),
+    /// The run is in a state in which this cannot be done.
+    #[error("{0}")]
+    WrongState(String),
+}

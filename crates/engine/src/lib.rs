@@ -1,0 +1,20 @@
+//! Jobs in, punctual runs out.
+//!
+//! A [`Node`] is one process's part in the work: it plans jobs whose time is near, claims runs,
+//! starts them when they are due, settles what ended, and takes over from nodes that were lost.
+//! Each of these is a step without input that can be repeated at will: what it does is decided by
+//! the store's state and the clock. [`Engine`] gives the steps their rhythm in a real process; the
+//! simulation calls them in an order of its own.
+
+mod batch;
+mod commands;
+mod error;
+mod node;
+mod run;
+mod settings;
+
+pub use commands::{Backfill, NewJob, Trigger};
+pub use error::{EngineError, Result};
+pub use node::{Node, PlanReport, ReapReport, Started};
+pub use run::{Engine, Executor, Stop};
+pub use settings::{Parts, Settings};

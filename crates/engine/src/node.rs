@@ -1,0 +1,194 @@
+//! A node: what it holds, and the steps that change it.
+//!
+//! ```text
+//!             plan                 pump                    start_due
+//!   jobs ───────────▶ live runs ─────────▶ prepared ───────────────▶ running
+//!                         ▲      (claim)      │  (facts, decide)        │
+//!                         │                   ▼                         │ complete
+//!                         └── retry, wait ── done ◀─────────────────────┘
+//!                                             │ pump (finish)
+//!                                             ▼
+//!                                          history
+//! ```
+//!
+//! The steps may run side by side: what they share is behind one lock that is never held across
+//! a call to the store.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::id::{JobId, NodeId, RunId};
+use domain::job::{Definition, Job};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt};
+use jiff::{SignedDuration, Timestamp};
+use store::{Finish, Store};
+
+use crate::settings::{Parts, Settings};
+
+mod definitions;
+mod lease;
+mod plan;
+mod prune;
+mod pump;
+mod reap;
+mod start;
+
+pub use plan::PlanReport;
+pub use reap::ReapReport;
+
+use definitions::Definitions;
+
+/// One process's part in the work.
+pub struct Node<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) settings: Settings,
+    pub(crate) parts: Parts,
+    definitions: Definitions,
+    state: Mutex<State>,
+}
+
+/// A run that was let in: its executor may begin.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The run and the right to it.
+    pub run: ClaimedRun,
+    /// Its job.
+    pub job: Arc<Job>,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// What a node holds.
+struct State {
+    id: NodeId,
+    /// Slots that nothing occupies and nobody has asked the store to fill.
+    free: u32,
+    /// Claimed before their time, by due time.
+    prepared: BTreeSet<(Timestamp, RunId)>,
+    /// Due, but the slots are taken: by due time.
+    crowded: BTreeSet<(Timestamp, RunId)>,
+    held: HashMap<RunId, Held>,
+    /// Ended grants that the store does not know about yet.
+    done: Vec<Finish>,
+    /// Asked of the store and not answered yet.
+    asked_soon: u32,
+    /// Whether the store may have work that was not asked for yet.
+    hungry: bool,
+    draining: bool,
+}
+
+struct Held {
+    run: ClaimedRun,
+    /// Set when the executor has it.
+    running: Option<(Arc<Job>, Timestamp)>,
+}
+
+impl<S: Store> Node<S> {
+    /// A node that has not joined yet.
+    pub fn new(store: Arc<S>, settings: Settings, parts: Parts) -> Self {
+        let state = State {
+            id: parts.new_node(),
+            free: settings.max_concurrent_jobs,
+            prepared: BTreeSet::new(),
+            crowded: BTreeSet::new(),
+            held: HashMap::new(),
+            done: Vec::new(),
+            asked_soon: 0,
+            hungry: true,
+            draining: false,
+        };
+        Node {
+            store,
+            settings,
+            parts,
+            definitions: Definitions::default(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The node's identity; a new one after its lease was lost.
+    pub fn id(&self) -> NodeId {
+        self.state().id
+    }
+
+    /// The store's part of the present.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.parts.now()
+    }
+
+    /// Something may have been submitted: ask the store at the next pump.
+    pub fn hint(&self) {
+        self.state().hungry = true;
+    }
+
+    /// From now on nothing is claimed and nothing prepared is started.
+    pub fn drain(&self) {
+        self.state().draining = true;
+    }
+
+    /// How many runs the executor has.
+    pub fn running(&self) -> usize {
+        self.state().held.values().filter(|held| held.running.is_some()).count()
+    }
+
+    /// When the first prepared run is due.
+    pub fn next_prepared(&self) -> Option<Timestamp> {
+        self.state().prepared.first().map(|(due_at, _)| *due_at)
+    }
+
+    /// Whether a pump has something to tell the store or to ask of it.
+    pub fn has_news(&self) -> bool {
+        let state = self.state();
+        let room = state.free > state.crowded.len() as u32;
+        !state.done.is_empty() || state.hungry && !state.draining && room
+    }
+
+    /// An attempt has ended. Answers false when the run is not this node's any more.
+    pub fn complete(&self, run: RunId, result: AttemptResult) -> bool {
+        let finished_at = self.now();
+        let mut state = self.state();
+        let node = state.id;
+        let Some(held) = state.held.get(&run) else { return false };
+        let Some((job, started_at)) = held.running.clone() else { return false };
+        let number = held.run.attempts + held.run.lost + 1;
+        let attempt = EndedAttempt { number, node, started_at, finished_at, result };
+        let finish = start::settled(&held.run, &job, attempt);
+        state.held.remove(&run);
+        state.free += 1;
+        state.done.push(finish);
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
+        let now = self.now();
+        self.definitions.load(self.store.as_ref(), &[(id, version)], now).await?;
+        Ok(self.definitions.get(id))
+    }
+
+    /// A job changed here: what is remembered of it is old.
+    pub(crate) fn forget_job(&self, id: JobId) {
+        self.definitions.forget(id);
+    }
+}
+
+/// The job of a run whose job is gone.
+fn orphan(run: &ClaimedRun) -> Arc<Job> {
+    Arc::new(Job {
+        id: run.run.job,
+        tenant: run.run.tenant,
+        name: run.run.job.to_string(),
+        version: run.run.job_version,
+        state: domain::job::JobState::Deleted,
+        definition: Definition::default(),
+        next_run: None,
+        created_at: Timestamp::UNIX_EPOCH,
+        updated_at: Timestamp::UNIX_EPOCH,
+    })
+}
+
+/// How long a remembered definition is trusted.
+const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);

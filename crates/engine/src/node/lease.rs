@@ -1,0 +1,43 @@
+//! The lease: what makes a node's word count.
+
+use domain::id::RunId;
+use store::Store;
+
+use super::Node;
+
+impl<S: Store> Node<S> {
+    /// Registers the node.
+    pub async fn join(&self) -> store::Result<()> {
+        self.store.join(self.id(), &self.settings.name, self.settings.lease).await
+    }
+
+    /// Extends the lease. Answers the runs whose end was asked for; none when the lease is lost,
+    /// which means that everything this node holds belongs to others now.
+    pub async fn renew(&self) -> store::Result<Option<Vec<RunId>>> {
+        let renewed = self.store.renew(self.id(), self.settings.lease).await?;
+        Ok(renewed.map(|renewed| renewed.cancel))
+    }
+
+    /// The lease is lost: forgets everything and becomes another node. Answers what was running,
+    /// which must be stopped.
+    pub fn become_another(&self) -> Vec<RunId> {
+        let id = self.parts.new_node();
+        let mut state = self.state();
+        let running = state.held.iter().filter(|(_, held)| held.running.is_some());
+        let running: Vec<RunId> = running.map(|(run, _)| *run).collect();
+        state.id = id;
+        state.free = self.settings.max_concurrent_jobs;
+        state.prepared.clear();
+        state.crowded.clear();
+        state.held.clear();
+        state.done.clear();
+        state.asked_soon = 0;
+        state.hungry = true;
+        running
+    }
+
+    /// Ends the registration; what is still held goes back to the others.
+    pub async fn leave(&self) -> store::Result<()> {
+        self.store.leave(self.id()).await
+    }
+}

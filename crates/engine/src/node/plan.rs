@@ -1,0 +1,79 @@
+//! The planner: what is due soon becomes runs.
+
+use domain::decide::plan::{Horizon, plan, tick};
+use domain::job::{Job, When};
+use domain::run::Origin;
+use jiff::{SignedDuration, Timestamp};
+use store::{Fire, Store};
+
+use super::Node;
+
+/// Future runs of one job that are planned at a time.
+const TICKS_MAX: usize = 500;
+
+/// What a planning step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanReport {
+    /// Jobs that were planned.
+    pub planned: usize,
+    /// Jobs that another node planned first, or that were changed meanwhile.
+    pub lost_races: usize,
+    /// Runs that were recorded.
+    pub runs: usize,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+impl<S: Store> Node<S> {
+    /// Plans one batch of the jobs that are due within the look-ahead.
+    pub async fn plan(&self) -> store::Result<PlanReport> {
+        let due = self.store.due_jobs(self.settings.look_ahead, self.settings.batch_max).await?;
+        let until = due.now.saturating_add(self.settings.look_ahead).unwrap_or(Timestamp::MAX);
+        let horizon = Horizon { now: due.now, until, ticks_max: TICKS_MAX };
+        let fires: Vec<Fire> =
+            due.jobs.iter().filter_map(|job| self.fire_of(job, &horizon)).collect();
+        if fires.is_empty() {
+            return Ok(PlanReport::default());
+        }
+        let fired = self.store.fire(&fires).await?;
+        let won = fires.iter().zip(&fired).filter(|(_, won)| **won).map(|(fire, _)| fire);
+        let report = PlanReport {
+            planned: fired.iter().filter(|won| **won).count(),
+            lost_races: fired.iter().filter(|won| !**won).count(),
+            runs: won.map(|fire| fire.runs.len()).sum(),
+            more: due.jobs.len() == self.settings.batch_max as usize,
+        };
+        if report.runs > 0 {
+            self.hint();
+        }
+        Ok(report)
+    }
+
+    fn fire_of(&self, job: &Job, horizon: &Horizon) -> Option<Fire> {
+        let next = job.next_run?;
+        let fire = |runs, ledger, new_next| Fire {
+            job: job.id,
+            version: job.version,
+            expected_next: next,
+            new_next,
+            runs,
+            ledger,
+        };
+        if job.definition.when == When::AfterDependencies {
+            return Some(fire(vec![tick(job, next, Origin::Dependency, 0)], Vec::new(), None));
+        }
+        match job.definition.when.compile(&self.parts.zones) {
+            Ok(Some(schedule)) => {
+                let plan = plan(job, &schedule, next, horizon);
+                Some(fire(plan.runs, plan.ledger, plan.next))
+            }
+            Ok(None) => Some(fire(Vec::new(), Vec::new(), None)),
+            Err(error) => {
+                // A zone can vanish from the machine's database: this job waits, the others go on.
+                tracing::error!(job = %job.id, name = %job.name, %error, "a job cannot be planned");
+                let later = horizon.now.saturating_add(SignedDuration::from_mins(10));
+                Some(fire(Vec::new(), Vec::new(), later.ok())).filter(|_| next <= horizon.now)
+            }
+        }
+    }
+}

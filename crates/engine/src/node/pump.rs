@@ -1,0 +1,133 @@
+//! The pump: tells the store what ended and asks it for more, in one call.
+
+use domain::id::NodeId;
+use domain::run::{ClaimedRun, NewRun};
+use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
+
+use super::Node;
+
+impl<S: Store> Node<S> {
+    /// One call to the store. Answers whether another one would have something to say.
+    pub async fn pump(&self) -> store::Result<bool> {
+        let (node, done, want) = self.take_news();
+        if done.is_empty() && want.due == 0 && want.soon == 0 {
+            return Ok(false);
+        }
+        let pumped = match self.store.pump(node, &done, want).await {
+            Ok(pumped) => pumped,
+            Err(error) => {
+                // Whether it took effect is unknown. Finishing twice is harmless; what was claimed
+                // and not heard of comes back when this node's lease ends.
+                let mut state = self.state();
+                if state.id == node {
+                    state.done.splice(0..0, done);
+                    state.free += want.due;
+                    state.asked_soon -= want.soon;
+                    state.hungry = true;
+                }
+                return Err(error);
+            }
+        };
+        let stale = pumped.applied.iter().filter(|applied| **applied == Applied::Stale).count();
+        if stale > 0 {
+            tracing::warn!(
+                stale,
+                "the store refused results of runs that are no longer this node's"
+            );
+        }
+        let now = self.now();
+        let soon = pumped.claimed.iter().filter(|run| run.run.due_at > now).count() as u32;
+        let full = pumped.claimed.len() as u32 - soon >= want.due && want.due > 0
+            || soon >= want.soon && soon > 0;
+        {
+            let mut state = self.state();
+            if state.id != node {
+                // The lease was lost meanwhile, and with it what was claimed.
+                return Ok(false);
+            }
+            state.free += want.due;
+            state.asked_soon -= want.soon;
+            state.hungry |= full;
+        }
+        self.take_in(pumped.claimed);
+        Ok(full || !self.state().done.is_empty())
+    }
+
+    /// Records runs that somebody asked for; those that are due start here if there is room.
+    pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
+        let claim = {
+            let mut state = self.state();
+            let room = state.free.saturating_sub(state.crowded.len() as u32).min(runs.len() as u32);
+            let room = if state.draining { 0 } else { room };
+            state.free -= room;
+            ClaimFor { node: state.id, max: room }
+        };
+        let submitted = self.store.submit(runs, Some(claim).filter(|claim| claim.max > 0)).await;
+        {
+            let mut state = self.state();
+            if state.id != claim.node {
+                return submitted;
+            }
+            state.free += claim.max;
+            state.hungry = true;
+        }
+        let mut submitted = submitted?;
+        self.take_in(std::mem::take(&mut submitted.claimed));
+        Ok(submitted)
+    }
+
+    /// What to tell and what to ask. Slots that are asked for are taken until the answer comes.
+    fn take_news(&self) -> (NodeId, Vec<Finish>, Want) {
+        let mut state = self.state();
+        let batch = self.settings.batch_max as usize;
+        let done = if state.done.len() <= batch {
+            std::mem::take(&mut state.done)
+        } else {
+            let rest = state.done.split_off(batch);
+            std::mem::replace(&mut state.done, rest)
+        };
+        let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
+        if state.hungry && !state.draining {
+            let held = state.prepared.len() as u32 + state.asked_soon;
+            want.due =
+                state.free.saturating_sub(state.crowded.len() as u32).min(self.settings.batch_max);
+            want.soon = self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max);
+            want.ahead = self.settings.prepare_ahead;
+            state.free -= want.due;
+            state.asked_soon += want.soon;
+            // With no slot to fill, the hunger stays for when one is free.
+            state.hungry = want.due == 0;
+        }
+        (state.id, done, want)
+    }
+
+    /// What this node holds and has not started, back to the store.
+    pub async fn hand_back(&self) -> store::Result<()> {
+        let unstarted: Vec<ClaimedRun> = {
+            let mut state = self.state();
+            state.prepared.clear();
+            state.crowded.clear();
+            let unstarted: Vec<ClaimedRun> = state
+                .held
+                .values()
+                .filter(|held| held.running.is_none())
+                .map(|held| held.run.clone())
+                .collect();
+            for run in &unstarted {
+                state.held.remove(&run.grant.run);
+            }
+            unstarted
+        };
+        let release = |run: &ClaimedRun| Finish {
+            grant: run.grant,
+            verdict: store::Verdict::Release,
+            attempt: None,
+            job_state: None,
+        };
+        let done: Vec<Finish> = unstarted.iter().map(release).collect();
+        for batch in done.chunks(self.settings.batch_max as usize) {
+            self.store.pump(self.id(), batch, Want::default()).await?;
+        }
+        Ok(())
+    }
+}

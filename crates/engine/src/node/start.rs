@@ -1,0 +1,228 @@
+//! Starting what is due, and saying what its end means.
+
+use std::sync::Arc;
+
+use domain::decide::settle::{Settlement, settle, settle_lost};
+use domain::decide::start::{Start, StartFacts, start, window};
+use domain::id::{NodeId, RunId};
+use domain::job::{Job, JobState, OnCompletion, Overlap};
+use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Reason, ReasonCode, Wait};
+use domain::schedule::jitter;
+use jiff::{SignedDuration, Timestamp};
+use store::{FactsFor, Finish, Store, Verdict};
+
+use super::{Held, Node, Started, State, orphan};
+
+impl<S: Store> Node<S> {
+    /// Starts what is due and has a slot. Call it when the first prepared run is due and after
+    /// every pump.
+    pub async fn start_due(&self) -> store::Result<Vec<Started>> {
+        let now = self.now();
+        let (node, due) = self.take_due(now);
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.admit(&due, now).await {
+            Ok(started) => Ok(started),
+            Err(error) => {
+                // Nothing was started: they are as due as before.
+                let mut state = self.state();
+                if state.id == node {
+                    let back = due.iter().filter(|run| is_waiting(&state, run.grant.run));
+                    let back: Vec<_> = back.map(|run| (run.run.due_at, run.grant.run)).collect();
+                    state.free += back.len() as u32;
+                    state.crowded.extend(back);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a slot for each run that is due, as far as there are slots.
+    fn take_due(&self, now: Timestamp) -> (NodeId, Vec<ClaimedRun>) {
+        let mut state = self.state();
+        if state.draining {
+            return (state.id, Vec::new());
+        }
+        while let Some(first) = state.prepared.first().copied().filter(|(due_at, _)| *due_at <= now)
+        {
+            state.prepared.remove(&first);
+            state.crowded.insert(first);
+        }
+        let mut due = Vec::new();
+        while state.free > 0 && due.len() < self.settings.batch_max as usize {
+            let Some((_, run)) = state.crowded.pop_first() else { break };
+            if let Some(held) = state.held.get(&run) {
+                due.push(held.run.clone());
+                state.free -= 1;
+            }
+        }
+        (state.id, due)
+    }
+
+    async fn admit(&self, due: &[ClaimedRun], now: Timestamp) -> store::Result<Vec<Started>> {
+        let wanted: Vec<_> = due.iter().map(|run| (run.run.job, run.run.job_version)).collect();
+        self.definitions.load(self.store.as_ref(), &wanted, now).await?;
+        let jobs: Vec<Arc<Job>> = due
+            .iter()
+            .map(|run| self.definitions.get(run.run.job).unwrap_or_else(|| orphan(run)))
+            .collect();
+        let facts = self.facts(due, &jobs).await?;
+        let now = self.now();
+        let mut started = Vec::with_capacity(due.len());
+        for ((run, job), facts) in due.iter().zip(jobs).zip(facts) {
+            let verdict = match facts {
+                None => Start::Go,
+                Some(facts) => self.decide(run, &job, &facts, now),
+            };
+            if verdict == Start::Go {
+                self.mark_running(run.grant.run, &job, now);
+                started.push(Started { run: run.clone(), job, started_at: now });
+            } else {
+                self.turn_away(run, &job, verdict).await?;
+            }
+        }
+        Ok(started)
+    }
+
+    /// What the store knows of the runs that need a look; none for the others.
+    async fn facts(
+        &self,
+        due: &[ClaimedRun],
+        jobs: &[Arc<Job>],
+    ) -> store::Result<Vec<Option<StartFacts>>> {
+        let mut asked = Vec::new();
+        let questions: Vec<FactsFor> = due
+            .iter()
+            .zip(jobs)
+            .enumerate()
+            .filter(|(_, (run, job))| needs_facts(run, job))
+            .map(|(i, (run, job))| {
+                asked.push(i);
+                let dependencies =
+                    job.definition.depends_on.iter().map(|dependency| dependency.job);
+                FactsFor {
+                    grant: run.grant,
+                    job: run.run.job,
+                    earlier: job.definition.overlap != Overlap::Allow,
+                    upstream: if run.run.ignore_dependencies {
+                        Vec::new()
+                    } else {
+                        dependencies.collect()
+                    },
+                }
+            })
+            .collect();
+        let mut facts = vec![None; due.len()];
+        if !questions.is_empty() {
+            let answers = self.store.facts(self.id(), &questions).await?;
+            for (i, answer) in asked.into_iter().zip(answers) {
+                facts[i] = Some(answer);
+            }
+        }
+        Ok(facts)
+    }
+
+    fn decide(&self, run: &ClaimedRun, job: &Job, facts: &StartFacts, now: Timestamp) -> Start {
+        let schedule = job.definition.when.compile(&self.parts.zones).ok().flatten();
+        let at = run.run.scheduled_for;
+        let previous = schedule.as_ref().and_then(|schedule| schedule.prev(at));
+        let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
+        start(run, &job.definition, window(&job.definition, at, previous, next), facts, now)
+    }
+
+    fn mark_running(&self, run: RunId, job: &Arc<Job>, now: Timestamp) {
+        if let Some(held) = self.state().held.get_mut(&run) {
+            held.running = Some((Arc::clone(job), now));
+        }
+    }
+
+    async fn turn_away(&self, run: &ClaimedRun, job: &Job, verdict: Start) -> store::Result<()> {
+        let verdict = match verdict {
+            Start::Go | Start::Forget => None,
+            Start::Wait(wait, until) => Some(Verdict::Wait(wait, until)),
+            Start::CancelEarlier(earlier) => {
+                for id in earlier {
+                    let text = format!("run {} takes its place", run.grant.run);
+                    self.store
+                        .cancel(id, &Reason { code: ReasonCode::CancelRequested, text })
+                        .await?;
+                }
+                Some(Verdict::Wait(Wait::Overlap, None))
+            }
+            Start::End(outcome, reason) => {
+                Some(Verdict::End { outcome, reason: Some(reason), dead_letter: false })
+            }
+        };
+        let mut state = self.state();
+        if state.held.remove(&run.grant.run).is_none() {
+            return Ok(());
+        }
+        state.free += 1;
+        if let Some(verdict) = verdict {
+            let job_state = job_state_after(run, job, &verdict);
+            state.done.push(Finish { grant: run.grant, verdict, attempt: None, job_state });
+        }
+        Ok(())
+    }
+
+    /// New grants: those that are due get in line, the others are prepared.
+    pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>) {
+        let now = self.now();
+        let mut state = self.state();
+        for run in claimed {
+            let place = (run.run.due_at, run.grant.run);
+            state.held.insert(run.grant.run, Held { run, running: None });
+            if place.0 <= now {
+                state.crowded.insert(place)
+            } else {
+                state.prepared.insert(place)
+            };
+        }
+    }
+}
+
+/// Whether a run is held and has neither started nor been turned away.
+fn is_waiting(state: &State, run: RunId) -> bool {
+    state.held.get(&run).is_some_and(|held| held.running.is_none())
+}
+
+/// A run that was asked for by hand, of a job that guards nothing, is let in unseen.
+fn needs_facts(run: &ClaimedRun, job: &Job) -> bool {
+    run.run.origin.is_tick() || job.definition.is_guarded() || job.state == JobState::Deleted
+}
+
+/// What the end of an attempt means for its run.
+pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Finish {
+    let settlement = if attempt.result.end == AttemptEnd::Lost {
+        settle_lost(&job.definition, run.lost)
+    } else {
+        settle(&job.definition, run.attempts, &attempt.result, chance(run))
+    };
+    let verdict = match settlement {
+        Settlement::End { outcome, reason, dead_letter } => {
+            Verdict::End { outcome, reason, dead_letter }
+        }
+        Settlement::Retry { delay } => Verdict::Retry { delay },
+    };
+    let job_state = job_state_after(run, job, &verdict);
+    Finish { grant: run.grant, verdict, attempt: Some(attempt), job_state }
+}
+
+/// A one-time job has done its work when the run of its time has ended.
+fn job_state_after(run: &ClaimedRun, job: &Job, verdict: &Verdict) -> Option<JobState> {
+    let over = matches!(verdict, Verdict::End { .. })
+        && run.run.origin.is_tick()
+        && job.definition.when.is_one_time();
+    over.then_some(match job.definition.on_completion {
+        OnCompletion::Preserve => JobState::Completed,
+        OnCompletion::Drop => JobState::Deleted,
+    })
+}
+
+/// A number in 0..1 that is the same whenever this attempt is settled.
+fn chance(run: &ClaimedRun) -> f64 {
+    let scale = SignedDuration::from_secs(1_000);
+    let at = run.run.due_at;
+    jitter(run.grant.run.0.into_bytes(), at, scale).as_secs_f64() / scale.as_secs_f64()
+}

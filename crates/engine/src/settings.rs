@@ -1,0 +1,87 @@
+//! What an engine can be told, and what it is given.
+
+use std::sync::Arc;
+
+use domain::id::NodeId;
+use domain::schedule::Zones;
+use jiff::{SignedDuration, Timestamp};
+
+/// The numbers of a node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The node's name, for people.
+    pub name: String,
+    /// How many runs execute at the same time.
+    pub max_concurrent_jobs: u32,
+    /// How many due runs one tenant may hold at a time, on all nodes together.
+    pub tenant_max_concurrent: Option<u32>,
+    /// Jobs that are due within this time are planned now.
+    pub look_ahead: SignedDuration,
+    /// Runs that are due within this time are claimed now and start from memory.
+    pub prepare_ahead: SignedDuration,
+    /// How many runs are prepared at the same time.
+    pub prepare_max: u32,
+    /// How long a silent node keeps what it holds.
+    pub lease: SignedDuration,
+    /// How often the lease is renewed.
+    pub renew_every: SignedDuration,
+    /// A node that could not renew stops its work this long before its lease ends.
+    pub stop_before_lease_end: SignedDuration,
+    /// How often the store is asked for work when nothing hints at any.
+    pub poll_every: SignedDuration,
+    /// Items that one call to the store carries at most.
+    pub batch_max: u32,
+    /// Days that history is kept.
+    pub retention_days: u32,
+    /// Days that failed runs are kept.
+    pub failed_retention_days: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            name: "punctual".into(),
+            max_concurrent_jobs: 64,
+            tenant_max_concurrent: None,
+            look_ahead: SignedDuration::from_secs(120),
+            prepare_ahead: SignedDuration::from_secs(3),
+            prepare_max: 20_000,
+            lease: SignedDuration::from_secs(10),
+            renew_every: SignedDuration::from_secs(3),
+            stop_before_lease_end: SignedDuration::from_secs(2),
+            poll_every: SignedDuration::from_secs(1),
+            batch_max: 1_000,
+            retention_days: 30,
+            failed_retention_days: 90,
+        }
+    }
+}
+
+/// What an engine cannot make by itself: the time, randomness and the zones.
+#[derive(Clone)]
+pub struct Parts {
+    /// The present, as close to the store's as the process can know.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// 128 bits that do not repeat.
+    pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// The time-zone databases.
+    pub zones: Zones,
+}
+
+impl Parts {
+    /// The present.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A node that has not been there before.
+    pub fn new_node(&self) -> NodeId {
+        NodeId(
+            uuid::Builder::from_unix_timestamp_millis(
+                self.now().as_millisecond().max(0) as u64,
+                &(self.random)().to_be_bytes()[..10].try_into().unwrap_or([0; 10]),
+            )
+            .into_uuid(),
+        )
+    }
+}

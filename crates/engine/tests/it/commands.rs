@@ -1,0 +1,153 @@
+//! Changing jobs while they run.
+
+use domain::id::TenantId;
+use domain::job::{Definition, JobState, When};
+use engine::{Backfill, EngineError, NewJob};
+use store::Store;
+
+use crate::world::{Steps, World, at, cron};
+
+#[tokio::test]
+async fn what_is_paused_does_not_start_and_catches_up_when_resumed() {
+    let world = World::at("2026-01-01T00:58:30Z");
+    let node = world.node().await;
+    let job = node.create("hourly", cron("0 * * * *")).await;
+    node.work().await;
+    assert_eq!(world.ledger(job.id).await, ["01:00 PENDING"], "prepared, and held by the node");
+    node.pause_job(job.id).await.unwrap();
+    world.go_to("2026-01-01T01:00:00Z");
+    assert!(node.work().await.is_empty(), "an acknowledged pause holds");
+    world.go_to("2026-01-01T03:30:00Z");
+    assert!(node.work().await.is_empty());
+    assert!(world.ledger(job.id).await.is_empty());
+    node.resume_job(job.id).await.unwrap();
+    node.work_and_complete().await;
+    assert_eq!(world.ledger(job.id).await, ["01:00..02:00 x2 SKIPPED CATCH_UP", "03:00 COMPLETED"]);
+}
+
+#[tokio::test]
+async fn what_is_disabled_or_changed_never_fires_the_past() {
+    let world = World::at("2026-01-01T00:59:00Z");
+    let node = world.node().await;
+    let job = node.create("hourly", cron("0 * * * *")).await;
+    node.work().await;
+    node.disable_job(job.id).await.unwrap();
+    world.go_to("2026-01-01T03:30:00Z");
+    node.resume_job(job.id).await.unwrap();
+    assert_eq!(node.work_and_complete().await, 0);
+    assert!(world.ledger(job.id).await.is_empty());
+    // Prepared for 04:00, then moved to half past.
+    world.go_to("2026-01-01T03:59:00Z");
+    node.work().await;
+    assert_eq!(world.ledger(job.id).await, ["04:00 PENDING"]);
+    node.alter_job(job.id, |job| job.definition = cron("30 * * * *")).await.unwrap();
+    world.go_to("2026-01-01T04:30:00Z");
+    assert_eq!(node.work_and_complete().await, 1);
+    assert_eq!(world.ledger(job.id).await, ["04:30 COMPLETED"]);
+}
+
+#[tokio::test]
+async fn deleting_is_final_and_guards_dependents() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let a = node.create("a", cron("* * * * *")).await;
+    let depends_on = vec![domain::job::Dependency { job: a.id, on: Default::default() }];
+    let b = node.create("b", Definition { depends_on, ..cron("* * * * *") }).await;
+    let error = node.delete_job(a.id, false).await.unwrap_err();
+    assert_eq!(error.to_string(), "other jobs depend on it: b");
+    node.delete_job(a.id, true).await.unwrap();
+    world.go_to("2026-01-01T00:01:00Z");
+    let started = node.work().await;
+    assert_eq!(started.len(), 1);
+    assert_eq!(started[0].job.id, b.id, "b no longer waits");
+    assert!(matches!(node.pause_job(a.id).await, Err(EngineError::NotFound(_))));
+    // The name is free again.
+    node.create("a", cron("* * * * *")).await;
+}
+
+#[tokio::test]
+async fn bad_definitions_are_refused_by_field() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    node.create("taken", Definition::default()).await;
+    let ok = Definition::default;
+    let zone = |zone: &str| {
+        let when = When::Cron {
+            expression: "0 2 * * *".into(),
+            zone: zone.into(),
+            dst: Default::default(),
+        };
+        Definition { when, ..ok() }
+    };
+    for (name, definition, expected) in [
+        ("", ok(), "name: a name has 1 to 255 bytes and no control characters"),
+        ("a\u{0}b", ok(), "name: a name has 1 to 255 bytes and no control characters"),
+        ("taken", ok(), "a job named \"taken\" exists already"),
+        (
+            "x",
+            Definition { priority: 10, ..ok() },
+            "priority: a priority is 0 to 9; higher is more urgent",
+        ),
+        (
+            "x",
+            Definition { concurrency: 0, ..ok() },
+            "concurrency: at least one run must be allowed",
+        ),
+        ("x", cron("61 * * * *"), "schedule: minute: 61 is out of range 0-59"),
+        ("x", zone("Mars/Base"), "schedule: \"Mars/Base\" is not a time zone"),
+        (
+            "x",
+            Definition { when: When::AfterDependencies, ..ok() },
+            "depends_on: a job without a schedule of its own needs jobs to run after",
+        ),
+    ] {
+        let new =
+            NewJob { tenant: TenantId::DEFAULT, name: name.into(), definition, enabled: true };
+        assert_eq!(node.create_job(new).await.unwrap_err().to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_stale_change_is_refused() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let job = node.create("job", Definition::default()).await;
+    node.alter_job(job.id, |job| job.definition.priority = 7).await.unwrap();
+    let mut stale = store::Change {
+        job: job.clone(),
+        expected: Some(job.version),
+        prepared: store::Prepared::Keep,
+    };
+    stale.job.version += 1;
+    let changed = world.store.define(&[stale]).await.unwrap();
+    assert_eq!(changed, [store::Changed::VersionConflict(2)]);
+}
+
+#[tokio::test]
+async fn a_backfill_fills_a_range_in_order_also_while_paused() {
+    let world = World::at("2026-01-02T00:30:00Z");
+    let node = world.node().await;
+    let job = node.create("hourly", cron("0 * * * *")).await;
+    let job = node.pause_job(job.id).await.unwrap();
+    assert_eq!(job.state, JobState::Paused);
+    let mut backfill = Backfill {
+        from: at("2026-01-01T00:00:00Z"),
+        until: at("2026-01-01T02:00:00Z"),
+        newest_first: false,
+        dry_run: true,
+    };
+    assert_eq!(node.backfill(job.id, backfill).await.unwrap().len(), 3);
+    assert!(world.ledger(job.id).await.is_empty(), "a dry run writes nothing");
+    backfill.dry_run = false;
+    node.backfill(job.id, backfill).await.unwrap();
+    let mut order = Vec::new();
+    loop {
+        world.pass(1);
+        let started = node.work().await;
+        let [run] = started.as_slice() else { break };
+        order.push(run.run.run.scheduled_for.strftime("%H:%M").to_string());
+        node.complete(run.run.grant.run, domain::run::AttemptResult::completed());
+        node.flush().await;
+    }
+    assert_eq!(order, ["00:00", "01:00", "02:00"], "one after the other, oldest first");
+}

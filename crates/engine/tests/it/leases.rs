@@ -1,0 +1,121 @@
+//! Nodes that die, fall silent, or come back too late.
+
+use domain::job::{Definition, Overlap};
+use domain::run::AttemptResult;
+use engine::Settings;
+use store::Store;
+
+use crate::world::{Steps, World, cron};
+
+#[tokio::test]
+async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let dead = world.node().await;
+    let job = dead.create("job", Definition::default()).await;
+    let run = dead.trigger(&job).await;
+    let first = dead.work().await.remove(0);
+    // It dies before its first renewal. One lease later another node takes over.
+    let heir = world.node().await;
+    world.pass(11);
+    heir.renew().await.unwrap();
+    let report = heir.reap().await.unwrap();
+    assert_eq!((report.buried, report.lost), (1, 1));
+    let second = heir.work().await.remove(0);
+    assert!(second.run.grant.fence > first.run.grant.fence);
+    // The dead one was only asleep: it finds nothing that it could change.
+    dead.complete(run, AttemptResult::completed());
+    dead.flush().await;
+    assert_eq!(dead.renew().await.unwrap(), None);
+    assert_eq!(world.store.run(run).await.unwrap().unwrap().state.to_string(), "RUNNING");
+    heir.complete(run, AttemptResult::completed());
+    heir.flush().await;
+    let view = world.store.run(run).await.unwrap().unwrap();
+    assert_eq!((view.state.to_string().as_str(), view.lost, view.attempts), ("COMPLETED", 1, 1));
+    let attempts = world.store.attempts(run).await.unwrap();
+    assert_eq!(
+        attempts.iter().map(|attempt| attempt.end.as_str()).collect::<Vec<_>>(),
+        ["LOST", "COMPLETED"]
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_kills_its_nodes_ends() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let watcher = world.node_with(Settings { max_concurrent_jobs: 0, ..Settings::default() }).await;
+    let job = watcher.create("poison", Definition::default()).await;
+    let run = watcher.trigger(&job).await;
+    for _ in 0..3 {
+        let victim = world.node().await;
+        assert_eq!(victim.work().await.len(), 1);
+        world.pass(11);
+        watcher.renew().await.unwrap();
+        watcher.join().await.unwrap();
+        watcher.reap().await.unwrap();
+    }
+    let view = world.store.run(run).await.unwrap().unwrap();
+    assert_eq!((view.state.to_string().as_str(), view.lost, view.dead_letter), ("FAILED", 3, true));
+    assert_eq!(view.reason.as_deref(), Some("LOST"));
+}
+
+#[tokio::test]
+async fn prepared_runs_of_a_dead_node_are_not_lost_attempts() {
+    let world = World::at("2026-01-01T00:00:58Z");
+    let dead = world.node().await;
+    let job = dead.create("job", cron("* * * * *")).await;
+    dead.work().await;
+    let heir = world.node().await;
+    world.pass(11);
+    heir.renew().await.unwrap();
+    heir.reap().await.unwrap();
+    let started = heir.work().await;
+    // It was due while the dead node held it, so that attempt counts as lost.
+    assert_eq!(started.len(), 1);
+    assert_eq!(started[0].run.lost, 1);
+    heir.complete(started[0].run.grant.run, AttemptResult::completed());
+    heir.flush().await;
+    assert_eq!(world.ledger(job.id).await[0], "00:01 COMPLETED");
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_gives_everything_back() {
+    let world = World::at("2026-01-01T00:00:58Z");
+    let node = world.node().await;
+    let job = node.create("job", cron("* * * * *")).await;
+    node.work().await;
+    node.drain();
+    node.hand_back().await.unwrap();
+    node.leave().await.unwrap();
+    world.pass(2);
+    assert!(node.work().await.is_empty());
+    let other = world.node().await;
+    let started = other.work().await;
+    assert_eq!((started.len(), started[0].run.lost), (1, 0), "untouched");
+    assert_eq!(world.ledger(job.id).await[0], "00:01 RUNNING");
+}
+
+#[tokio::test]
+async fn two_nodes_share_the_work_and_no_run_is_started_twice() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let settings = || Settings { max_concurrent_jobs: 10, ..Settings::default() };
+    let (a, b) = (world.node_with(settings()).await, world.node_with(settings()).await);
+    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let job = a.create("job", definition).await;
+    let mut runs = Vec::new();
+    for _ in 0..30 {
+        runs.push(a.triggered(job.id, Default::default()).await.unwrap());
+    }
+    world.store.submit(&runs, None).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 30 {
+        for node in [&a, &b] {
+            for run in node.work().await {
+                seen.push(run.run.grant.run);
+                node.complete(run.run.grant.run, AttemptResult::completed());
+            }
+            node.flush().await;
+        }
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 30);
+}

@@ -1,0 +1,8 @@
+//! The engine on a virtual clock: each test moves the time and takes the steps itself.
+
+mod commands;
+mod corridor;
+mod dependencies;
+mod leases;
+mod overlap;
+mod world;

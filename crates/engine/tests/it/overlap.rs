@@ -1,0 +1,105 @@
+//! What happens when a run is due and an earlier one has not ended.
+
+use domain::job::{Definition, Overlap};
+use domain::run::{AttemptEnd, AttemptResult};
+use store::Store;
+
+use crate::world::{Steps, World, cron};
+
+fn minutely(overlap: Overlap) -> Definition {
+    Definition { overlap, ..cron("* * * * *") }
+}
+
+#[tokio::test]
+async fn skip_records_the_tick_and_goes_on() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let job = node.create("job", minutely(Overlap::Skip)).await;
+    world.go_to("2026-01-01T00:01:00Z");
+    let first = node.work().await;
+    world.go_to("2026-01-01T00:02:00Z");
+    assert!(node.work().await.is_empty());
+    assert_eq!(world.ledger(job.id).await[..2], ["00:01 RUNNING", "00:02 SKIPPED OVERLAP"]);
+    node.complete(first[0].run.grant.run, AttemptResult::completed());
+    node.flush().await;
+    world.go_to("2026-01-01T00:03:00Z");
+    assert_eq!(node.work().await.len(), 1);
+}
+
+#[tokio::test]
+async fn queue_waits_for_its_turn() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let job = node.create("job", minutely(Overlap::Queue)).await;
+    world.go_to("2026-01-01T00:01:00Z");
+    let mut running = node.work().await;
+    for minute in 2..=4 {
+        world.go_to(&format!("2026-01-01T00:0{minute}:00Z"));
+        assert!(node.work().await.is_empty());
+    }
+    for minute in 1..=3 {
+        let run = running.pop().unwrap();
+        assert_eq!(run.run.run.scheduled_for.strftime("%M").to_string(), format!("0{minute}"));
+        node.complete(run.run.grant.run, AttemptResult::completed());
+        node.flush().await;
+        running = node.work().await;
+        assert_eq!(running.len(), 1, "exactly the next one");
+    }
+    assert_eq!(world.ledger(job.id).await[3], "00:04 RUNNING");
+}
+
+#[tokio::test]
+async fn cancel_previous_takes_its_place_when_it_has_ended() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let job = node.create("job", minutely(Overlap::CancelPrevious)).await;
+    world.go_to("2026-01-01T00:01:00Z");
+    let first = node.work().await.remove(0).run.grant.run;
+    world.go_to("2026-01-01T00:02:00Z");
+    assert!(node.work().await.is_empty());
+    assert_eq!(node.renew().await.unwrap(), Some(vec![first]), "the holder is told");
+    node.complete(
+        first,
+        AttemptResult { end: AttemptEnd::Cancelled, ..AttemptResult::completed() },
+    );
+    node.flush().await;
+    assert_eq!(node.work().await.len(), 1);
+    assert_eq!(
+        world.ledger(job.id).await[..2],
+        ["00:01 CANCELLED CANCEL_REQUESTED", "00:02 RUNNING"]
+    );
+}
+
+#[tokio::test]
+async fn allow_runs_beside() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    node.create("job", minutely(Overlap::Allow)).await;
+    for minute in 1..=3 {
+        world.go_to(&format!("2026-01-01T00:0{minute}:00Z"));
+        assert_eq!(node.work().await.len(), 1);
+    }
+    assert_eq!(node.running(), 3);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_never_completes() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let job = node.create("job", Definition::default()).await;
+    let run = node.trigger(&job).await;
+    assert_eq!(node.work().await.len(), 1);
+    node.cancel_run(run, "enough").await.unwrap();
+    node.complete(run, AttemptResult::completed());
+    node.flush().await;
+    let view = world.store.run(run).await.unwrap().unwrap();
+    assert_eq!(view.state.to_string(), "CANCELLED");
+    assert_eq!(view.reason_text.as_deref(), Some("enough"));
+    assert!(
+        node.cancel_run(run, "again")
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("has ended as CANCELLED")
+    );
+}

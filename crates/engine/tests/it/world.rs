@@ -1,0 +1,165 @@
+//! A store in a temporary folder, a clock that stands still, and nodes that work when told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use domain::id::{JobId, RunId, TenantId};
+use domain::job::{Definition, Job, When};
+use domain::run::AttemptResult;
+use domain::schedule::{DstPolicy, Zones};
+use engine::{NewJob, Node, Parts, Settings, Started, Trigger};
+use jiff::{SignedDuration, Timestamp};
+use store::sqlite::SqliteStore;
+use store::{RunView, Store};
+
+pub struct World {
+    pub store: Arc<SqliteStore>,
+    clock: Arc<AtomicI64>,
+    random: Arc<AtomicU64>,
+    _folder: tempfile::TempDir,
+}
+
+pub type TestNode = Node<SqliteStore>;
+
+impl World {
+    pub fn at(start: &str) -> Self {
+        let clock = Arc::new(AtomicI64::new(at(start).as_microsecond()));
+        let folder = tempfile::tempdir().unwrap();
+        let now = Arc::clone(&clock);
+        let now = move || Timestamp::from_microsecond(now.load(Ordering::Relaxed)).unwrap();
+        let store = SqliteStore::open(&folder.path().join("punctual.db"), Arc::new(now)).unwrap();
+        World {
+            store: Arc::new(store),
+            clock,
+            random: Arc::new(AtomicU64::new(1)),
+            _folder: folder,
+        }
+    }
+
+    pub async fn node(&self) -> TestNode {
+        self.node_with(Settings::default()).await
+    }
+
+    pub async fn node_with(&self, settings: Settings) -> TestNode {
+        let clock = Arc::clone(&self.clock);
+        let random = Arc::clone(&self.random);
+        let parts = Parts {
+            clock: Arc::new(move || {
+                Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
+            }),
+            random: Arc::new(move || {
+                u128::from(random.fetch_add(1, Ordering::Relaxed)) << 50 | 0x5bd1
+            }),
+            zones: Zones::bundled(),
+        };
+        let node = Node::new(Arc::clone(&self.store), settings, parts);
+        node.join().await.unwrap();
+        node
+    }
+
+    pub fn go_to(&self, time: &str) {
+        self.clock.store(at(time).as_microsecond(), Ordering::Relaxed);
+    }
+
+    pub fn pass(&self, seconds: i64) {
+        self.clock.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
+    }
+
+    /// The job's rows, oldest first: `00:01 COMPLETED`, `00:02..00:05 x4 SKIPPED CATCH_UP`.
+    pub async fn ledger(&self, job: JobId) -> Vec<String> {
+        let mut runs = self.store.runs_of_job(job, None, 500).await.unwrap().items;
+        runs.reverse();
+        runs.iter().map(line).collect()
+    }
+}
+
+fn line(run: &RunView) -> String {
+    let time = |at: Timestamp| at.strftime("%H:%M").to_string();
+    let reason = run.reason.as_ref().map(|reason| format!(" {reason}")).unwrap_or_default();
+    let when = match run.count {
+        1 => time(run.scheduled_for),
+        n => format!("{}..{} x{n}", time(run.scheduled_for), time(run.scheduled_last)),
+    };
+    format!("{when} {}{reason}", run.state)
+}
+
+pub fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+pub fn cron(expression: &str) -> Definition {
+    let when =
+        When::Cron { expression: expression.into(), zone: "UTC".into(), dst: DstPolicy::default() };
+    Definition { when, ..Definition::default() }
+}
+
+pub fn every(seconds: i64, starts: &str) -> Definition {
+    let when = When::Every {
+        interval: SignedDuration::from_secs(seconds),
+        starts: at(starts),
+        ends: None,
+    };
+    Definition { when, ..Definition::default() }
+}
+
+/// The steps of a node, as a test needs them.
+pub trait Steps {
+    async fn create(&self, name: &str, definition: Definition) -> Job;
+    async fn trigger(&self, job: &Job) -> RunId;
+    /// Plans and claims until there is nothing more to do, and starts what is due.
+    async fn work(&self) -> Vec<Started>;
+    /// Works, and completes whatever starts, until nothing starts any more.
+    async fn work_and_complete(&self) -> usize;
+    /// Tells the store what ended.
+    async fn flush(&self);
+}
+
+impl Steps for TestNode {
+    async fn create(&self, name: &str, definition: Definition) -> Job {
+        let new =
+            NewJob { tenant: TenantId::DEFAULT, name: name.into(), definition, enabled: true };
+        self.create_job(new).await.unwrap()
+    }
+
+    async fn trigger(&self, job: &Job) -> RunId {
+        let run = self.triggered(job.id, Trigger::default()).await.unwrap();
+        self.submit(std::slice::from_ref(&run)).await.unwrap();
+        run.id
+    }
+
+    async fn work(&self) -> Vec<Started> {
+        while self.plan().await.unwrap().planned > 0 {}
+        self.hint();
+        let mut started = Vec::new();
+        loop {
+            let more = self.pump().await.unwrap();
+            let starts = self.start_due().await.unwrap();
+            let idle = starts.is_empty() && !more && !self.has_news();
+            started.extend(starts);
+            if idle {
+                return started;
+            }
+        }
+    }
+
+    async fn work_and_complete(&self) -> usize {
+        let mut completed = 0;
+        loop {
+            let started = self.work().await;
+            if started.is_empty() {
+                return completed;
+            }
+            for run in started {
+                assert!(self.complete(run.run.grant.run, AttemptResult::completed()));
+                completed += 1;
+            }
+            self.flush().await;
+        }
+    }
+
+    async fn flush(&self) {
+        while self.has_news() {
+            self.pump().await.unwrap();
+        }
+    }
+}
