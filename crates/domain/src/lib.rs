@@ -3,7 +3,9 @@
 //! Nothing in this room reads a clock, draws a random number, looks at the environment or
 //! performs IO. What a decision needs to know is handed to it.
 
+pub mod alert;
 pub mod decide;
+pub mod facts;
 pub mod id;
 pub mod job;
 pub mod run;

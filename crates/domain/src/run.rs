@@ -461,3 +461,63 @@ pub struct EndedAttempt {
     /// How it ended.
     pub result: AttemptResult,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// The table of `docs/run-states.md`.
+    fn table() -> String {
+        let mut table = String::from("| from | what happens | to |\n|---|---|---|\n");
+        for (from, event, to) in TRANSITIONS {
+            writeln!(table, "| {from} | {event} | {to} |").unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let page = include_str!("../../../docs/run-states.md");
+        assert!(page.contains(&table()), "docs/run-states.md must contain:\n\n{}", table());
+    }
+
+    #[test]
+    fn no_event_leads_out_of_an_outcome() {
+        for outcome in Outcome::ALL {
+            assert!(TRANSITIONS.iter().all(|(from, _, _)| *from != RunState::Ended(outcome)));
+            assert_eq!(RunState::Ended(outcome).after(Event::Claim), None);
+        }
+    }
+
+    #[test]
+    fn every_outcome_can_be_reached_and_nothing_is_ambiguous() {
+        for outcome in Outcome::ALL {
+            assert!(
+                TRANSITIONS.iter().any(|(_, _, to)| *to == RunState::Ended(outcome)),
+                "{outcome}"
+            );
+            assert_eq!(Outcome::from_number(outcome as i64), Some(outcome));
+        }
+        for (i, (from, event, _)) in TRANSITIONS.iter().enumerate() {
+            assert!(
+                TRANSITIONS[i + 1..].iter().all(|(f, e, _)| (f, e) != (from, event)),
+                "{from} {event}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_that_never_began_has_no_result() {
+        for state in [RunState::Pending, RunState::Queued] {
+            for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Timeout] {
+                assert_eq!(
+                    state.after(Event::End(outcome)),
+                    None,
+                    "{state} cannot end as {outcome}"
+                );
+            }
+        }
+    }
+}

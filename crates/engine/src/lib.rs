@@ -8,12 +8,14 @@
 
 mod batch;
 mod commands;
+mod courier;
 mod error;
 mod node;
 mod run;
 mod settings;
 
 pub use commands::{Backfill, NewJob, Trigger};
+pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{Node, PlanReport, ReapReport, Started};
 pub use run::{Engine, Executor, Stop};

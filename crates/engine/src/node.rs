@@ -17,6 +17,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::alert::Alert;
 use domain::id::{JobId, NodeId, RunId};
 use domain::job::{Definition, Job};
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt};
@@ -27,6 +28,7 @@ use crate::settings::{Parts, Settings};
 
 mod definitions;
 mod lease;
+mod notify;
 mod plan;
 mod prune;
 mod pump;
@@ -75,6 +77,8 @@ struct State {
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     draining: bool,
+    /// Starts that were late and that nobody was told about yet.
+    late: Vec<Alert>,
 }
 
 struct Held {
@@ -96,6 +100,7 @@ impl<S: Store> Node<S> {
             asked_soon: 0,
             hungry: true,
             draining: false,
+            late: Vec::new(),
         };
         Node {
             store,

@@ -13,11 +13,12 @@ use std::time::Duration;
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, NewRun};
 use jiff::SignedDuration;
-use store::{Store, StoreError, Submitted};
+use store::{Alerts, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::batch::Batcher;
+use crate::courier::Courier;
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Started};
 use crate::settings::{Parts, Settings};
@@ -73,11 +74,12 @@ struct Shared {
     idle: Notify,
 }
 
-impl<S: Store> Engine<S> {
-    /// Joins the cluster and starts to work.
+impl<S: Alerts> Engine<S> {
+    /// Joins the cluster and starts to work. Each courier is told every alert.
     pub async fn start<E: Executor>(
         store: Arc<S>,
         executor: E,
+        couriers: Vec<Box<dyn Courier>>,
         settings: Settings,
         parts: Parts,
     ) -> store::Result<Self> {
@@ -97,6 +99,9 @@ impl<S: Store> Engine<S> {
         tasks.spawn(driver.clone().reap());
         tasks.spawn(driver.clone().prune());
         tasks.spawn(driver.clone().listen());
+        for courier in couriers {
+            tasks.spawn(driver.clone().notify(courier));
+        }
         for _ in 0..PUMPS {
             tasks.spawn(driver.clone().pump());
         }
@@ -250,7 +255,7 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: Store, E: Executor> Driver<S, E> {
+impl<S: Alerts, E: Executor> Driver<S, E> {
     async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
@@ -403,6 +408,14 @@ impl<S: Store, E: Executor> Driver<S, E> {
             let gone = patience.after(self.node.prune().await).await;
             let pause = if gone.is_some_and(|gone| gone > 0) { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
+        }
+    }
+
+    async fn notify(self, courier: Box<dyn Courier>) {
+        let mut patience = Patience::new(&self.shared, "notify");
+        loop {
+            tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
+            patience.after(self.node.notify(courier.as_ref()).await).await;
         }
     }
 

@@ -26,16 +26,18 @@
 
 use std::future::Future;
 
-use domain::decide::start::StartFacts;
+use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
 use jiff::{SignedDuration, Timestamp};
 
+mod alerts;
 mod error;
 pub mod sqlite;
 mod view;
 
+pub use alerts::{Alerts, Delivery};
 pub use error::{Result, StoreError};
 pub use view::{AttemptView, Page, RunView};
 

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::decide::start::StartFacts;
+use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::{NewRun, Reason};
@@ -29,6 +29,7 @@ macro_rules! sql {
     };
 }
 
+mod alerts;
 mod claim;
 mod facts;
 mod finish;

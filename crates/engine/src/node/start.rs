@@ -11,6 +11,7 @@ use domain::schedule::jitter;
 use jiff::{SignedDuration, Timestamp};
 use store::{FactsFor, Finish, Store, Verdict};
 
+use super::notify::late_start;
 use super::{Held, Node, Started, State, orphan};
 
 impl<S: Store> Node<S> {
@@ -76,7 +77,7 @@ impl<S: Store> Node<S> {
                 Some(facts) => self.decide(run, &job, &facts, now),
             };
             if verdict == Start::Go {
-                self.mark_running(run.grant.run, &job, now);
+                self.mark_running(run, &job, now);
                 started.push(Started { run: run.clone(), job, started_at: now });
             } else {
                 self.turn_away(run, &job, verdict).await?;
@@ -131,8 +132,10 @@ impl<S: Store> Node<S> {
         start(run, &job.definition, window(&job.definition, at, previous, next), facts, now)
     }
 
-    fn mark_running(&self, run: RunId, job: &Arc<Job>, now: Timestamp) {
-        if let Some(held) = self.state().held.get_mut(&run) {
+    fn mark_running(&self, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) {
+        let mut state = self.state();
+        state.late.extend(late_start(run, now));
+        if let Some(held) = state.held.get_mut(&run.grant.run) {
             held.running = Some((Arc::clone(job), now));
         }
     }

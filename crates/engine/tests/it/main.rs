@@ -1,5 +1,6 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
+mod alerts;
 mod commands;
 mod corridor;
 mod dependencies;

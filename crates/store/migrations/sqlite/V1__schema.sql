@@ -122,3 +122,30 @@ CREATE TABLE attempts (
     error TEXT,
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE alerts (
+    id BLOB PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    run_id BLOB,
+    text TEXT NOT NULL,
+    -- Whether the job has completed since.
+    settled INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX alerts_at ON alerts (at);
+CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
+
+-- What each channel made of an alert.
+CREATE TABLE deliveries (
+    channel TEXT NOT NULL,
+    alert_id BLOB NOT NULL,
+    tries INTEGER NOT NULL,
+    -- When the next try is due; none when it arrived or was given up.
+    next_try_at INTEGER,
+    delivered_at INTEGER,
+    error TEXT,
+    PRIMARY KEY (channel, alert_id)
+) STRICT, WITHOUT ROWID;

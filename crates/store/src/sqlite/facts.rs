@@ -1,6 +1,6 @@
 //! What is known about runs that are about to start.
 
-use domain::decide::start::{EarlierRun, StartFacts, UpstreamFact};
+use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::{Outcome, Wait};
 use rusqlite::{Connection, OptionalExtension};

@@ -1,13 +1,15 @@
 //! The end of grants and of runs.
 
+use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{AttemptEnd, EndedAttempt, Grant, Outcome, Reason, ReasonCode};
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row};
 use uuid::Uuid;
 
+use super::alerts;
 use super::nodes::is_alive;
-use super::row::{state_name, us};
+use super::row::{at, state_name, us};
 use super::writer::Tx;
 use crate::{Applied, Cancelled, Finish, Result, StoreError, Verdict};
 
@@ -69,7 +71,20 @@ pub(super) fn insert_history(tx: &Tx<'_>, row: &HistoryRow<'_>) -> Result<()> {
         result.and_then(|result| result.result.as_deref()),
         result.and_then(|result| result.rows_affected).map(|rows| rows as i64),
     ])?;
+    if row.dead_letter || row.outcome == Outcome::Missed {
+        raise_for(tx, row, finished_at)?;
+    }
     Ok(())
+}
+
+/// An end that somebody should be told about.
+fn raise_for(tx: &Tx<'_>, row: &HistoryRow<'_>, finished_at: i64) -> Result<()> {
+    let kind = if row.dead_letter { AlertKind::MaxRetriesExceeded } else { AlertKind::Missed };
+    let text = row
+        .reason
+        .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", row.outcome));
+    let (tenant, job, run) = (TenantId(row.tenant), JobId(row.job), Some(RunId(row.id)));
+    alerts::insert(tx, &Alert { kind, tenant, job, run, text, at: at(finished_at)? })
 }
 
 /// What a run took with it from the live table.

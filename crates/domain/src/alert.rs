@@ -1,0 +1,100 @@
+//! What somebody should be told about.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::id::{JobId, RunId, TenantId};
+
+/// Something that happened and that a person may have to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// What happened.
+    pub kind: AlertKind,
+    /// Whose job it concerns.
+    pub tenant: TenantId,
+    /// The job.
+    pub job: JobId,
+    /// The run, when one is concerned.
+    pub run: Option<RunId>,
+    /// What a person should read.
+    pub text: String,
+    /// When it happened.
+    pub at: Timestamp,
+}
+
+/// The kinds of alerts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AlertKind {
+    /// A run failed for the last time and waits among the dead letters.
+    MaxRetriesExceeded,
+    /// A run could not start before its deadline.
+    Missed,
+    /// A run started much later than it was due.
+    LateStart,
+    /// A job that had failed completed again.
+    Recovered,
+}
+
+impl AlertKind {
+    /// Every kind.
+    pub const ALL: [AlertKind; 4] = [
+        AlertKind::MaxRetriesExceeded,
+        AlertKind::Missed,
+        AlertKind::LateStart,
+        AlertKind::Recovered,
+    ];
+
+    /// The name at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            AlertKind::MaxRetriesExceeded => "JOB_MAX_RETRIES_EXCEEDED",
+            AlertKind::Missed => "RUN_MISSED",
+            AlertKind::LateStart => "RUN_LATE",
+            AlertKind::Recovered => "JOB_RECOVERED",
+        }
+    }
+
+    /// The kind of a name that a store kept.
+    pub fn from_name(name: &str) -> Option<Self> {
+        AlertKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl Alert {
+    /// The alert's identity: the same event gives the same one, however often it is noticed.
+    pub fn id(&self) -> Uuid {
+        let subject = self.run.map_or(self.job.0, |run| run.0);
+        let name = match self.run {
+            Some(_) => self.kind.name().to_owned(),
+            None => format!("{} {}", self.kind.name(), self.at.as_microsecond()),
+        };
+        Uuid::new_v5(&subject, name.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_one_identity() {
+        let alert = |kind, run, at| Alert {
+            kind,
+            tenant: TenantId::DEFAULT,
+            job: JobId(Uuid::from_u128(1)),
+            run,
+            text: String::new(),
+            at: Timestamp::from_second(at).unwrap(),
+        };
+        let run = Some(RunId(Uuid::from_u128(2)));
+        assert_eq!(alert(AlertKind::Missed, run, 1).id(), alert(AlertKind::Missed, run, 2).id());
+        assert_ne!(alert(AlertKind::Missed, run, 1).id(), alert(AlertKind::LateStart, run, 1).id());
+        assert_ne!(
+            alert(AlertKind::Recovered, None, 1).id(),
+            alert(AlertKind::Recovered, None, 2).id()
+        );
+        for kind in AlertKind::ALL {
+            assert_eq!(AlertKind::from_name(kind.name()), Some(kind));
+        }
+    }
+}

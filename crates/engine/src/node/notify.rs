@@ -1,0 +1,68 @@
+//! The notifier: sees to it that somebody is told.
+
+use domain::alert::{Alert, AlertKind};
+use domain::run::ClaimedRun;
+use jiff::{SignedDuration, Timestamp};
+use store::{Alerts, Delivery, Store};
+
+use super::Node;
+use crate::courier::Courier;
+
+/// A run that starts later than this after it was due is late.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// When a failed delivery is tried again, by the number of tries; then it is given up.
+const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000];
+
+/// Alerts that one step delivers at most to a channel.
+const DELIVERIES_MAX: u32 = 100;
+
+impl<S: Store + Alerts> Node<S> {
+    /// Raises what was noticed here and delivers what a channel has not had. Answers how many
+    /// deliveries arrived.
+    pub async fn notify(&self, courier: &dyn Courier) -> store::Result<usize> {
+        let now = self.now();
+        let recovered = self.store.recovered().await?.into_iter().map(|failure| Alert {
+            kind: AlertKind::Recovered,
+            run: None,
+            text: format!("completed again after {}", failure.text),
+            at: now,
+            ..failure
+        });
+        let mut noticed: Vec<Alert> = std::mem::take(&mut self.state().late);
+        noticed.extend(recovered);
+        if !noticed.is_empty() {
+            self.store.raise(&noticed).await?;
+        }
+        let mut arrived = 0;
+        for (alert, tries) in self.store.undelivered(courier.channel(), DELIVERIES_MAX).await? {
+            let delivery = match courier.deliver(&alert).await {
+                Ok(()) => Delivery::Done,
+                Err(error) => {
+                    let again = AGAIN_AFTER_SECONDS.get(tries as usize);
+                    Delivery::Failed {
+                        error,
+                        again_in: again.map(|seconds| SignedDuration::from_secs(*seconds)),
+                    }
+                }
+            };
+            arrived += usize::from(delivery == Delivery::Done);
+            self.store.record_delivery(courier.channel(), alert.id(), &delivery).await?;
+        }
+        Ok(arrived)
+    }
+}
+
+/// The alert of a run that starts late, if it does. Only a first attempt can be late: a retry
+/// comes when its backoff is over.
+pub(super) fn late_start(run: &ClaimedRun, now: Timestamp) -> Option<Alert> {
+    let lateness = now.duration_since(run.run.due_at);
+    (run.attempts + run.lost == 0 && lateness > LATE).then(|| Alert {
+        kind: AlertKind::LateStart,
+        tenant: run.run.tenant,
+        job: run.run.job,
+        run: Some(run.grant.run),
+        text: format!("started {lateness:#} after it was due"),
+        at: now,
+    })
+}

@@ -1,0 +1,54 @@
+//! Alerts and their delivery, for the stores that keep them.
+//!
+//! A run that becomes a dead letter or is missed raises its alert in the transaction that records
+//! its end: no crash can come between. Whoever delivers alerts asks for those that a channel has
+//! not had yet and records what came of it.
+
+use std::future::Future;
+
+use domain::alert::Alert;
+use jiff::SignedDuration;
+use uuid::Uuid;
+
+use crate::{Result, Store};
+
+/// A store that keeps alerts.
+pub trait Alerts: Store {
+    /// Records alerts; one whose identity is known is not recorded again.
+    fn raise(&self, alerts: &[Alert]) -> impl Future<Output = Result<()>> + Send;
+
+    /// The alerts of the last day that this channel should try to deliver now, oldest first, with
+    /// the number of tries so far.
+    fn undelivered(
+        &self,
+        channel: &str,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<(Alert, u32)>>> + Send;
+
+    /// Records a try to deliver an alert.
+    fn record_delivery(
+        &self,
+        channel: &str,
+        alert: Uuid,
+        delivery: &Delivery,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// The last alert of each job that raised
+    /// [`MaxRetriesExceeded`](domain::alert::AlertKind::MaxRetriesExceeded) and whose latest run
+    /// has completed. The job's alerts count as settled from now on.
+    fn recovered(&self) -> impl Future<Output = Result<Vec<Alert>>> + Send;
+}
+
+/// What came of a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It arrived.
+    Done,
+    /// It did not.
+    Failed {
+        /// Why.
+        error: String,
+        /// When to try again; never when absent.
+        again_in: Option<SignedDuration>,
+    },
+}
