@@ -6,4 +6,5 @@ mod corridor;
 mod dependencies;
 mod leases;
 mod overlap;
+mod process;
 mod world;
