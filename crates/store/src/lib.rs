@@ -28,7 +28,7 @@ use std::future::Future;
 
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState};
+use domain::job::{Job, JobState, Retention};
 use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
 use jiff::{SignedDuration, Timestamp};
 
@@ -114,6 +114,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
     fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Jobs that keep their history by a rule of their own, by id, after the given one.
+    fn retention_rules(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<(JobId, Retention)>>> + Send;
 
     /// Jobs by id, in no particular order; unknown and deleted ones are left out.
     fn jobs_by_id(&self, ids: &[JobId]) -> impl Future<Output = Result<Vec<Job>>> + Send;

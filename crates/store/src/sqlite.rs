@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::Job;
+use domain::job::{Job, Retention};
 use domain::run::{NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
@@ -64,12 +64,25 @@ pub struct SqliteStore {
     changed: Arc<Notify>,
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Whether an answer waits for the disk. Without it a crash of the machine forgets what was
+    /// answered, which is good for a file that lives no longer than a test.
+    pub durable: bool,
+}
+
 impl SqliteStore {
     /// Opens the file, creates or migrates its tables, and starts the writer.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
-        let mut connection = schema::open(path)?;
+        Self::open_with(path, clock, SqliteOptions { durable: true })
+    }
+
+    /// Like [`SqliteStore::open`], with answers of the caller's own.
+    pub fn open_with(path: &Path, clock: Arc<dyn Clock>, options: SqliteOptions) -> Result<Self> {
+        let mut connection = schema::open(path, options)?;
         schema::migrate(&mut connection)?;
-        let writer = Writer::start(path.to_owned(), connection, Arc::clone(&clock))?;
+        let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
         Ok(SqliteStore { writer, readers, clock, changed: Arc::default() })
     }
@@ -185,6 +198,14 @@ impl Store for SqliteStore {
     async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
         let cut = *cut;
         self.writer.write(move |tx| prune::prune(tx, &cut, limit)).await
+    }
+
+    async fn retention_rules(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<(JobId, Retention)>> {
+        self.read(move |connection| jobs::retention_rules(connection, after, limit)).await
     }
 
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {

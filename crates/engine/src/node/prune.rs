@@ -1,27 +1,46 @@
 //! The pruner: history that is old enough goes, in small batches.
 
+use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
 use store::{Cut, Store};
 
 use super::Node;
 
 impl<S: Store> Node<S> {
-    /// Deletes one batch of old history. Answers how many rows it was.
+    /// Deletes one batch of old history, and one of each job that has a rule of its own. Answers
+    /// how many rows it was.
     pub async fn prune(&self) -> store::Result<u64> {
         let now = self.now();
+        let batch = self.settings.batch_max;
+        let mut gone = self.store.prune(&self.cut(Retention::default(), now), batch).await?;
+        let mut after = None;
+        loop {
+            let rules = self.store.retention_rules(after, batch).await?;
+            for (job, rule) in &rules {
+                let cut = Cut { job: Some(*job), ..self.cut(*rule, now) };
+                gone += self.store.prune(&cut, batch).await?;
+            }
+            match rules.last() {
+                Some((job, _)) => after = Some(*job),
+                None => return Ok(gone),
+            }
+        }
+    }
+
+    /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as
+    /// the others.
+    fn cut(&self, rule: Retention, now: Timestamp) -> Cut {
         let ago = |days: u32| {
             now.saturating_sub(SignedDuration::from_hours(24 * i64::from(days)))
                 .unwrap_or(Timestamp::MIN)
         };
-        let cut = Cut {
+        let days = rule.days.unwrap_or(self.settings.retention_days);
+        let failed_days = rule.failed_days.unwrap_or(self.settings.failed_retention_days).max(days);
+        Cut {
             job: None,
-            before: ago(self.settings.retention_days),
-            failed_before: ago(self
-                .settings
-                .failed_retention_days
-                .max(self.settings.retention_days)),
-            keep_last: None,
-        };
-        self.store.prune(&cut, self.settings.batch_max).await
+            before: ago(days),
+            failed_before: ago(failed_days),
+            keep_last: rule.keep_last,
+        }
     }
 }

@@ -7,4 +7,5 @@ mod dependencies;
 mod leases;
 mod overlap;
 mod process;
+mod retention;
 mod world;

@@ -23,6 +23,7 @@ CREATE TABLE jobs (
     version INTEGER NOT NULL,
     state TEXT NOT NULL,
     after_dependencies INTEGER NOT NULL,
+    own_retention INTEGER NOT NULL,
     definition TEXT NOT NULL,
     next_run INTEGER,
     created_at INTEGER NOT NULL,
@@ -30,6 +31,7 @@ CREATE TABLE jobs (
 ) STRICT;
 
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
+CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 
 CREATE TABLE upstream (

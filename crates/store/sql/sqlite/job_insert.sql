@@ -1,3 +1,4 @@
 -- A new job.
-INSERT INTO jobs (id, tenant_id, name, version, state, after_dependencies, definition, next_run, created_at, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+INSERT INTO jobs (id, tenant_id, name, version, state, after_dependencies, own_retention, definition, next_run, created_at,
+    updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)

@@ -1,7 +1,7 @@
 //! Jobs: defining them, finding those that are due, reading them.
 
 use domain::id::{JobId, TenantId};
-use domain::job::{Job, When};
+use domain::job::{Definition, Job, Retention, When};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
@@ -28,6 +28,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
         StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))
     })?;
     let after_dependencies = job.definition.when == When::AfterDependencies;
+    let own_retention = job.definition.retention != Retention::default();
     let next_run = job.next_run.map(us);
     match change.expected {
         None => {
@@ -38,6 +39,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                 job.version,
                 state_name(job.state),
                 after_dependencies,
+                own_retention,
                 definition,
                 next_run,
                 us(job.created_at),
@@ -52,6 +54,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                 job.version,
                 state_name(job.state),
                 after_dependencies,
+                own_retention,
                 definition,
                 next_run,
                 us(job.updated_at),
@@ -129,6 +132,25 @@ pub(super) fn due(
         }
     }
     Ok(DueJobs { now, jobs })
+}
+
+pub(super) fn retention_rules(
+    connection: &Connection,
+    after: Option<JobId>,
+    limit: u32,
+) -> Result<Vec<(JobId, Retention)>> {
+    let mut query = connection.prepare_cached(sql!("job_retention"))?;
+    let mut rows = query.query((after.map_or(Uuid::nil(), |job| job.0), limit))?;
+    let mut rules = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = JobId(row.get(0)?);
+        let definition: Definition = serde_json::from_str(
+            row.get_ref(1)?.as_str().unwrap_or_default(),
+        )
+        .map_err(|error| StoreError::Unreadable(format!("the definition of job {id}: {error}")))?;
+        rules.push((id, definition.retention));
+    }
+    Ok(rules)
 }
 
 pub(super) fn by_id(connection: &Connection, ids: &[JobId]) -> Result<Vec<Job>> {

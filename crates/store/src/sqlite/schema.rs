@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::SqliteOptions;
 use crate::{Result, StoreError};
 
 mod embedded {
@@ -12,7 +13,7 @@ mod embedded {
 }
 
 /// The writer's connection.
-pub(super) fn open(path: &Path) -> Result<Connection> {
+pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Connection> {
     let connection = Connection::open(path)?;
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
@@ -23,6 +24,9 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
          PRAGMA wal_autocheckpoint = 4000;
          PRAGMA busy_timeout = 5000;",
     )?;
+    if !options.durable {
+        connection.execute_batch("PRAGMA synchronous = OFF;")?;
+    }
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }

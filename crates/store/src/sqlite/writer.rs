@@ -22,7 +22,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::row::us;
-use super::{Clock, schema};
+use super::{Clock, SqliteOptions, schema};
 use crate::{Result, StoreError};
 
 /// Commands that share a commit at most.
@@ -76,6 +76,7 @@ impl Tx<'_> {
 impl Writer {
     pub(super) fn start(
         path: PathBuf,
+        options: SqliteOptions,
         connection: Connection,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
@@ -83,7 +84,7 @@ impl Writer {
         let counters = Counters::read(&connection)?;
         std::thread::Builder::new()
             .name("punctual-store".into())
-            .spawn(move || serve(&path, connection, clock.as_ref(), counters, &waiting))
+            .spawn(move || serve(&path, options, connection, clock.as_ref(), counters, &waiting))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Writer { queue })
     }
@@ -151,6 +152,7 @@ impl Counters {
 
 fn serve(
     path: &Path,
+    options: SqliteOptions,
     mut connection: Connection,
     clock: &dyn Clock,
     mut counters: Counters,
@@ -167,7 +169,8 @@ fn serve(
         }
         if let Some(failure) = failure {
             tracing::error!(%failure, "the store could not commit; opening the database again");
-            match schema::open(path).and_then(|fresh| Ok((Counters::read(&fresh)?, fresh))) {
+            match schema::open(path, options).and_then(|fresh| Ok((Counters::read(&fresh)?, fresh)))
+            {
                 Ok((fresh_counters, fresh)) => (counters, connection) = (fresh_counters, fresh),
                 Err(error) => tracing::error!(%error, "the database cannot be opened"),
             }

@@ -1,0 +1,57 @@
+//! History goes when its time is over.
+
+use domain::job::{Definition, Retention, RetryPolicy};
+use domain::run::{AttemptResult, ErrorCode};
+
+use crate::world::{Steps, World};
+
+async fn run_once(
+    world: &World,
+    node: &crate::world::TestNode,
+    job: &domain::job::Job,
+    fails: bool,
+) {
+    let run = node.trigger(job).await;
+    assert_eq!(node.work().await.len(), 1);
+    let result = if fails {
+        AttemptResult::failed(ErrorCode::Exit(1), "no")
+    } else {
+        AttemptResult::completed()
+    };
+    node.complete(run, result);
+    node.flush().await;
+    world.pass(60);
+}
+
+#[tokio::test]
+async fn by_age_by_number_and_longer_for_failures() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let with = |retention| Definition { retry: once.clone(), retention, ..Definition::default() };
+    let common = node.create("common", with(Retention::default())).await;
+    let short = node
+        .create("short", with(Retention { days: Some(1), failed_days: Some(2), keep_last: None }))
+        .await;
+    let few =
+        node.create("few", with(Retention { keep_last: Some(2), ..Retention::default() })).await;
+    for job in [&common, &short, &few] {
+        for fails in [false, true, false] {
+            run_once(&world, &node, job, fails).await;
+        }
+    }
+    let mut left = Vec::new();
+    for day in [0, 1, 2, 31, 91] {
+        world.go_to("2026-01-01T01:00:00Z");
+        world.pass(day * 86_400);
+        while node.prune().await.unwrap() > 0 {}
+        let mut counts = Vec::new();
+        for job in [&common, &short, &few] {
+            counts.push(world.ledger(job.id).await.len());
+        }
+        left.push((day, counts));
+    }
+    let expected =
+        [(0, [3, 3, 2]), (1, [3, 1, 2]), (2, [3, 0, 2]), (31, [1, 0, 1]), (91, [0, 0, 0])];
+    assert_eq!(left, expected.map(|(day, counts)| (day, counts.to_vec())));
+}
