@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, date};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -21,6 +21,15 @@ use super::{Cron, DstPolicy, GapRule, OverlapRule, Zone};
 
 /// No offset from UTC reaches this far.
 const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
+
+/// After this year the time-zone database only repeats its rules.
+const LAST_IRREGULAR_YEAR: i16 = 2087;
+
+/// So many years contain every kind of year: leap or not, beginning on each weekday.
+const EVERY_KIND_OF_YEAR: i16 = 41;
+
+/// So many missing local times are looked at one by one before whole segments are.
+const MISSING_IN_A_ROW: usize = 128;
 
 const INSTANT: SignedDuration = SignedDuration::from_nanos(1);
 
@@ -97,25 +106,39 @@ impl CronSchedule {
         format!("{}, {place}", self.cron.describe())
     }
 
-    /// The first occurrence strictly after an instant; none when the calendar ends before it.
+    /// The first occurrence strictly after an instant; none when the calendar ends before it, or
+    /// when clocks jump over every local time that matches.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let zone = self.zone.time_zone();
         let offset = zone.to_offset(after);
         let local = offset.to_datetime(after);
-        let candidate = self.cron.at_or_after(minute_after(local)?)?;
-        if let AmbiguousOffset::Unambiguous { offset: then } =
-            zone.to_ambiguous_timestamp(candidate).offset()
-        {
-            let decided = match (self.overlap, self.gap) {
-                (_, GapRule::ShiftByOffset) | (OverlapRule::Second, _) => false,
-                // A local minute's first pass comes later the later the minute is.
-                (OverlapRule::First, _) => true,
-                // No zone changes its offset twice within a day.
-                (OverlapRule::Both, _) => then == offset && within_a_day(local, candidate),
-            };
-            if decided {
-                return then.to_timestamp(candidate).ok();
+        let mut candidate = self.cron.at_or_after(minute_after(local)?)?;
+        for _ in 0..MISSING_IN_A_ROW {
+            match zone.to_ambiguous_timestamp(candidate).offset() {
+                AmbiguousOffset::Unambiguous { offset: then } => {
+                    let decided = match (self.overlap, self.gap) {
+                        (_, GapRule::ShiftByOffset) | (OverlapRule::Second, _) => false,
+                        // A local minute's first pass comes later the later the minute is.
+                        (OverlapRule::First, _) => true,
+                        // No zone changes its offset twice within a day.
+                        (OverlapRule::Both, _) => then == offset && within_a_day(local, candidate),
+                    };
+                    if decided {
+                        return then.to_timestamp(candidate).ok();
+                    }
+                }
+                AmbiguousOffset::Gap { .. }
+                    if (self.overlap, self.gap) == (OverlapRule::First, GapRule::Skip) =>
+                {
+                    candidate = self.cron.at_or_after(minute_after(candidate)?)?;
+                    if candidate > last_resort(local) {
+                        return None;
+                    }
+                    continue;
+                }
+                _ => {}
             }
+            break;
         }
         self.next_by_segment(after)
     }
@@ -196,6 +219,7 @@ impl CronSchedule {
     fn next_by_segment(&self, after: Timestamp) -> Option<Timestamp> {
         let mut segment = Segment::at(self.zone.time_zone(), after);
         let mut floor = after;
+        let last_resort = last_resort(segment.offset.to_datetime(after));
         loop {
             if let Some(found) = self.first_in(&segment, floor) {
                 return Some(found);
@@ -203,9 +227,11 @@ impl CronSchedule {
             // Every later occurrence has a local time at or after this one's begin.
             let end = segment.end?;
             let local = segment.offset.to_datetime(end.at).min(end.other.to_datetime(end.at));
-            let earliest = utc(self.cron.at_or_after(minute_at_or_after(local)?)?)?
-                .saturating_sub(OFFSET_MAX)
-                .ok()?;
+            let candidate = self.cron.at_or_after(minute_at_or_after(local)?)?;
+            if candidate > last_resort {
+                return None;
+            }
+            let earliest = utc(candidate)?.saturating_sub(OFFSET_MAX).ok()?;
             floor = end.at.max(earliest).checked_sub(INSTANT).ok()?;
             segment = Segment::at(self.zone.time_zone(), end.at.max(earliest));
         }
@@ -393,6 +419,12 @@ impl Segment {
         let at = self.start?.at;
         Some((minute_at_or_after(low.to_datetime(at))?, minute_at_or_after(high.to_datetime(at))?))
     }
+}
+
+/// A schedule that has found nothing by then will never find anything: the years only repeat.
+fn last_resort(from: DateTime) -> DateTime {
+    let year = from.year().max(LAST_IRREGULAR_YEAR).saturating_add(EVERY_KIND_OF_YEAR);
+    if year > DateTime::MAX.year() { DateTime::MAX } else { date(year, 12, 31).at(23, 59, 0, 0) }
 }
 
 /// The first whole minute strictly after a local time.

@@ -188,6 +188,11 @@ fn five_fields(whole: Piece<'_>) -> Result<[Piece<'_>; 5], CronError> {
             "Expected 5 fields (minute, hour, day of month, month, day of week), found {}",
             fields.len()
         );
+        let prefix = fields.first().filter(|field| field.text.contains('='));
+        if let Some(prefix) = prefix {
+            let error = prefix.error(None, format!("{} is not a field", prefix.text));
+            return error.hint("the time zone of a schedule is a setting of its own, not part of the expression");
+        }
         match fields.len() {
             0..=4 => whole.error(None, problem),
             6 => Piece { text: fields[5].text, at: fields[5].at }.error(None, problem).hint(
@@ -224,7 +229,7 @@ fn day_of_month(piece: Piece<'_>) -> Result<DayOfMonth, CronError> {
     for item in piece.split(',') {
         if item.is("L") {
             dom.last = true;
-        } else if item.is("LW") || item.is("WL") {
+        } else if item.is("LW") {
             dom.last_weekday = true;
         } else if let Some(day) = item.strip_suffix("W") {
             let day = match day.text {
@@ -500,9 +505,12 @@ fn unknown_value(field: Field, piece: Piece<'_>) -> CronError {
 fn never_fires_error(cron: &Cron, span: Range<usize>) -> CronError {
     const FEBRUARY: u16 = 1 << 2;
     const THIRTY: u16 = 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11;
-    let hint = if cron.months == FEBRUARY {
+    // Only numbered days can be refuted by the length of a month.
+    let first_day = (cron.dom.days | cron.dom.nearest).trailing_zeros();
+    let plain = !cron.dom.last && !cron.dom.last_weekday;
+    let hint = if plain && cron.months == FEBRUARY && first_day > 29 {
         Some("February has at most 29 days".to_owned())
-    } else if cron.months & !(FEBRUARY | THIRTY) == 0 {
+    } else if plain && cron.months & !(FEBRUARY | THIRTY) == 0 && first_day > 30 {
         Some("none of these months has 31 days".to_owned())
     } else {
         None
