@@ -18,6 +18,9 @@ const NAME_BYTES_MAX: usize = 255;
 /// The most runs that one backfill asks for.
 const BACKFILL_MAX: u64 = 10_000;
 
+/// A change that time overtakes is tried this often.
+const ALTER_TRIES_MAX: u32 = 8;
+
 /// A job to be created.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -106,13 +109,11 @@ impl<S: Store> Node<S> {
     /// Changes a job: what `edit` makes of it replaces it, unless somebody was faster. A changed
     /// schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
-        let old = self.existing(id).await?;
-        let now = self.store.now().await?;
+        let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job);
         (job.id, job.tenant, job.version, job.created_at) =
             (old.id, old.tenant, old.version + 1, old.created_at);
-        job.updated_at = now;
         self.check(&job).await?;
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
@@ -121,17 +122,35 @@ impl<S: Store> Node<S> {
             (JobState::Paused, JobState::Enabled) => Prepared::Keep,
             _ => Prepared::Drop,
         };
-        if prepared == Prepared::Drop {
-            job.next_run =
-                if job.state == JobState::Deleted { None } else { self.first_time(&job, now)? };
+        let mut tries = 0;
+        loop {
+            job.updated_at = self.store.now().await?;
+            if prepared == Prepared::Drop {
+                job.next_run = match job.state {
+                    JobState::Deleted => None,
+                    // Its own now belongs to the past.
+                    _ => self.first_time(&job, job.updated_at + SignedDuration::from_nanos(1))?,
+                };
+            }
+            let change = Change { expected: Some(old.version), prepared, job: job.clone() };
+            let changed = self.store.define(std::slice::from_ref(&change)).await?.pop();
+            self.forget_job(id);
+            match changed {
+                Some(Changed::VersionConflict(version))
+                    if version == old.version && tries < ALTER_TRIES_MAX =>
+                {
+                    // Times of the old schedule have passed that nobody planned yet. They belong
+                    // to it, and into the ledger.
+                    tries += 1;
+                    self.plan_past(&old).await?;
+                    let current = self.existing(id).await?;
+                    old.next_run = current.next_run;
+                    old.state = current.state;
+                }
+                Some(changed) => return answer(change, changed),
+                None => return Err(EngineError::NotFound(format!("job {id}"))),
+            }
         }
-        let change = Change { expected: Some(old.version), prepared, job };
-        let changed = self.store.define(std::slice::from_ref(&change)).await?;
-        self.forget_job(id);
-        changed.into_iter().next().map_or_else(
-            || Err(EngineError::NotFound(format!("job {id}"))),
-            |changed| answer(change, changed),
-        )
     }
 
     /// Holds a job: nothing of it starts until it is resumed.
@@ -364,7 +383,7 @@ impl<S: Store> Node<S> {
         let found = self.store.jobs_by_id(&wanted).await?;
         if let Some(missing) = wanted.iter().find(|id| {
             **id != job.id
-                && !found.iter().any(|job| job.id == **id && job.tenant == found[0].tenant)
+                && !found.iter().any(|found| found.id == **id && found.tenant == job.tenant)
         }) {
             return Err(EngineError::NotFound(format!("upstream job {missing}")));
         }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::alert::Alert;
 use domain::id::{JobId, NodeId, RunId};
 use domain::job::{Definition, Job};
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
 use jiff::{SignedDuration, Timestamp};
 use store::{Finish, Store};
 
@@ -79,6 +79,13 @@ struct State {
     draining: bool,
     /// Starts that were late and that nobody was told about yet.
     late: Vec<Alert>,
+}
+
+impl State {
+    /// What is held under a grant; none when the run is gone, or here again under another one.
+    fn held(&self, grant: Grant) -> Option<&Held> {
+        self.held.get(&grant.run).filter(|held| held.run.grant == grant)
+    }
 }
 
 struct Held {
@@ -148,17 +155,18 @@ impl<S: Store> Node<S> {
         !state.done.is_empty() || state.hungry && !state.draining && room
     }
 
-    /// An attempt has ended. Answers false when the run is not this node's any more.
-    pub fn complete(&self, run: RunId, result: AttemptResult) -> bool {
+    /// An attempt has ended. Answers false when the grant is not this node's any more, even if
+    /// the node was handed the same run again meanwhile.
+    pub fn complete(&self, grant: Grant, result: AttemptResult) -> bool {
         let finished_at = self.now();
         let mut state = self.state();
         let node = state.id;
-        let Some(held) = state.held.get(&run) else { return false };
+        let Some(held) = state.held(grant) else { return false };
         let Some((job, started_at)) = held.running.clone() else { return false };
         let number = held.run.attempts + held.run.lost + 1;
         let attempt = EndedAttempt { number, node, started_at, finished_at, result };
         let finish = start::settled(&held.run, &job, attempt);
-        state.held.remove(&run);
+        state.held.remove(&grant.run);
         state.free += 1;
         state.done.push(finish);
         true

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::{AttemptEnd, AttemptResult, NewRun};
+use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun};
 use jiff::SignedDuration;
 use store::{Alerts, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
@@ -31,6 +31,8 @@ pub trait Executor: Send + Sync + 'static {
     /// Does the work of a run. It must end soon after `stop` says so.
     fn execute(&self, run: Started, stop: Stop) -> impl Future<Output = AttemptResult> + Send;
 }
+
+type StopSender = watch::Sender<Option<AttemptEnd>>;
 
 /// Tells an executor to stop.
 #[derive(Clone)]
@@ -67,8 +69,9 @@ struct Shared {
     prepared: Notify,
     /// A job may be due earlier than the planner thinks.
     plan: Notify,
-    /// The executors' stop signals.
-    stops: Mutex<HashMap<RunId, watch::Sender<Option<AttemptEnd>>>>,
+    /// The executors' stop signals, each with the fence that it belongs to: a run can be here
+    /// again while the executor of an older grant has not stopped yet.
+    stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
     ready: AtomicBool,
     stopping: AtomicBool,
     idle: Notify,
@@ -166,20 +169,25 @@ impl<S: Alerts> Engine<S> {
 }
 
 impl Shared {
-    fn stops(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<RunId, watch::Sender<Option<AttemptEnd>>>> {
+    fn stops(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, (i64, StopSender)>> {
         self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stop(&self, run: RunId, end: AttemptEnd) {
-        if let Some(stop) = self.stops().get(&run) {
+        if let Some((_, stop)) = self.stops().get(&run) {
             stop.send_replace(Some(end));
         }
     }
 
+    fn forget(&self, grant: Grant) {
+        let mut stops = self.stops();
+        if stops.get(&grant.run).is_some_and(|(fence, _)| *fence == grant.fence) {
+            stops.remove(&grant.run);
+        }
+    }
+
     fn stop_all(&self, end: AttemptEnd) {
-        for stop in self.stops().values() {
+        for (_, stop) in self.stops().values() {
             stop.send_replace(Some(end));
         }
     }
@@ -323,12 +331,12 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
     fn execute(&self, run: Started) {
         let driver = self.clone();
         tokio::spawn(async move {
-            let id = run.run.grant.run;
+            let grant = run.run.grant;
             let definition = &run.job.definition;
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
             let (stop, stopped) = watch::channel(None);
-            driver.shared.stops().insert(id, stop.clone());
+            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
             let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
             let mut result = tokio::select! {
                 result = driver.executor.execute(run, Stop(stopped.clone())) => result,
@@ -344,8 +352,8 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
             {
                 result.end = end;
             }
-            driver.shared.stops().remove(&id);
-            driver.node.complete(id, result);
+            driver.shared.forget(grant);
+            driver.node.complete(grant, result);
             driver.shared.news.notify_one();
             driver.shared.idle.notify_waiters();
         });

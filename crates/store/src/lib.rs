@@ -34,11 +34,13 @@ use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
 mod error;
+pub mod postgres;
 pub mod sqlite;
 mod view;
 
 pub use alerts::{Alerts, Delivery};
 pub use error::{Result, StoreError};
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -179,14 +181,16 @@ pub struct Change {
     pub prepared: Prepared,
 }
 
-/// What becomes of a job's prepared runs: ticks that are not due yet and were never tried.
+/// What becomes of a job's prepared runs: ticks whose nominal time has not come and that were
+/// never tried nor cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// They stay.
+    /// They stay, and so does the job's next time.
     Keep,
-    /// They vanish: the schedule that made them is gone.
+    /// They vanish: the schedule that made them is gone, and the change brings the next time.
     Drop,
-    /// They vanish, and the job's next time goes back to the first of them.
+    /// They vanish, and the job's next time goes back to the first of them. Those that come before
+    /// a tick about which something was decided already (it was cancelled, or tried) stay.
     Return,
 }
 
@@ -197,7 +201,10 @@ pub enum Changed {
     Done,
     /// Another job of the tenant has that name.
     NameTaken(JobId),
-    /// The job has this version now.
+    /// The job has this version now. If that is the expected one, time was faster: the schedule
+    /// should have ended or changed, and it was due at times that nobody has planned yet, or the
+    /// new one has been due since the change was made up. Plan the job up to now, look at the
+    /// clock and try again.
     VersionConflict(u32),
     /// There is no such job.
     NotFound,

@@ -30,18 +30,26 @@ macro_rules! sql {
 }
 
 mod alerts;
+mod cancel;
 mod claim;
+mod clock;
+mod counters;
 mod facts;
 mod finish;
+mod history;
 mod jobs;
+mod lock;
 mod nodes;
 mod prune;
 mod read;
 mod row;
 mod runs;
 mod schema;
+mod wake;
 mod writer;
 
+use clock::Steady;
+use lock::Lock;
 use writer::Writer;
 
 /// Where the store reads the time. Tests and the simulation hand in their own.
@@ -62,6 +70,8 @@ pub struct SqliteStore {
     readers: Readers,
     clock: Arc<dyn Clock>,
     changed: Arc<Notify>,
+    /// Given up last: whoever opens the file next finds it at rest.
+    _lock: Lock,
 }
 
 /// How a file is opened.
@@ -80,11 +90,13 @@ impl SqliteStore {
 
     /// Like [`SqliteStore::open`], with answers of the caller's own.
     pub fn open_with(path: &Path, clock: Arc<dyn Clock>, options: SqliteOptions) -> Result<Self> {
+        let lock = lock::lock(path)?;
         let mut connection = schema::open(path, options)?;
         schema::migrate(&mut connection)?;
+        let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
         let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
-        Ok(SqliteStore { writer, readers, clock, changed: Arc::default() })
+        Ok(SqliteStore { writer, readers, clock, changed: Arc::default(), _lock: lock })
     }
 
     /// Runs a query beside the writer.
@@ -164,7 +176,7 @@ impl Store for SqliteStore {
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let reason = reason.clone();
-        let cancelled = self.writer.write(move |tx| finish::cancel(tx, run, &reason)).await;
+        let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason)).await;
         self.changed.notify_waiters();
         cancelled
     }

@@ -23,11 +23,18 @@ struct Bench {
     measures: &'static str,
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "schedule",
-    package: "domain",
-    measures: "the time of one `next` for typical cron expressions, beside croner",
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "schedule",
+        package: "domain",
+        measures: "the time of one `next` for typical cron expressions, beside croner",
+    },
+    Bench {
+        name: "engine",
+        package: "engine",
+        measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
+    },
+];
 
 /// Runs the named benchmark with this process's input and output.
 pub fn run(args: &Args) -> Result<()> {

@@ -66,8 +66,9 @@ pub fn start(
             return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
         }
     }
-    // A run that has begun once has been let in.
-    if run.attempts + run.lost > 0 {
+    // A run that has begun once has been let in. One that was lost may never have begun: it was
+    // in the hands of its node, perhaps behind others of the same job.
+    if run.attempts > 0 {
         return Start::Go;
     }
     if !run.run.ignore_dependencies

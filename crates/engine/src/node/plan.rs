@@ -49,6 +49,17 @@ impl<S: Store> Node<S> {
         Ok(report)
     }
 
+    /// Plans what a job was due for until now, and nothing ahead.
+    pub(crate) async fn plan_past(&self, job: &Job) -> store::Result<()> {
+        let now = self.store.now().await?;
+        let horizon = Horizon { now, until: now, ticks_max: TICKS_MAX };
+        if let Some(fire) = self.fire_of(job, &horizon) {
+            self.store.fire(&[fire]).await?;
+            self.hint();
+        }
+        Ok(())
+    }
+
     fn fire_of(&self, job: &Job, horizon: &Horizon) -> Option<Fire> {
         let next = job.next_run?;
         let fire = |runs, ledger, new_next| Fire {

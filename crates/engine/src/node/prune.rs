@@ -10,7 +10,7 @@ impl<S: Store> Node<S> {
     /// Deletes one batch of old history, and one of each job that has a rule of its own. Answers
     /// how many rows it was.
     pub async fn prune(&self) -> store::Result<u64> {
-        let now = self.now();
+        let now = self.store.now().await?;
         let batch = self.settings.batch_max;
         let mut gone = self.store.prune(&self.cut(Retention::default(), now), batch).await?;
         let mut after = None;

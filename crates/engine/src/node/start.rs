@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use domain::decide::settle::{Settlement, settle, settle_lost};
 use domain::decide::start::{Start, StartFacts, start, window};
-use domain::id::{NodeId, RunId};
+use domain::id::NodeId;
 use domain::job::{Job, JobState, OnCompletion, Overlap};
-use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Reason, ReasonCode, Wait};
+use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Reason, ReasonCode, Wait};
 use domain::schedule::jitter;
 use jiff::{SignedDuration, Timestamp};
 use store::{FactsFor, Finish, Store, Verdict};
@@ -23,19 +23,24 @@ impl<S: Store> Node<S> {
         if due.is_empty() {
             return Ok(Vec::new());
         }
-        match self.admit(&due, now).await {
+        match self.admit(node, &due, now).await {
             Ok(started) => Ok(started),
             Err(error) => {
                 // Nothing was started: they are as due as before.
-                let mut state = self.state();
-                if state.id == node {
-                    let back = due.iter().filter(|run| is_waiting(&state, run.grant.run));
-                    let back: Vec<_> = back.map(|run| (run.run.due_at, run.grant.run)).collect();
-                    state.free += back.len() as u32;
-                    state.crowded.extend(back);
+                for run in &due {
+                    self.put_back(node, run);
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// A run that could not be decided about is as due as before.
+    fn put_back(&self, node: NodeId, run: &ClaimedRun) {
+        let mut state = self.state();
+        if state.id == node && is_waiting(&state, run.grant) {
+            state.free += 1;
+            state.crowded.insert((run.run.due_at, run.grant.run));
         }
     }
 
@@ -61,14 +66,19 @@ impl<S: Store> Node<S> {
         (state.id, due)
     }
 
-    async fn admit(&self, due: &[ClaimedRun], now: Timestamp) -> store::Result<Vec<Started>> {
+    async fn admit(
+        &self,
+        node: NodeId,
+        due: &[ClaimedRun],
+        now: Timestamp,
+    ) -> store::Result<Vec<Started>> {
         let wanted: Vec<_> = due.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         self.definitions.load(self.store.as_ref(), &wanted, now).await?;
         let jobs: Vec<Arc<Job>> = due
             .iter()
             .map(|run| self.definitions.get(run.run.job).unwrap_or_else(|| orphan(run)))
             .collect();
-        let facts = self.facts(due, &jobs).await?;
+        let facts = self.facts(node, due, &jobs).await?;
         let now = self.now();
         let mut started = Vec::with_capacity(due.len());
         for ((run, job), facts) in due.iter().zip(jobs).zip(facts) {
@@ -77,10 +87,13 @@ impl<S: Store> Node<S> {
                 Some(facts) => self.decide(run, &job, &facts, now),
             };
             if verdict == Start::Go {
-                self.mark_running(run, &job, now);
-                started.push(Started { run: run.clone(), job, started_at: now });
-            } else {
-                self.turn_away(run, &job, verdict).await?;
+                if self.mark_running(run, &job, now) {
+                    started.push(Started { run: run.clone(), job, started_at: now });
+                }
+            } else if let Err(error) = self.turn_away(run, &job, verdict).await {
+                // The others have begun already, and somebody must hear of it.
+                tracing::warn!(run = %run.grant.run, %error, "a start is put off");
+                self.put_back(node, run);
             }
         }
         Ok(started)
@@ -89,6 +102,7 @@ impl<S: Store> Node<S> {
     /// What the store knows of the runs that need a look; none for the others.
     async fn facts(
         &self,
+        node: NodeId,
         due: &[ClaimedRun],
         jobs: &[Arc<Job>],
     ) -> store::Result<Vec<Option<StartFacts>>> {
@@ -116,7 +130,7 @@ impl<S: Store> Node<S> {
             .collect();
         let mut facts = vec![None; due.len()];
         if !questions.is_empty() {
-            let answers = self.store.facts(self.id(), &questions).await?;
+            let answers = self.store.facts(node, &questions).await?;
             for (i, answer) in asked.into_iter().zip(answers) {
                 facts[i] = Some(answer);
             }
@@ -132,12 +146,17 @@ impl<S: Store> Node<S> {
         start(run, &job.definition, window(&job.definition, at, previous, next), facts, now)
     }
 
-    fn mark_running(&self, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) {
+    /// Answers false when the run was given back or lost while it was looked at.
+    fn mark_running(&self, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) -> bool {
         let mut state = self.state();
+        if !is_waiting(&state, run.grant) {
+            return false;
+        }
         state.late.extend(late_start(run, now));
         if let Some(held) = state.held.get_mut(&run.grant.run) {
             held.running = Some((Arc::clone(job), now));
         }
+        true
     }
 
     async fn turn_away(&self, run: &ClaimedRun, job: &Job, verdict: Start) -> store::Result<()> {
@@ -158,9 +177,10 @@ impl<S: Store> Node<S> {
             }
         };
         let mut state = self.state();
-        if state.held.remove(&run.grant.run).is_none() {
+        if !is_waiting(&state, run.grant) {
             return Ok(());
         }
+        state.held.remove(&run.grant.run);
         state.free += 1;
         if let Some(verdict) = verdict {
             let job_state = job_state_after(run, job, &verdict);
@@ -185,9 +205,9 @@ impl<S: Store> Node<S> {
     }
 }
 
-/// Whether a run is held and has neither started nor been turned away.
-fn is_waiting(state: &State, run: RunId) -> bool {
-    state.held.get(&run).is_some_and(|held| held.running.is_none())
+/// Whether a grant is held and its run has neither started nor been turned away.
+fn is_waiting(state: &State, grant: Grant) -> bool {
+    state.held(grant).is_some_and(|held| held.running.is_none())
 }
 
 /// A run that was asked for by hand, of a job that guards nothing, is let in unseen.

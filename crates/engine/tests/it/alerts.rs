@@ -54,9 +54,9 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     let node = world.node().await;
     let postbox = Postbox::default();
     let job = node.create("job", once(Definition::default())).await;
-    let run = node.trigger(&job).await;
-    node.work().await;
-    node.complete(run, AttemptResult::failed(ErrorCode::Exit(1), "no"));
+    node.trigger(&job).await;
+    let started = node.work().await.remove(0);
+    node.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
     node.flush().await;
     node.notify(&postbox).await.unwrap();
     node.notify(&postbox).await.unwrap();
@@ -79,9 +79,9 @@ async fn a_refused_delivery_is_tried_again_later() {
     let node = world.node().await;
     let postbox = Postbox { refusals: Mutex::new(2), ..Postbox::default() };
     let job = node.create("job", once(Definition::default())).await;
-    let run = node.trigger(&job).await;
-    node.work().await;
-    node.complete(run, AttemptResult::failed(ErrorCode::Exit(1), "no"));
+    node.trigger(&job).await;
+    let started = node.work().await.remove(0);
+    node.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
     node.flush().await;
     for (pass, arrived) in [(0, 0), (4, 0), (1, 0), (59, 0), (1, 1), (3_600, 0)] {
         world.pass(pass);

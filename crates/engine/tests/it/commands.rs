@@ -146,7 +146,7 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
         let started = node.work().await;
         let [run] = started.as_slice() else { break };
         order.push(run.run.run.scheduled_for.strftime("%H:%M").to_string());
-        node.complete(run.run.grant.run, domain::run::AttemptResult::completed());
+        node.complete(run.run.grant, domain::run::AttemptResult::completed());
         node.flush().await;
     }
     assert_eq!(order, ["00:00", "01:00", "02:00"], "one after the other, oldest first");

@@ -23,7 +23,7 @@ async fn every_tick_runs_once_at_its_time() {
             "on time to the microsecond"
         );
         assert!(node.work().await.is_empty(), "and only once");
-        node.complete(started[0].run.grant.run, AttemptResult::completed());
+        node.complete(started[0].run.grant, AttemptResult::completed());
         node.flush().await;
     }
     let ledger = world.ledger(job.id).await;
@@ -82,7 +82,7 @@ async fn a_failing_run_is_tried_four_times_and_becomes_a_dead_letter() {
     for backoff in [60, 120, 240, 0] {
         let started = node.work().await;
         assert_eq!(started.len(), 1);
-        node.complete(run, AttemptResult::failed(ErrorCode::Exit(1), "no luck"));
+        node.complete(started[0].run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no luck"));
         node.flush().await;
         world.pass(backoff - 1);
         assert!(node.work().await.is_empty(), "not before the backoff is over");
@@ -111,8 +111,9 @@ async fn a_timeout_is_tried_again_and_is_told_apart_from_a_failure() {
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let job = node.create("slow", domain::job::Definition { retry, ..Default::default() }).await;
     let run = node.trigger(&job).await;
-    assert_eq!(node.work().await.len(), 1);
-    node.complete(run, AttemptResult { end: AttemptEnd::Timeout, ..AttemptResult::completed() });
+    let started = node.work().await.remove(0);
+    let timeout = AttemptResult { end: AttemptEnd::Timeout, ..AttemptResult::completed() };
+    node.complete(started.run.grant, timeout);
     node.flush().await;
     assert_eq!(world.store.run(run).await.unwrap().unwrap().state.to_string(), "TIMEOUT");
 }
@@ -129,8 +130,7 @@ async fn a_one_time_job_ends_with_its_last_attempt() {
         let job = node.create("once", definition).await;
         world.go_to("2026-01-01T00:01:00Z");
         let started = node.work().await;
-        let run = started[0].run.grant.run;
-        node.complete(run, AttemptResult::failed(ErrorCode::Exit(1), "try again"));
+        node.complete(started[0].run.grant, AttemptResult::failed(ErrorCode::Exit(1), "try again"));
         node.flush().await;
         assert_eq!(world.store.jobs_by_id(&[job.id]).await.unwrap()[0].state, JobState::Enabled);
         world.pass(60);

@@ -22,7 +22,7 @@ async fn a_chain_runs_in_order() {
     assert_eq!(started[0].job.name, "extract");
     assert_eq!(world.ledger(load.id).await, ["01:00 PENDING"]);
     world.pass(60);
-    node.complete(started[0].run.grant.run, AttemptResult::completed());
+    node.complete(started[0].run.grant, AttemptResult::completed());
     node.flush().await;
     let started = node.work().await;
     assert_eq!(started.len(), 1);
@@ -40,10 +40,7 @@ async fn waiting_ends_with_a_reason() {
         world.go_to("2026-01-01T01:00:00Z");
         let started = node.work().await;
         if fails {
-            node.complete(
-                started[0].run.grant.run,
-                AttemptResult::failed(ErrorCode::Exit(1), "no"),
-            );
+            node.complete(started[0].run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
             node.flush().await;
             assert!(node.work().await.is_empty());
         }

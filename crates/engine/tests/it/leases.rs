@@ -23,11 +23,11 @@ async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
     let second = heir.work().await.remove(0);
     assert!(second.run.grant.fence > first.run.grant.fence);
     // The dead one was only asleep: it finds nothing that it could change.
-    dead.complete(run, AttemptResult::completed());
+    dead.complete(first.run.grant, AttemptResult::completed());
     dead.flush().await;
     assert_eq!(dead.renew().await.unwrap(), None);
     assert_eq!(world.store.run(run).await.unwrap().unwrap().state.to_string(), "RUNNING");
-    heir.complete(run, AttemptResult::completed());
+    heir.complete(second.run.grant, AttemptResult::completed());
     heir.flush().await;
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!((view.state.to_string().as_str(), view.lost, view.attempts), ("COMPLETED", 1, 1));
@@ -71,7 +71,7 @@ async fn prepared_runs_of_a_dead_node_are_not_lost_attempts() {
     // It was due while the dead node held it, so that attempt counts as lost.
     assert_eq!(started.len(), 1);
     assert_eq!(started[0].run.lost, 1);
-    heir.complete(started[0].run.grant.run, AttemptResult::completed());
+    heir.complete(started[0].run.grant, AttemptResult::completed());
     heir.flush().await;
     assert_eq!(world.ledger(job.id).await[0], "00:01 COMPLETED");
 }
@@ -110,7 +110,7 @@ async fn two_nodes_share_the_work_and_no_run_is_started_twice() {
         for node in [&a, &b] {
             for run in node.work().await {
                 seen.push(run.run.grant.run);
-                node.complete(run.run.grant.run, AttemptResult::completed());
+                node.complete(run.run.grant, AttemptResult::completed());
             }
             node.flush().await;
         }

@@ -20,7 +20,7 @@ async fn skip_records_the_tick_and_goes_on() {
     world.go_to("2026-01-01T00:02:00Z");
     assert!(node.work().await.is_empty());
     assert_eq!(world.ledger(job.id).await[..2], ["00:01 RUNNING", "00:02 SKIPPED OVERLAP"]);
-    node.complete(first[0].run.grant.run, AttemptResult::completed());
+    node.complete(first[0].run.grant, AttemptResult::completed());
     node.flush().await;
     world.go_to("2026-01-01T00:03:00Z");
     assert_eq!(node.work().await.len(), 1);
@@ -40,7 +40,7 @@ async fn queue_waits_for_its_turn() {
     for minute in 1..=3 {
         let run = running.pop().unwrap();
         assert_eq!(run.run.run.scheduled_for.strftime("%M").to_string(), format!("0{minute}"));
-        node.complete(run.run.grant.run, AttemptResult::completed());
+        node.complete(run.run.grant, AttemptResult::completed());
         node.flush().await;
         running = node.work().await;
         assert_eq!(running.len(), 1, "exactly the next one");
@@ -54,10 +54,10 @@ async fn cancel_previous_takes_its_place_when_it_has_ended() {
     let node = world.node().await;
     let job = node.create("job", minutely(Overlap::CancelPrevious)).await;
     world.go_to("2026-01-01T00:01:00Z");
-    let first = node.work().await.remove(0).run.grant.run;
+    let first = node.work().await.remove(0).run.grant;
     world.go_to("2026-01-01T00:02:00Z");
     assert!(node.work().await.is_empty());
-    assert_eq!(node.renew().await.unwrap(), Some(vec![first]), "the holder is told");
+    assert_eq!(node.renew().await.unwrap(), Some(vec![first.run]), "the holder is told");
     node.complete(
         first,
         AttemptResult { end: AttemptEnd::Cancelled, ..AttemptResult::completed() },
@@ -88,9 +88,9 @@ async fn a_cancelled_run_never_completes() {
     let node = world.node().await;
     let job = node.create("job", Definition::default()).await;
     let run = node.trigger(&job).await;
-    assert_eq!(node.work().await.len(), 1);
+    let started = node.work().await.remove(0);
     node.cancel_run(run, "enough").await.unwrap();
-    node.complete(run, AttemptResult::completed());
+    node.complete(started.run.grant, AttemptResult::completed());
     node.flush().await;
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "CANCELLED");

@@ -150,7 +150,7 @@ impl Steps for TestNode {
                 return completed;
             }
             for run in started {
-                assert!(self.complete(run.run.grant.run, AttemptResult::completed()));
+                assert!(self.complete(run.run.grant, AttemptResult::completed()));
                 completed += 1;
             }
             self.flush().await;

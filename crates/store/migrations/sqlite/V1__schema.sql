@@ -42,6 +42,14 @@ CREATE TABLE upstream (
 
 CREATE INDEX upstream_depends_on ON upstream (depends_on);
 
+-- What the runs of a job came to last. Kept only for jobs that others depend on.
+CREATE TABLE last_ends (
+    job_id BLOB PRIMARY KEY,
+    outcome INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    succeeded_at INTEGER
+) STRICT, WITHOUT ROWID;
+
 -- Runs that can still change.
 CREATE TABLE runs (
     id BLOB PRIMARY KEY,
@@ -51,7 +59,8 @@ CREATE TABLE runs (
     scheduled_for INTEGER NOT NULL,
     shard TEXT NOT NULL,
     due_at INTEGER NOT NULL,
-    -- The first due_at, which retries do not move: the order in which runs of a job take turns.
+    -- When it first could have started, which retries do not move: the order in which runs of a
+    -- job take turns.
     order_at INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     origin INTEGER NOT NULL,
@@ -71,7 +80,7 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
 CREATE INDEX runs_job ON runs (job_id, order_at, id);
-CREATE INDEX runs_waiting ON runs (job_id, wait) WHERE wait <> 0;
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
 CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
 
 -- Runs that ended, and times that ended without a run: one row for each, for ever the same.

@@ -1,4 +1,12 @@
--- The next (tenant, priority) that has work, by one step in the index.
-SELECT tenant_id, priority FROM runs INDEXED BY runs_lane
-WHERE node_id IS NULL AND wait = 0 AND (tenant_id, priority) > (?1, ?2)
-ORDER BY tenant_id, priority LIMIT 1
+-- The next (tenant, priority) that has work, by one step in the index. A comparison of pairs would
+-- walk through every run of the last lane instead of jumping over it.
+SELECT * FROM (
+    SELECT tenant_id, priority FROM runs INDEXED BY runs_lane
+    WHERE node_id IS NULL AND wait = 0 AND tenant_id = ?1 AND priority > ?2
+    ORDER BY priority LIMIT 1)
+UNION ALL
+SELECT * FROM (
+    SELECT tenant_id, priority FROM runs INDEXED BY runs_lane
+    WHERE node_id IS NULL AND wait = 0 AND tenant_id > ?1
+    ORDER BY tenant_id, priority LIMIT 1)
+LIMIT 1

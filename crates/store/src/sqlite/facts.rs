@@ -2,12 +2,12 @@
 
 use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
-use domain::run::{Outcome, Wait};
+use domain::run::Wait;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::finish::outcome_of;
+use super::history::outcome_of;
 use super::nodes::is_alive;
-use super::row::{at, job_state, origin};
+use super::row::{at, at_opt, job_state, origin};
 use super::writer::Tx;
 use crate::{FactsFor, Result};
 
@@ -26,7 +26,9 @@ fn facts_of(connection: &Connection, node: NodeId, question: &FactsFor) -> Resul
     let grant = question.grant;
     let held: Option<(i64, bool)> = connection
         .prepare_cached(sql!("run_facts"))?
-        .query_row((grant.run.0, grant.turn, node.0), |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row((grant.run.0, grant.turn, node.0, grant.fence), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .optional()?;
     let Some((order_at, cancel_requested)) = held else {
         return Ok(StartFacts::default());
@@ -68,16 +70,11 @@ fn upstream(connection: &Connection, job: JobId) -> Result<UpstreamFact> {
         .optional()?;
     let mut fact =
         UpstreamFact { name: name.unwrap_or_else(|| job.to_string()), ..UpstreamFact::default() };
-    let mut query = connection.prepare_cached(sql!("upstream_last"))?;
+    let mut query = connection.prepare_cached(sql!("last_end"))?;
     let mut rows = query.query((job.0,))?;
-    while let Some(row) = rows.next()? {
-        let (outcome, finished_at) = (outcome_of(row.get(0)?)?, at(row.get(1)?)?);
-        if fact.last.is_none_or(|(_, last)| finished_at > last) {
-            fact.last = Some((outcome, finished_at));
-        }
-        if outcome == Outcome::Completed {
-            fact.last_success = fact.last_success.max(Some(finished_at));
-        }
+    if let Some(row) = rows.next()? {
+        fact.last = Some((outcome_of(row.get(0)?)?, at(row.get(1)?)?));
+        fact.last_success = at_opt(row.get(2)?)?;
     }
     Ok(fact)
 }

@@ -1,95 +1,22 @@
 //! The end of grants and of runs.
 
-use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::{AttemptEnd, EndedAttempt, Grant, Outcome, Reason, ReasonCode};
+use domain::job::{Definition, When};
+use domain::run::{AttemptEnd, EndedAttempt, Grant, Outcome, Reason, Wait};
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row};
 use uuid::Uuid;
 
-use super::alerts;
+use super::history::{HistoryRow, insert_history, outcome_of};
 use super::nodes::is_alive;
-use super::row::{at, state_name, us};
+use super::row::{state_name, us};
+use super::wake::{Freed, is_over};
 use super::writer::Tx;
-use crate::{Applied, Cancelled, Finish, Result, StoreError, Verdict};
-
-/// A row of the history, by column.
-pub(super) struct HistoryRow<'a> {
-    pub id: Uuid,
-    pub job: Uuid,
-    pub tenant: Uuid,
-    pub job_version: u32,
-    pub scheduled_for: i64,
-    pub scheduled_last: i64,
-    pub count: u64,
-    pub shard: &'a str,
-    pub due_at: i64,
-    pub origin: i64,
-    pub coalesced: u32,
-    pub parameters: Option<&'a str>,
-    pub outcome: Outcome,
-    pub reason: Option<(&'a str, &'a str)>,
-    pub dead_letter: bool,
-    pub attempts: u32,
-    pub lost: u32,
-    pub fence: Option<i64>,
-    pub attempt: Option<&'a EndedAttempt>,
-}
-
-pub(super) fn insert_history(tx: &Tx<'_>, row: &HistoryRow<'_>) -> Result<()> {
-    let attempt = row.attempt;
-    let result = attempt.map(|attempt| &attempt.result);
-    let finished_at = attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
-    let mut statement = tx.connection.prepare_cached(sql!("history_insert"))?;
-    statement.execute(rusqlite::params![
-        row.id,
-        row.job,
-        row.tenant,
-        row.job_version,
-        row.scheduled_for,
-        row.scheduled_last,
-        row.count as i64,
-        row.shard,
-        row.due_at,
-        row.origin,
-        row.coalesced,
-        row.parameters,
-        row.outcome as u8,
-        row.reason.map(|(code, _)| code),
-        row.reason.map(|(_, text)| text),
-        row.dead_letter,
-        row.attempts,
-        row.lost,
-        finished_at,
-        attempt.map(|attempt| attempt.number),
-        result.map(|result| result.end.name()),
-        attempt.map(|attempt| attempt.node.0),
-        row.fence,
-        attempt.map(|attempt| us(attempt.started_at)),
-        result.map(|result| result.message.as_str()).filter(|message| !message.is_empty()),
-        result.and_then(|result| result.error.as_ref()).map(ToString::to_string),
-        result.and_then(|result| result.result.as_deref()),
-        result.and_then(|result| result.rows_affected).map(|rows| rows as i64),
-    ])?;
-    if row.dead_letter || row.outcome == Outcome::Missed {
-        raise_for(tx, row, finished_at)?;
-    }
-    Ok(())
-}
-
-/// An end that somebody should be told about.
-fn raise_for(tx: &Tx<'_>, row: &HistoryRow<'_>, finished_at: i64) -> Result<()> {
-    let kind = if row.dead_letter { AlertKind::MaxRetriesExceeded } else { AlertKind::Missed };
-    let text = row
-        .reason
-        .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", row.outcome));
-    let (tenant, job, run) = (TenantId(row.tenant), JobId(row.job), Some(RunId(row.id)));
-    alerts::insert(tx, &Alert { kind, tenant, job, run, text, at: at(finished_at)? })
-}
+use crate::{Applied, Finish, Result, StoreError, Verdict};
 
 /// What a run took with it from the live table.
-struct Taken {
-    job: JobId,
+pub(super) struct Taken {
+    pub job: JobId,
     tenant: TenantId,
     job_version: u32,
     scheduled_for: i64,
@@ -103,7 +30,7 @@ struct Taken {
     cancel: Option<(String, String)>,
 }
 
-fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
+pub(super) fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
     let code: Option<String> = row.get(11)?;
     let text: Option<String> = row.get(12)?;
     Ok(Taken {
@@ -122,9 +49,36 @@ fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
     })
 }
 
+impl Taken {
+    /// The row of a run that ends without another attempt.
+    pub fn history(&self, run: RunId, outcome: Outcome) -> HistoryRow<'_> {
+        HistoryRow {
+            id: run.0,
+            job: self.job.0,
+            tenant: self.tenant.0,
+            job_version: self.job_version,
+            scheduled_for: self.scheduled_for,
+            scheduled_last: self.scheduled_for,
+            count: 1,
+            shard: &self.shard,
+            due_at: self.due_at,
+            origin: self.origin,
+            coalesced: self.coalesced,
+            parameters: self.parameters.as_deref(),
+            outcome,
+            reason: None,
+            dead_letter: false,
+            attempts: self.attempts,
+            lost: self.lost,
+            fence: None,
+            attempt: None,
+        }
+    }
+}
+
 /// Ends the grants of a node that may write.
 pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<Vec<Applied>> {
-    let mut ended: Vec<JobId> = Vec::new();
+    let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
     for finish in done {
         let Some(left) = leave(tx, node, finish)? else {
@@ -132,18 +86,16 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
             continue;
         };
         tx.move_held(left.tenant, -1);
-        if let Applied::Ended(_) = left.applied {
-            if ended.last() != Some(&left.job) {
-                ended.push(left.job);
+        match left.applied {
+            Applied::Ended(outcome) => freed.ended(left.job, outcome, left.finished_at),
+            _ if matches!(finish.verdict, Verdict::Wait(Wait::Upstream, _)) => {
+                freed.stepped_aside(left.job);
             }
+            _ => {}
         }
         applied.push(left.applied);
     }
-    ended.sort_unstable();
-    ended.dedup();
-    for job in ended {
-        wake_dependents(tx, job)?;
-    }
+    freed.wake(tx)?;
     Ok(applied)
 }
 
@@ -165,25 +117,41 @@ struct Left {
     applied: Applied,
     job: JobId,
     tenant: TenantId,
+    /// When it ended, if it did.
+    finished_at: i64,
+}
+
+impl Left {
+    /// A run that goes on: job_id, tenant_id
+    fn again(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Left {
+            applied: Applied::Again,
+            job: JobId(row.get(0)?),
+            tenant: TenantId(row.get(1)?),
+            finished_at: 0,
+        })
+    }
+}
+
+/// What a row must match for a grant to be valid: the run, which of its grants, whose, and the
+/// fence, because a prepared run that vanished and came back counts its grants anew.
+fn key(node: NodeId, grant: Grant) -> (Uuid, u32, Uuid, i64) {
+    (grant.run.0, grant.turn, node.0, grant.fence)
 }
 
 /// Applies a verdict; none when the grant is not valid any more.
 fn leave(tx: &Tx<'_>, node: NodeId, finish: &Finish) -> Result<Option<Left>> {
-    let key = (finish.grant.run.0, finish.grant.turn, node.0);
-    let let_go = |row: &Row<'_>| {
-        Ok(Left { applied: Applied::Again, job: JobId(row.get(0)?), tenant: TenantId(row.get(1)?) })
-    };
     match &finish.verdict {
         Verdict::End { outcome, reason, dead_letter } => {
             end(tx, node, finish, *outcome, reason.as_ref(), *dead_letter)
         }
         Verdict::Retry { delay } => {
+            let (run, turn, holder, fence) = key(node, finish.grant);
             let due_at = us(tx.now.saturating_add(*delay).unwrap_or(Timestamp::MAX));
             let (made, lost) = counts(finish);
             let mut retry = tx.connection.prepare_cached(sql!("run_retry"))?;
-            let left =
-                retry.query_row((key.0, key.1, key.2, due_at, made, lost), let_go).optional()?;
-            let Some(left) = left else {
+            let values = (run, turn, holder, fence, due_at, made, lost);
+            let Some(left) = retry.query_row(values, Left::again).optional()? else {
                 // Stale, or somebody asked for its end meanwhile.
                 return end(tx, node, finish, Outcome::Cancelled, None, false);
             };
@@ -192,16 +160,33 @@ fn leave(tx: &Tx<'_>, node: NodeId, finish: &Finish) -> Result<Option<Left>> {
             }
             Ok(Some(left))
         }
-        Verdict::Wait(wait, until) => {
-            let mut waits = tx.connection.prepare_cached(sql!("run_wait"))?;
-            let wait = (key.0, key.1, key.2, *wait as u8, until.map(us));
-            Ok(waits.query_row(wait, let_go).optional()?)
-        }
-        Verdict::Release => {
-            let mut waits = tx.connection.prepare_cached(sql!("run_wait"))?;
-            Ok(waits.query_row((key.0, key.1, key.2, 0_u8, None::<i64>), let_go).optional()?)
-        }
+        Verdict::Wait(wait, until) => let_wait(tx, node, finish.grant, Some(*wait), *until),
+        Verdict::Release => let_wait(tx, node, finish.grant, None, None),
     }
+}
+
+/// The run waits for something, or for nothing but its next holder.
+fn let_wait(
+    tx: &Tx<'_>,
+    node: NodeId,
+    grant: Grant,
+    wait: Option<Wait>,
+    until: Option<Timestamp>,
+) -> Result<Option<Left>> {
+    let (run, turn, holder, fence) = key(node, grant);
+    let number = wait.map_or(0, |wait| wait as u8);
+    let values = (run, turn, holder, fence, number, until.map(us));
+    let mut waits = tx.connection.prepare_cached(sql!("run_wait"))?;
+    let left = waits
+        .query_row(values, |row| Ok((Left::again(row)?, row.get::<_, bool>(2)?)))
+        .optional()?;
+    let Some((left, cancelled)) = left else { return Ok(None) };
+    if let Some(wait) = wait
+        && (cancelled || is_over(tx, wait, left.job, fence)?)
+    {
+        tx.connection.prepare_cached(sql!("run_wake"))?.execute((run,))?;
+    }
+    Ok(Some(left))
 }
 
 /// How many attempts a finish stands for: made ones and lost ones.
@@ -221,55 +206,50 @@ fn end(
     reason: Option<&Reason>,
     dead_letter: bool,
 ) -> Result<Option<Left>> {
-    let key = (finish.grant.run.0, finish.grant.turn, node.0);
-    let taken = tx.connection.prepare_cached(sql!("run_take"))?.query_row(key, taken).optional()?;
+    let mut take = tx.connection.prepare_cached(sql!("run_take"))?;
+    let taken = take.query_row(key(node, finish.grant), taken).optional()?;
     let Some(taken) = taken else { return Ok(None) };
-    let ended = close(tx, finish, &taken, outcome, reason, dead_letter)?;
-    if let Some(state) = finish.job_state {
-        tx.connection.prepare_cached(sql!("job_end"))?.execute((taken.job.0, state_name(state)))?;
-    }
-    Ok(Some(Left { applied: Applied::Ended(ended), job: taken.job, tenant: taken.tenant }))
-}
-
-fn close(
-    tx: &Tx<'_>,
-    finish: &Finish,
-    taken: &Taken,
-    outcome: Outcome,
-    reason: Option<&Reason>,
-    dead_letter: bool,
-) -> Result<Outcome> {
+    tx.connection.prepare_cached(sql!("run_delete"))?.execute((finish.grant.run.0,))?;
     // A cancelled run never ends as completed.
     let (outcome, reason) = match &taken.cancel {
         Some((code, text)) => (Outcome::Cancelled, Some((code.as_str(), text.as_str()))),
         None => (outcome, reason.map(|reason| (reason.code.name(), reason.text.as_str()))),
     };
     let (made, lost) = counts(finish);
-    insert_history(
-        tx,
-        &HistoryRow {
-            id: finish.grant.run.0,
-            job: taken.job.0,
-            tenant: taken.tenant.0,
-            job_version: taken.job_version,
-            scheduled_for: taken.scheduled_for,
-            scheduled_last: taken.scheduled_for,
-            count: 1,
-            shard: &taken.shard,
-            due_at: taken.due_at,
-            origin: taken.origin,
-            coalesced: taken.coalesced,
-            parameters: taken.parameters.as_deref(),
-            outcome,
-            reason,
-            dead_letter: dead_letter && taken.cancel.is_none(),
-            attempts: taken.attempts + made,
-            lost: taken.lost + lost,
-            fence: Some(finish.grant.fence),
-            attempt: finish.attempt.as_ref(),
-        },
-    )?;
-    Ok(outcome)
+    let row = HistoryRow {
+        reason,
+        dead_letter: dead_letter && taken.cancel.is_none(),
+        attempts: taken.attempts + made,
+        lost: taken.lost + lost,
+        fence: Some(finish.grant.fence),
+        attempt: finish.attempt.as_ref(),
+        ..taken.history(finish.grant.run, outcome)
+    };
+    let finished_at = insert_history(tx, &row)?;
+    if let Some(state) = finish.job_state
+        && is_one_time(tx, &taken)?
+    {
+        tx.connection.prepare_cached(sql!("job_end"))?.execute((taken.job.0, state_name(state)))?;
+    }
+    let applied = Applied::Ended(outcome);
+    Ok(Some(Left { applied, job: taken.job, tenant: taken.tenant, finished_at }))
+}
+
+/// Whether the job still has the one time that the run stands for: somebody may have changed it
+/// while the run was under way.
+fn is_one_time(tx: &Tx<'_>, taken: &Taken) -> Result<bool> {
+    let definition: Option<String> = tx
+        .connection
+        .prepare_cached(sql!("job_definition"))?
+        .query_row((taken.job.0,), |row| row.get(0))
+        .optional()?;
+    let Some(definition) = definition else { return Ok(false) };
+    let definition: Result<Definition> = serde_json::from_str(&definition)
+        .map_err(|error| StoreError::Unreadable(error.to_string()));
+    Ok(match definition?.when {
+        When::At { at } => us(at) == taken.scheduled_for,
+        _ => false,
+    })
 }
 
 fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttempt) -> Result<()> {
@@ -302,47 +282,4 @@ fn ended_before(tx: &Tx<'_>, finish: &Finish) -> Result<Applied> {
         }
         _ => Ok(Applied::Stale),
     }
-}
-
-pub(super) fn outcome_of(number: i64) -> Result<Outcome> {
-    Outcome::from_number(number)
-        .ok_or_else(|| StoreError::Unreadable(format!("{number} is not an outcome")))
-}
-
-fn wake_dependents(tx: &Tx<'_>, job: JobId) -> Result<()> {
-    tx.connection.prepare_cached(sql!("run_wake_overlap"))?.execute((job.0,))?;
-    tx.connection.prepare_cached(sql!("run_wake_upstream"))?.execute((job.0,))?;
-    tx.connection.prepare_cached(sql!("job_wake_after"))?.execute((job.0, tx.now_us()))?;
-    Ok(())
-}
-
-pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<Cancelled> {
-    let held: Option<Uuid> = tx
-        .connection
-        .prepare_cached(sql!("run_cancel"))?
-        .query_row((run.0, reason.code.name(), &reason.text), |row| row.get(0))
-        .optional()?;
-    if let Some(node) = held {
-        return Ok(Cancelled::Requested(NodeId(node)));
-    }
-    let unheld = tx
-        .connection
-        .prepare_cached(sql!("run_take_unheld"))?
-        .query_row((run.0,), taken)
-        .optional()?;
-    if let Some(taken) = unheld {
-        let grant = Grant { run, fence: 0, turn: 0 };
-        let finish = Finish { grant, verdict: Verdict::Release, attempt: None, job_state: None };
-        let reason = Reason { code: ReasonCode::CancelRequested, text: reason.text.clone() };
-        close(tx, &finish, &taken, Outcome::Cancelled, Some(&reason), false)?;
-        wake_dependents(tx, taken.job)?;
-        return Ok(Cancelled::Ended);
-    }
-    let known: Option<i64> = tx
-        .connection
-        .prepare_cached(sql!("history_known"))?
-        .query_row((run.0,), |row| row.get(0))
-        .optional()?;
-    known
-        .map_or(Ok(Cancelled::NotFound), |outcome| Ok(Cancelled::EndedBefore(outcome_of(outcome)?)))
 }

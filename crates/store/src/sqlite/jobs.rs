@@ -1,7 +1,8 @@
 //! Jobs: defining them, finding those that are due, reading them.
 
-use domain::id::{JobId, TenantId};
-use domain::job::{Definition, Job, Retention, When};
+use domain::id::{JobId, RunId, TenantId};
+use domain::job::{Definition, Job, JobState, Retention, When};
+use domain::run::Outcome;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
@@ -32,7 +33,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
     let next_run = job.next_run.map(us);
     match change.expected {
         None => {
-            tx.connection.prepare_cached(sql!("job_insert"))?.execute((
+            let inserted = tx.connection.prepare_cached(sql!("job_insert"))?.execute((
                 job.id.0,
                 job.tenant.0,
                 &job.name,
@@ -45,33 +46,61 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                 us(job.created_at),
                 us(job.updated_at),
             ))?;
+            if inserted == 0 {
+                return conflict(tx.connection, job.id);
+            }
         }
         Some(expected) => {
-            let updated = tx.connection.prepare_cached(sql!("job_update"))?.execute((
-                job.id.0,
-                expected,
-                &job.name,
-                job.version,
-                state_name(job.state),
-                after_dependencies,
-                own_retention,
-                definition,
-                next_run,
-                us(job.updated_at),
-            ))?;
-            if updated == 0 {
-                let version: Option<u32> = tx
-                    .connection
-                    .prepare_cached(sql!("job_version"))?
-                    .query_row((job.id.0,), |row| row.get(0))
-                    .optional()?;
-                return Ok(version.map_or(Changed::NotFound, Changed::VersionConflict));
+            let moves = change.prepared == Prepared::Drop;
+            let overtaken = moves
+                && !job.definition.when.is_one_time()
+                && next_run.is_some_and(|next| next <= tx.now_us());
+            let unplanned_until = (change.prepared != Prepared::Keep).then(|| tx.now_us());
+            let mut update = tx.connection.prepare_cached(sql!("job_update"))?;
+            let written = !overtaken
+                && update.execute((
+                    job.id.0,
+                    expected,
+                    &job.name,
+                    job.version,
+                    state_name(job.state),
+                    after_dependencies,
+                    own_retention,
+                    definition,
+                    next_run,
+                    us(job.updated_at),
+                    moves,
+                    unplanned_until,
+                ))? > 0;
+            if !written {
+                return conflict(tx.connection, job.id);
             }
+            wake_changed(tx, job)?;
         }
     }
     write_upstream(tx.connection, job)?;
     unprepare(tx, job.id, change.prepared)?;
     Ok(Changed::Done)
+}
+
+/// Why a job could not be written.
+fn conflict(connection: &Connection, job: JobId) -> Result<Changed> {
+    let version: Option<u32> = connection
+        .prepare_cached(sql!("job_version"))?
+        .query_row((job.0,), |row| row.get(0))
+        .optional()?;
+    Ok(version.map_or(Changed::NotFound, Changed::VersionConflict))
+}
+
+/// Runs that wait by an old definition look again: all that wait for other jobs, and as many of
+/// the line as the job lets run now. The line of a deleted job has nothing to wait for.
+fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
+    tx.note_change(job.id);
+    let deleted = job.state == JobState::Deleted;
+    let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
+    tx.connection.prepare_cached(sql!("run_wake_overlap"))?.execute((job.id.0, line))?;
+    tx.connection.prepare_cached(sql!("run_wake_changed"))?.execute((job.id.0,))?;
+    Ok(())
 }
 
 fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
@@ -80,6 +109,24 @@ fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
         connection
             .prepare_cached(sql!("upstream_insert"))?
             .execute((job.id.0, dependency.job.0))?;
+        recall_ends(connection, dependency.job)?;
+    }
+    Ok(())
+}
+
+/// The last ends of a job are kept from now on; those of before are looked up once.
+fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
+    let mut query = connection.prepare_cached(sql!("last_end_recall"))?;
+    let mut rows = query.query((job.0,))?;
+    while let Some(row) = rows.next()? {
+        let (outcome, finished_at): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let succeeded_at = (outcome == Outcome::Completed as i64).then_some(finished_at);
+        connection.prepare_cached(sql!("last_end_record"))?.execute((
+            job.0,
+            outcome,
+            finished_at,
+            succeeded_at,
+        ))?;
     }
     Ok(())
 }
@@ -92,8 +139,19 @@ fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     let mut earliest: Option<i64> = None;
     let mut gave_back = Vec::new();
     {
+        // What is returned is planned again from the first of it on, so nothing in between may
+        // have a record: what comes before such a record stays.
+        let after = match prepared {
+            Prepared::Return => {
+                let newest = RunId::of_request(tx.now, 0);
+                tx.connection
+                    .prepare_cached(sql!("job_settled_until"))?
+                    .query_row((job.0, tx.now_us(), newest.0), |row| row.get(0))?
+            }
+            _ => tx.now_us(),
+        };
         let mut query = tx.connection.prepare_cached(sql!("job_unprepare"))?;
-        let mut rows = query.query((job.0, tx.now_us()))?;
+        let mut rows = query.query((job.0, tx.now_us(), after))?;
         while let Some(row) = rows.next()? {
             let scheduled_for: i64 = row.get(0)?;
             earliest = Some(earliest.map_or(scheduled_for, |earliest| earliest.min(scheduled_for)));

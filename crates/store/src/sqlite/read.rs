@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
-use super::finish::outcome_of;
+use super::history::outcome_of;
 use super::row::{at, at_opt, claimed, origin, us};
 use crate::{AttemptView, Counts, Page, Result, RunView};
 
@@ -30,6 +30,8 @@ pub(super) fn runs_of_job(
     let before = before.map_or(Uuid::max(), |run| run.0);
     let asked = i64::from(limit) + 1;
     let mut items = Vec::new();
+    // One snapshot: a run that ends meanwhile must not be seen twice.
+    let _snapshot = connection.unchecked_transaction()?;
     let mut query = connection.prepare_cached(sql!("view_live_of_job"))?;
     let mut rows = query.query((job.0, before, asked))?;
     while let Some(row) = rows.next()? {
@@ -50,14 +52,15 @@ pub(super) fn runs_of_job(
 fn live(row: &Row<'_>, now: Timestamp) -> Result<RunView> {
     let claimed = claimed(row, 0)?;
     let wait: i64 = row.get(15)?;
-    let node: Option<Uuid> = row.get(16)?;
+    let holder: Option<Uuid> = row.get(16)?;
+    let last_node: Option<Uuid> = row.get(17)?;
     let run = claimed.run;
     Ok(RunView {
         id: run.id,
         job: run.job,
         tenant: run.tenant,
         job_version: run.job_version,
-        state: RunState::of_live(run.due_at <= now, node.is_some(), wait != 0),
+        state: RunState::of_live(run.due_at <= now, holder.is_some(), wait != 0),
         reason: None,
         reason_text: None,
         scheduled_for: run.scheduled_for,
@@ -68,12 +71,12 @@ fn live(row: &Row<'_>, now: Timestamp) -> Result<RunView> {
         due_at: run.due_at,
         attempts: claimed.attempts,
         lost: claimed.lost,
-        node: node.map(NodeId),
-        fence: None,
-        started_at: None,
+        node: holder.or(last_node).map(NodeId),
+        fence: row.get(18)?,
+        started_at: at_opt(row.get(19)?)?,
         finished_at: None,
-        message: None,
-        error: None,
+        message: row.get(20)?,
+        error: row.get(21)?,
         result: None,
         rows_affected: None,
         dead_letter: false,
@@ -112,6 +115,7 @@ fn ended(row: &Row<'_>) -> Result<RunView> {
 }
 
 pub(super) fn attempts(connection: &Connection, run: RunId) -> Result<Vec<AttemptView>> {
+    let _snapshot = connection.unchecked_transaction()?;
     let mut query = connection.prepare_cached(sql!("attempt_list"))?;
     let mut rows = query.query((run.0,))?;
     let mut attempts = Vec::new();

@@ -8,9 +8,10 @@ use rusqlite::Row;
 
 use crate::{Result, StoreError};
 
-/// A time as it is stored.
+/// A time as it is stored. The calendar's last second, which a long delay can reach, has no
+/// microseconds.
 pub(super) fn us(at: Timestamp) -> i64 {
-    at.as_microsecond()
+    at.as_microsecond().min(Timestamp::MAX.as_second() * 1_000_000)
 }
 
 /// A stored time.

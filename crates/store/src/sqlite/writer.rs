@@ -11,16 +11,17 @@
 //! a yes, and the connection is opened anew: after a failed fsync, what the old one believes
 //! about the file is worth nothing.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
-use domain::id::TenantId;
+use domain::id::{JobId, TenantId};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::counters::Counters;
 use super::row::us;
 use super::{Clock, SqliteOptions, schema};
 use crate::{Result, StoreError};
@@ -30,7 +31,9 @@ const GROUP_MAX: usize = 512;
 
 /// The caller's side.
 pub(super) struct Writer {
-    queue: Sender<Box<dyn Command>>,
+    /// None when the store is closed.
+    queue: Option<Sender<Box<dyn Command>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What a command sees: the open transaction, the time, and the counters.
@@ -39,14 +42,6 @@ pub(super) struct Tx<'a> {
     /// The time of the whole group; it never goes back.
     pub now: Timestamp,
     counters: &'a mut Counters,
-}
-
-/// Numbers that live in memory and are written with the commands that move them.
-struct Counters {
-    fence: i64,
-    clock: Timestamp,
-    dirty: bool,
-    held: HashMap<TenantId, i64>,
 }
 
 impl Tx<'_> {
@@ -59,12 +54,37 @@ impl Tx<'_> {
 
     /// How many runs of a tenant are held by nodes.
     pub fn held(&self, tenant: TenantId) -> i64 {
-        self.counters.held.get(&tenant).copied().unwrap_or(0)
+        self.counters.held(tenant)
     }
 
     /// Runs of a tenant were taken or given back.
     pub fn move_held(&mut self, tenant: TenantId, by: i64) {
-        *self.counters.held.entry(tenant).or_default() += by;
+        self.counters.move_held(tenant, by);
+    }
+
+    /// A run of the job has ended or stepped aside.
+    pub fn note_end(&mut self, job: JobId) {
+        self.counters.ends.note(job, self.counters.fence);
+    }
+
+    /// Whether that may have happened after the grant with this fence was given.
+    pub fn ended_since(&self, job: JobId, fence: i64) -> bool {
+        self.counters.ends.since(job, fence)
+    }
+
+    /// The job was changed.
+    pub fn note_change(&mut self, job: JobId) {
+        self.counters.changes.note(job, self.counters.fence);
+    }
+
+    /// Whether that may have happened after the grant with this fence was given.
+    pub fn changed_since(&self, job: JobId, fence: i64) -> bool {
+        self.counters.changes.since(job, fence)
+    }
+
+    /// The place in line of what this group of commands brings.
+    pub fn order(&self) -> i64 {
+        self.counters.order
     }
 
     /// The time as it is stored.
@@ -82,11 +102,11 @@ impl Writer {
     ) -> Result<Self> {
         let (queue, waiting) = channel();
         let counters = Counters::read(&connection)?;
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("punctual-store".into())
             .spawn(move || serve(&path, options, connection, clock.as_ref(), counters, &waiting))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Writer { queue })
+        Ok(Writer { queue: Some(queue), thread: Some(thread) })
     }
 
     /// Applies a command and waits until it is on disk.
@@ -97,8 +117,20 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let call = Call { apply: Some(apply), outcome: None, reply };
         let gone = || StoreError::Unavailable("the writer has stopped".into());
-        self.queue.send(Box::new(call)).map_err(|_| gone())?;
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send(Box::new(call)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    /// Waits for the last commit, so that whoever opens the file next finds it at rest.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say: what went wrong was answered and logged.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -135,21 +167,6 @@ impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F>
     }
 }
 
-impl Counters {
-    fn read(connection: &Connection) -> Result<Self> {
-        let (fence, clock): (i64, i64) =
-            connection.query_row(sql!("meta_read"), [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut held = HashMap::new();
-        let mut query = connection.prepare(sql!("count_held"))?;
-        let mut rows = query.query([])?;
-        while let Some(row) = rows.next()? {
-            held.insert(TenantId(row.get(0)?), row.get(1)?);
-        }
-        let clock = Timestamp::from_microsecond(clock).unwrap_or(Timestamp::UNIX_EPOCH);
-        Ok(Counters { fence, clock, dirty: false, held })
-    }
-}
-
 fn serve(
     path: &Path,
     options: SqliteOptions,
@@ -158,24 +175,39 @@ fn serve(
     mut counters: Counters,
     waiting: &Receiver<Box<dyn Command>>,
 ) {
+    let mut broken = false;
     while let Ok(first) = waiting.recv() {
         let mut group = vec![first];
         group.extend(waiting.try_iter().take(GROUP_MAX - 1));
-        let failure = apply_group(&connection, clock, &mut counters, &mut group)
+        let failure = reopen_if(broken, path, options, &mut connection, &mut counters)
+            .and_then(|()| apply_group(&connection, clock, &mut counters, &mut group))
             .err()
             .map(|error| error.to_string());
+        match &failure {
+            Some(failure) if !broken => tracing::error!(%failure, "the store cannot write"),
+            None if broken => tracing::info!("the store can write again"),
+            _ => {}
+        }
+        broken = failure.is_some();
         for command in group {
             command.answer(failure.as_deref());
         }
-        if let Some(failure) = failure {
-            tracing::error!(%failure, "the store could not commit; opening the database again");
-            match schema::open(path, options).and_then(|fresh| Ok((Counters::read(&fresh)?, fresh)))
-            {
-                Ok((fresh_counters, fresh)) => (counters, connection) = (fresh_counters, fresh),
-                Err(error) => tracing::error!(%error, "the database cannot be opened"),
-            }
-        }
     }
+}
+
+fn reopen_if(
+    broken: bool,
+    path: &Path,
+    options: SqliteOptions,
+    connection: &mut Connection,
+    counters: &mut Counters,
+) -> Result<()> {
+    if broken {
+        let fresh = schema::open(path, options)?;
+        counters.recount(&fresh)?;
+        *connection = fresh;
+    }
+    Ok(())
 }
 
 fn apply_group(
@@ -188,7 +220,7 @@ fn apply_group(
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }
-    counters.clock = counters.clock.max(clock.now());
+    counters.begin(clock.now());
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let alone = group.len() == 1;
     for command in group.iter_mut() {
@@ -196,8 +228,7 @@ fn apply_group(
         if alone {
             if !command.apply(&mut tx) {
                 connection.execute_batch("ROLLBACK")?;
-                *counters = Counters::read(connection)?;
-                return Ok(());
+                return counters.recount(connection);
             }
             continue;
         }
@@ -205,6 +236,7 @@ fn apply_group(
         let done = command.apply(&mut tx);
         if !done {
             connection.prepare_cached("ROLLBACK TO command")?.execute([])?;
+            counters.recount(connection)?;
         }
         connection.prepare_cached("RELEASE command")?.execute([])?;
     }

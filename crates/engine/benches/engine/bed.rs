@@ -1,0 +1,43 @@
+//! Where a store lives while it is measured.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use store::Alerts;
+
+use crate::figure::Figure;
+
+#[cfg(any())]
+pub mod postgres;
+pub mod server;
+pub mod sqlite;
+
+/// A place for databases, and what a benchmark looks up behind the store's back.
+#[allow(async_fn_in_trait, reason = "nobody outside this benchmark implements it")]
+pub trait Bed {
+    type Store: Alerts;
+
+    /// A store on an empty database.
+    async fn fresh(&self) -> Result<Arc<Self::Store>>;
+
+    /// Brings the present database to rest, so that what follows does not pay for what was.
+    async fn settle(&self) -> Result<()>;
+
+    /// How many rows the history of the present database has.
+    async fn ended(&self) -> Result<u64>;
+
+    /// How many live rows the present database has.
+    async fn live(&self) -> Result<u64>;
+
+    /// Writes old history into the present database.
+    async fn write_history(&self, rows: u64) -> Result<()>;
+
+    /// Where another process finds the present database.
+    fn address(&self) -> String;
+
+    /// The process of the server, if there is one.
+    fn server(&self) -> Option<u32>;
+
+    /// What the bare database does with so many rows.
+    async fn floor(&self, runs: u32) -> Result<Vec<Figure>>;
+}

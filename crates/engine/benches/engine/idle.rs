@@ -1,0 +1,122 @@
+//! M4.idle_cpu, M5.memory, M5.restart: what it costs to have jobs and nothing to do.
+//!
+//! The engine is another process, so that neither the memory nor the work of creating the jobs is
+//! counted.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use domain::job::When;
+use engine::{Engine, Settings};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use store::{Alerts, Store};
+
+use crate::args::Args;
+use crate::bed::Bed;
+use crate::executors::{Witness, couriers};
+use crate::figure::{Figure, progress, round};
+use crate::present::{after, milliseconds, now, parts, until};
+use crate::{jobs, proc};
+
+/// How long an engine that was just started gets to come to rest.
+const REST: Duration = Duration::from_secs(5);
+
+pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
+    for count in &args.idle_jobs {
+        progress(format!("M4.idle_cpu: creating {count} jobs"));
+        let store = bed.fresh().await?;
+        let yearly = When::Every {
+            interval: SignedDuration::from_hours(24 * 365),
+            starts: after(SignedDuration::from_hours(24 * 30)),
+            ends: None,
+        };
+        let begun = Instant::now();
+        jobs::scheduled(&store, *count, &yearly).await?;
+        progress(format!("created in {:.1} s", begun.elapsed().as_secs_f64()));
+        let waiting = jobs::on_demand(&store).await?;
+        store.submit(&[jobs::run(&waiting, now())], None).await?;
+        drop(store);
+        bed.settle().await?;
+        restart_then_rest(bed, args, *count).await?;
+    }
+    Ok(())
+}
+
+/// Starts the process, with one run waiting, and watches it afterwards.
+async fn restart_then_rest<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<()> {
+    progress(format!("M5.restart with {count} jobs"));
+    let settings = json!({ "store": args.store.name(), "schedules": count });
+    let spawned = now();
+    let engine = EngineProcess::spawn(bed, args)?;
+    let restart = milliseconds(spawned, engine.first_start);
+    Figure::new("M5.restart", round(restart), "ms", settings.clone()).print();
+    progress(format!("M4.idle_cpu with {count} jobs over {} s", args.idle_seconds));
+    tokio::time::sleep(REST).await;
+    let cpu = |pid: Option<u32>| pid.map_or(0.0, proc::cpu_seconds);
+    let (pid, server) = (Some(engine.process.id()), bed.server());
+    let (begun, before) = (Instant::now(), (cpu(pid), cpu(server)));
+    tokio::time::sleep(Duration::from_secs(args.idle_seconds.into())).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let percent = |before: f64, pid| round((cpu(pid) - before) / seconds * 100.0);
+    let (ours, theirs) = (percent(before.0, pid), percent(before.1, server));
+    let value = json!({
+        "total_pct_of_one_core": round(ours + theirs),
+        "scheduler_pct": ours,
+        "database_pct": theirs,
+    });
+    Figure::new("M4.idle_cpu", value, "% of one core", settings.clone()).print();
+    let value = json!({
+        "scheduler": { "rss_mib": round(proc::rss_mib(engine.process.id())) },
+        "database": { "pss_mib": round(server.map_or(0.0, proc::memory_mib)) },
+    });
+    Figure::new("M5.memory", value, "MiB", settings).print();
+    Ok(())
+}
+
+/// An engine in a process of its own, until this value is dropped.
+struct EngineProcess {
+    process: Child,
+    /// When its executor saw the run that waited.
+    first_start: Timestamp,
+}
+
+impl EngineProcess {
+    fn spawn<B: Bed>(bed: &B, args: &Args) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["--store", args.store.name(), "--child", &bed.address()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        let output = process.stdout.take().context("a pipe")?;
+        BufReader::new(output).read_line(&mut line)?;
+        let first_start = line.trim().parse().context("the engine's first word")?;
+        Ok(EngineProcess { process, first_start })
+    }
+}
+
+impl Drop for EngineProcess {
+    fn drop(&mut self) {
+        // The end of its input is the sign to stop.
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// The other process: says when it started the run that waits, then stays until its input ends.
+pub async fn child<S: Alerts>(store: Arc<S>, _: &Args) -> Result<()> {
+    let witness = Witness::default();
+    let engine =
+        Engine::start(store, witness.clone(), couriers(), Settings::default(), parts()).await?;
+    until("the run that waits started", || witness.count() > 0).await?;
+    let first = witness.seen().first().map(|seen| seen.at).context("a start")?;
+    println!("{first}");
+    let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    end.await??;
+    engine.stop(Duration::from_secs(1)).await;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Jobs and runs to measure with.
+
+use anyhow::{Result, bail};
+use domain::decide::plan::tick;
+use domain::id::{RunId, TenantId};
+use domain::job::{Definition, Job, Overlap, When};
+use domain::run::{NewRun, Origin};
+use engine::{NewJob, Node, Settings};
+use jiff::Timestamp;
+use std::sync::Arc;
+use store::Store;
+
+use crate::present::{parts, random};
+
+/// Jobs that one call creates.
+const BATCH: u32 = 5_000;
+
+/// A job that runs when it is asked to, any number of times at once.
+pub async fn on_demand<S: Store>(store: &Arc<S>) -> Result<Job> {
+    let node = Node::new(Arc::clone(store), Settings::default(), parts());
+    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let tenant = TenantId::DEFAULT;
+    Ok(node
+        .create_job(NewJob { tenant, name: "on demand".into(), definition, enabled: true })
+        .await?)
+}
+
+/// So many jobs with the same schedule and the defaults of everything else.
+pub async fn scheduled<S: Store>(store: &Arc<S>, count: u32, when: &When) -> Result<()> {
+    let node = Node::new(Arc::clone(store), Settings::default(), parts());
+    for first in (0..count).step_by(BATCH as usize) {
+        let job = |i: u32| NewJob {
+            tenant: TenantId::DEFAULT,
+            name: format!("job {i}"),
+            definition: Definition { when: when.clone(), ..Definition::default() },
+            enabled: true,
+        };
+        let jobs = (first..count.min(first + BATCH)).map(job).collect();
+        for created in node.create_jobs(jobs).await? {
+            if let Err(error) = created {
+                bail!("a job was refused: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A run that somebody asked for, due at that time.
+pub fn run(job: &Job, at: Timestamp) -> NewRun {
+    NewRun { id: RunId::of_request(at, random()), ..tick(job, at, Origin::Manual, 0) }
+}

@@ -1,0 +1,94 @@
+//! How fast the engine is, beside the bare store in the same run.
+//!
+//! `cargo xtask bench engine --store sqlite` prints one JSON line a figure on stdout, in the
+//! format and with the names of the peers' harness (`../shared/peers`), and what it is doing on
+//! stderr. Every figure is taken on a fresh database with durable commits. Single figures move
+//! with whatever else the machine does; what counts is their ratio to the floor that was measured
+//! next to them, or to a peer (`--against peers`, which takes turns).
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the clock, looks for a database server and starts it"
+)]
+
+mod args;
+mod bed;
+mod enqueue;
+mod executors;
+mod figure;
+mod floor;
+mod history;
+mod idle;
+mod jobs;
+mod latency;
+mod lateness;
+mod peers;
+mod present;
+mod proc;
+mod process;
+
+use anyhow::Result;
+use clap::Parser;
+
+use args::{Args, StoreKind};
+use bed::Bed;
+#[cfg(any())]
+use bed::postgres::PostgresBed;
+use bed::sqlite::SqliteBed;
+use figure::progress;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    match (&args.child, args.store) {
+        (Some(address), StoreKind::Sqlite) => {
+            idle::child(bed::sqlite::open(address.as_ref())?, &args).await
+        }
+        #[cfg(any())]
+        (Some(address), StoreKind::Postgres) => {
+            idle::child(bed::postgres::open(address).await?, &args).await
+        }
+        (_, StoreKind::Postgres) => {
+            for f in
+                floor::postgres::measure(&bed::server::Server::start()?.url("postgres"), args.runs)
+                    .await?
+            {
+                f.print();
+            }
+            Ok(())
+        }
+        (None, StoreKind::Sqlite) => measure(&SqliteBed::new()?, &args).await,
+        #[cfg(any())]
+        (None, StoreKind::Postgres) => measure(&PostgresBed::start().await?, &args).await,
+    }
+}
+
+async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
+    if args.against.is_some() {
+        return peers::take_turns(bed, args).await;
+    }
+    if args.wants("floor.process") {
+        progress("floor");
+        for figure in bed.floor(args.runs).await? {
+            figure.print();
+        }
+    }
+    if args.wants("M1.process") {
+        process::measure(bed, args).await?.print();
+    }
+    for figure in enqueue::measure(bed, args).await? {
+        figure.print();
+    }
+    if args.wants("M2.latency") {
+        latency::measure(bed, args).await?.print();
+    }
+    if args.wants("M3.cron_lateness") {
+        lateness::measure(bed, args).await?;
+    }
+    if args.wants("M4.idle_cpu") || args.wants("M5.memory") || args.wants("M5.restart") {
+        idle::measure(bed, args).await?;
+    }
+    if args.wants_named("M6.history") {
+        history::measure(bed, args).await?;
+    }
+    Ok(())
+}

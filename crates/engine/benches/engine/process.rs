@@ -1,0 +1,79 @@
+//! M1.process: runs that wait, until the last one is history.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use engine::{Engine, Settings};
+use serde_json::json;
+use store::Store;
+
+use crate::args::Args;
+use crate::bed::Bed;
+use crate::executors::{Counter, couriers};
+use crate::figure::{Figure, progress, round};
+use crate::present::{now, parts, rate, until};
+use crate::{jobs, proc};
+
+/// Fills an empty database with due runs, starts an engine, and takes the time until the
+/// database shows all of them as ended.
+pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Figure> {
+    progress("M1.process");
+    let store = bed.fresh().await?;
+    process(bed, &store, args, "M1.process").await
+}
+
+/// The same on a database that is there already.
+pub async fn process<B: Bed>(
+    bed: &B,
+    store: &Arc<B::Store>,
+    args: &Args,
+    metric: &str,
+) -> Result<Figure> {
+    let settings = settings(args);
+    let before = bed.ended().await?;
+    fill(store, args.runs).await?;
+    bed.settle().await?;
+    let counter = Counter::default();
+    let cpu_before = proc::cpu_seconds(std::process::id());
+    let begun = Instant::now();
+    let engine =
+        Engine::start(Arc::clone(store), counter.clone(), couriers(), settings.clone(), parts())
+            .await?;
+    until("the executor sees every run", || counter.get() >= args.runs).await?;
+    let executed = begun.elapsed();
+    while bed.ended().await? < before + u64::from(args.runs) {
+        ensure!(begun.elapsed() < Duration::from_secs(300), "gave up waiting for the history");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let rate = rate(args.runs, begun);
+    let cpu = proc::cpu_seconds(std::process::id()) - cpu_before;
+    engine.stop(Duration::from_secs(5)).await;
+    ensure!(counter.get() == args.runs, "{} executions", counter.get());
+    let settings = json!({
+        "store": args.store.name(),
+        "n": args.runs,
+        "max_concurrent_jobs": settings.max_concurrent_jobs,
+        "batch_max": settings.batch_max,
+        "until": "all rows are in the history, none is deleted",
+        "handlers_done_s": round(executed.as_secs_f64()),
+        "cpu_us_per_run": round(cpu * 1e6 / f64::from(args.runs)),
+    });
+    Ok(Figure::new(metric, rate.round(), "jobs/s", settings))
+}
+
+/// The engine's settings where throughput is measured.
+pub fn settings(args: &Args) -> Settings {
+    Settings { max_concurrent_jobs: args.concurrency, batch_max: args.batch, ..Settings::default() }
+}
+
+async fn fill<S: Store>(store: &Arc<S>, count: u32) -> Result<()> {
+    let job = jobs::on_demand(store).await?;
+    for first in (0..count).step_by(5_000) {
+        let size = 5_000.min(count - first);
+        let runs: Vec<_> = (0..size).map(|_| jobs::run(&job, now())).collect();
+        let submitted = store.submit(&runs, None).await?;
+        ensure!(submitted.accepted.iter().all(|accepted| *accepted), "a run was refused");
+    }
+    Ok(())
+}

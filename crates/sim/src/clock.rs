@@ -1,0 +1,106 @@
+//! Time that moves only when the simulation says so.
+//!
+//! There is one true time. The store's wall clock and every machine's wall clock lie an offset
+//! away from it, and the offsets can be stepped. Leases, durations and the executor's timers are
+//! measured in true time, as a process measures them with its monotonic clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+
+/// One second, in the unit of all times here.
+pub const SECOND: i64 = 1_000_000;
+
+/// The true time, and the store's clock.
+#[derive(Clone)]
+pub struct VirtualClock(Arc<Times>);
+
+struct Times {
+    true_us: AtomicI64,
+    store_offset: AtomicI64,
+    store_newest: AtomicI64,
+}
+
+impl VirtualClock {
+    /// A clock that stands at an instant.
+    pub fn new(start: Timestamp) -> Self {
+        VirtualClock(Arc::new(Times {
+            true_us: AtomicI64::new(start.as_microsecond()),
+            store_offset: AtomicI64::new(0),
+            store_newest: AtomicI64::new(i64::MIN),
+        }))
+    }
+
+    /// The true time in microseconds.
+    pub fn true_us(&self) -> i64 {
+        self.0.true_us.load(Ordering::SeqCst)
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, us: i64) {
+        self.0.true_us.fetch_add(us, Ordering::SeqCst);
+    }
+
+    /// What the clock of the store's machine shows.
+    pub fn store_wall(&self) -> Timestamp {
+        timestamp(self.true_us() + self.0.store_offset.load(Ordering::SeqCst))
+    }
+
+    /// Somebody sets the clock of the store's machine.
+    pub fn step_store(&self, by_us: i64) {
+        self.0.store_offset.fetch_add(by_us, Ordering::SeqCst);
+    }
+
+    /// The time that a write at this moment carries: the store's clock, which never goes back.
+    pub fn stamp(&self) -> Timestamp {
+        let wall = self.store_wall().as_microsecond();
+        timestamp(self.0.store_newest.fetch_max(wall, Ordering::SeqCst).max(wall))
+    }
+}
+
+/// The wall clock of one machine.
+#[derive(Clone)]
+pub struct MachineClock {
+    clock: VirtualClock,
+    offset: Arc<AtomicI64>,
+    newest: Arc<AtomicI64>,
+}
+
+impl MachineClock {
+    /// A clock that shows the true time.
+    pub fn new(clock: VirtualClock) -> Self {
+        MachineClock {
+            clock,
+            offset: Arc::new(AtomicI64::new(0)),
+            newest: Arc::new(AtomicI64::new(i64::MIN)),
+        }
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Timestamp {
+        let us = self.clock.true_us() + self.offset.load(Ordering::SeqCst);
+        self.newest.fetch_max(us, Ordering::SeqCst);
+        timestamp(us)
+    }
+
+    /// The latest time that it ever showed.
+    pub fn newest(&self) -> Timestamp {
+        timestamp(self.newest.load(Ordering::SeqCst))
+    }
+
+    /// How far it is ahead.
+    pub fn offset_us(&self) -> i64 {
+        self.offset.load(Ordering::SeqCst)
+    }
+
+    /// Somebody sets it.
+    pub fn set_offset(&self, us: i64) {
+        self.offset.store(us, Ordering::SeqCst);
+    }
+}
+
+/// An instant of microseconds.
+pub fn timestamp(us: i64) -> Timestamp {
+    Timestamp::from_microsecond(us).unwrap_or(Timestamp::UNIX_EPOCH)
+}

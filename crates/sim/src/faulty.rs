@@ -1,0 +1,267 @@
+//! A store that a network and a scheduler of threads could lie in front of.
+//!
+//! Each call can be parked before it reaches the store and after it was committed, can fail on
+//! its way there, and can lose its answer on the way back. What really happened is written down
+//! as [`Event`]s, whatever the caller was told.
+
+use std::sync::Arc;
+
+use domain::facts::StartFacts;
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::job::{Job, Retention};
+use domain::run::{NewRun, Reason};
+use jiff::{SignedDuration, Timestamp};
+use store::{
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
+    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, Submitted, Want,
+};
+
+use crate::event::Event;
+use crate::link::Link;
+
+/// The store as one machine sees it.
+pub struct FaultyStore<S> {
+    inner: Arc<S>,
+    link: Arc<Link>,
+    machine: usize,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// The store, seen from a machine.
+    pub fn new(inner: Arc<S>, link: Arc<Link>, machine: usize) -> Self {
+        FaultyStore { inner, link, machine }
+    }
+
+    fn saw_finishes<'a>(
+        &self,
+        finishes: impl Iterator<Item = (NodeId, &'a Finish)>,
+        applied: &[Applied],
+    ) {
+        for ((node, finish), applied) in finishes.zip(applied) {
+            self.link.saw(Event::Finished { node, finish: finish.clone(), applied: *applied });
+        }
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    async fn now(&self) -> Result<Timestamp> {
+        self.link.there().await?;
+        let now = self.inner.now().await;
+        if let Ok(now) = &now {
+            self.link.looked(self.machine, *now);
+        }
+        self.link.back(now).await
+    }
+
+    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let changed = self.inner.define(changes).await;
+        if let Ok(changed) = &changed {
+            for (change, _) in
+                changes.iter().zip(changed).filter(|(_, changed)| **changed == Changed::Done)
+            {
+                self.link.saw(Event::Defined { at, job: Box::new(change.job.clone()) });
+            }
+        }
+        self.link.back(changed).await
+    }
+
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+        self.link.there().await?;
+        let due = self.inner.due_jobs(ahead, limit).await;
+        if let Ok(due) = &due {
+            self.link.looked(self.machine, due.now);
+        }
+        self.link.back(due).await
+    }
+
+    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let fired = self.inner.fire(batch).await;
+        if let Ok(fired) = &fired {
+            let looks = self.link.looks(self.machine);
+            for (fire, _) in batch.iter().zip(fired).filter(|(_, won)| **won) {
+                self.link.saw(Event::Fired { looks: looks.clone(), fire: fire.clone() });
+            }
+        }
+        self.link.back(fired).await
+    }
+
+    async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let submitted = self.inner.submit(runs, claim).await;
+        if let Ok(submitted) = &submitted {
+            for (run, _) in runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new) {
+                self.link.saw(Event::Submitted { at, run: run.clone() });
+            }
+            for (run, claim) in submitted.claimed.iter().zip(claim.iter().cycle()) {
+                self.link.saw(Event::Claimed { at, node: claim.node, run: run.clone() });
+            }
+        }
+        self.link.back(submitted).await
+    }
+
+    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let pumped = self.inner.pump(node, done, want).await;
+        if let Ok(pumped) = &pumped {
+            self.saw_finishes(done.iter().map(|finish| (node, finish)), &pumped.applied);
+            for run in &pumped.claimed {
+                self.link.saw(Event::Claimed { at, node, run: run.clone() });
+            }
+        }
+        self.link.back(pumped).await
+    }
+
+    async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let facts = self.inner.facts(node, questions).await;
+        self.link.back(facts).await
+    }
+
+    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let answer = self.inner.cancel(run, reason).await;
+        if let Ok(answer) = &answer {
+            self.link.saw(Event::Cancelled { run, answer: *answer });
+        }
+        self.link.back(answer).await
+    }
+
+    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+        self.link.there().await?;
+        let until = self.link.clock.stamp() + lease;
+        let joined = self.inner.join(node, name, lease).await;
+        if joined.is_ok() {
+            self.link.saw(Event::Leased { node, until });
+        }
+        self.link.back(joined).await
+    }
+
+    async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
+        self.link.there().await?;
+        let until = self.link.clock.stamp() + lease;
+        let renewed = self.inner.renew(node, lease).await;
+        if let Ok(Some(_)) = &renewed {
+            self.link.saw(Event::Leased { node, until });
+        }
+        self.link.back(renewed).await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<()> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let left = self.inner.leave(node).await;
+        if left.is_ok() {
+            self.link.saw(Event::Unleased { node });
+        }
+        self.link.back(left).await
+    }
+
+    async fn reap(&self, limit: u32) -> Result<Reaped> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let reaped = self.inner.reap(limit).await;
+        if let Ok(reaped) = &reaped {
+            for node in &reaped.buried {
+                self.link.saw(Event::Unleased { node: *node });
+            }
+        }
+        self.link.back(reaped).await
+    }
+
+    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let applied = self.inner.bury(lost).await;
+        if let Ok(applied) = &applied {
+            self.saw_finishes(lost.iter().map(|(node, finish)| (*node, finish)), applied);
+        }
+        self.link.back(applied).await
+    }
+
+    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+        self.link.there().await?;
+        self.link.clock.stamp();
+        let gone = self.inner.prune(cut, limit).await;
+        self.link.back(gone).await
+    }
+
+    async fn retention_rules(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<(JobId, Retention)>> {
+        self.link.there().await?;
+        let rules = self.inner.retention_rules(after, limit).await;
+        self.link.back(rules).await
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        self.link.there().await?;
+        let jobs = self.inner.jobs_by_id(ids).await;
+        self.link.back(jobs).await
+    }
+
+    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
+        self.link.there().await?;
+        let job = self.inner.job_by_name(tenant, name).await;
+        self.link.back(job).await
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Job, String>> {
+        self.link.there().await?;
+        let jobs = self.inner.list_jobs(tenant, after, limit).await;
+        self.link.back(jobs).await
+    }
+
+    async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
+        self.link.there().await?;
+        let edges = self.inner.dependencies(tenant).await;
+        self.link.back(edges).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<RunView>> {
+        self.link.there().await?;
+        let run = self.inner.run(id).await;
+        self.link.back(run).await
+    }
+
+    async fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<Page<RunView, RunId>> {
+        self.link.there().await?;
+        let runs = self.inner.runs_of_job(job, before, limit).await;
+        self.link.back(runs).await
+    }
+
+    async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
+        self.link.there().await?;
+        let attempts = self.inner.attempts(run).await;
+        self.link.back(attempts).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.link.there().await?;
+        let counts = self.inner.counts().await;
+        self.link.back(counts).await
+    }
+
+    async fn changed(&self) {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,127 @@
+//! What must hold, one file each. An invariant sees every event when it happens, and the whole
+//! ledger now and then.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use store::Store;
+
+use crate::event::Event;
+use crate::ledger::Ledger;
+use crate::oracle::Oracle;
+use crate::profile::Profile;
+
+mod attempts_bounded;
+mod cancelled_stays_cancelled;
+mod catch_up_counts;
+mod every_run_ends;
+mod fairness;
+mod never_early;
+mod no_double_record;
+mod no_lost_tick;
+mod no_stale_write;
+mod overlap;
+
+/// Something that must not have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What must hold.
+    pub invariant: &'static str,
+    /// What happened instead.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
+
+/// Whether an invariant holds, and what happened if it does not.
+type Held = Result<(), String>;
+
+trait Invariant {
+    fn name(&self) -> &'static str;
+
+    /// Looks at something that happened.
+    fn see(&mut self, _event: &Event, _oracle: &Oracle) -> Held {
+        Ok(())
+    }
+
+    /// Looks at everything that is recorded. It is settled when all must have come to its end.
+    fn check(&mut self, _ledger: &Ledger, _oracle: &Oracle, _settled: bool) -> Held {
+        Ok(())
+    }
+}
+
+/// All invariants, and the oracle that they ask.
+pub struct Judge {
+    oracle: Oracle,
+    invariants: Vec<Box<dyn Invariant>>,
+    fairness: Option<Box<dyn Invariant>>,
+    retention: SignedDuration,
+}
+
+impl Judge {
+    /// A judge for a world.
+    pub fn new(profile: &Profile) -> Self {
+        let days = i64::from(profile.settings.retention_days);
+        Judge {
+            oracle: Oracle::new(),
+            invariants: vec![
+                Box::<no_lost_tick::NoLostTick>::default(),
+                Box::<no_double_record::NoDoubleRecord>::default(),
+                Box::<no_stale_write::NoStaleWrite>::default(),
+                Box::<every_run_ends::EveryRunEnds>::default(),
+                Box::<catch_up_counts::CatchUpCounts>::default(),
+                Box::<overlap::Overlap>::default(),
+                Box::<attempts_bounded::AttemptsBounded>::default(),
+                Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
+                Box::<never_early::NeverEarly>::default(),
+            ],
+            fairness: Some(Box::new(fairness::Fairness::new(profile))),
+            // The pruner's clock may be an hour off, and so may be the clock of what ended.
+            retention: SignedDuration::from_hours(24 * days - 3),
+        }
+    }
+
+    /// Clocks differ from now on: who is first is not a question of fairness any more.
+    pub fn clocks_differ(&mut self) {
+        self.fairness = None;
+    }
+
+    /// Looks at something that happened.
+    pub fn see(&mut self, event: &Event) -> Result<(), Violation> {
+        self.oracle.see(event);
+        for invariant in self.invariants.iter_mut().chain(&mut self.fairness) {
+            let invariant_name = invariant.name();
+            invariant
+                .see(event, &self.oracle)
+                .map_err(|detail| Violation { invariant: invariant_name, detail })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that is recorded.
+    pub async fn check<S: Store>(
+        &mut self,
+        store: &S,
+        now: Timestamp,
+        settled: bool,
+    ) -> Result<(), Violation> {
+        let unreadable = |error: store::StoreError| Violation {
+            invariant: "readable",
+            detail: error.to_string(),
+        };
+        let kept_since = now - self.retention;
+        let ledger =
+            Ledger::read(store, &self.oracle, now, kept_since).await.map_err(unreadable)?;
+        for invariant in self.invariants.iter_mut().chain(&mut self.fairness) {
+            let invariant_name = invariant.name();
+            invariant
+                .check(&ledger, &self.oracle, settled)
+                .map_err(|detail| Violation { invariant: invariant_name, detail })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! A run whose cancellation was acknowledged ends cancelled, whatever its executor says.
+
+use std::collections::BTreeSet;
+
+use domain::id::RunId;
+use domain::run::{Outcome, RunState};
+use store::Cancelled;
+
+use super::{Held, Invariant};
+use crate::event::Event;
+use crate::ledger::Ledger;
+use crate::oracle::Oracle;
+
+#[derive(Default)]
+pub struct CancelledStaysCancelled {
+    cancelled: BTreeSet<RunId>,
+}
+
+impl Invariant for CancelledStaysCancelled {
+    fn name(&self) -> &'static str {
+        "cancelled stays cancelled"
+    }
+
+    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+        if let Event::Cancelled { run, answer: Cancelled::Ended | Cancelled::Requested(_) } = event
+        {
+            self.cancelled.insert(*run);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, ledger: &Ledger, _oracle: &Oracle, _settled: bool) -> Held {
+        for run in ledger.jobs.values().flat_map(|(_, runs)| runs) {
+            let RunState::Ended(outcome) = run.state else { continue };
+            if self.cancelled.contains(&run.id) && outcome != Outcome::Cancelled {
+                return Err(format!("{run:?} was cancelled before"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! A tenant that has nothing at work and one run that is due does not wait behind a flood of
+//! another tenant's runs: between the moment it can start and its start, the others start only
+//! as many runs as the slots hold a few times over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::id::{RunId, TenantId};
+use domain::job::Overlap;
+use domain::run::NewRun;
+use jiff::Timestamp;
+
+use super::{Held, Invariant};
+use crate::event::Event;
+use crate::oracle::Oracle;
+use crate::profile::Profile;
+
+pub struct Fairness {
+    bound: usize,
+    /// Set when the limit of a tenant decides, not fairness.
+    limited: bool,
+    /// Runs of nobody's slot that are or will be due, and how many starts they have seen.
+    waiting: BTreeMap<RunId, Waiting>,
+    /// Starts under way, by fence.
+    working: BTreeMap<i64, TenantId>,
+    counted: BTreeSet<RunId>,
+}
+
+struct Waiting {
+    tenant: TenantId,
+    due_at: Timestamp,
+    overtaken: usize,
+}
+
+impl Fairness {
+    pub fn new(profile: &Profile) -> Self {
+        let slots = profile.settings.max_concurrent_jobs as usize * profile.machines;
+        Fairness {
+            bound: 3 * slots + 8,
+            limited: profile.settings.tenant_max_concurrent.is_some(),
+            waiting: BTreeMap::new(),
+            working: BTreeMap::new(),
+            counted: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, run: &NewRun, inserted_at: Timestamp, oracle: &Oracle) {
+        let plain = oracle.job(run.job).is_some_and(|it| {
+            it.job.definition.overlap == Overlap::Allow && it.job.definition.depends_on.is_empty()
+        });
+        // One run of a tenant at a time: its others would wait behind it.
+        let alone = self.waiting.values().all(|it| it.tenant != run.tenant);
+        if plain && alone && self.counted.insert(run.id) {
+            let due_at = run.due_at.max(inserted_at);
+            self.waiting.insert(run.id, Waiting { tenant: run.tenant, due_at, overtaken: 0 });
+        }
+    }
+}
+
+impl Invariant for Fairness {
+    fn name(&self) -> &'static str {
+        "fairness"
+    }
+
+    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+        if self.limited {
+            return Ok(());
+        }
+        match event {
+            Event::Submitted { at, run } => self.add(run, *at, oracle),
+            Event::Fired { looks, fire } => {
+                let planned_at = looks.first().copied().unwrap_or_default();
+                for run in &fire.runs {
+                    self.add(run, planned_at, oracle);
+                }
+            }
+            Event::Finished { finish, .. } => {
+                self.waiting.remove(&finish.grant.run);
+                self.working.remove(&finish.grant.fence);
+            }
+            Event::Cancelled { run, .. } => {
+                self.waiting.remove(run);
+            }
+            Event::Stopped { grant } => {
+                self.working.remove(&grant.fence);
+            }
+            // What a machine held when it fell silent waits for its lease, not for its turn. A
+            // changed job may lose its prepared runs.
+            Event::Interrupted { .. } | Event::Unleased { .. } | Event::Defined { .. } => {
+                self.waiting.clear();
+            }
+            Event::Started { at, started, .. } => {
+                let tenant = started.run.run.tenant;
+                self.waiting.remove(&started.run.run.id);
+                self.working.insert(started.run.grant.fence, tenant);
+                let busy: BTreeSet<TenantId> = self.working.values().copied().collect();
+                self.waiting.retain(|_, it| !busy.contains(&it.tenant));
+                for (run, it) in &mut self.waiting {
+                    if it.tenant == tenant || it.due_at > *at {
+                        continue;
+                    }
+                    it.overtaken += 1;
+                    if it.overtaken > self.bound {
+                        return Err(format!(
+                            "run {run} of tenant {} has been due since {} and saw {} starts of others",
+                            it.tenant, it.due_at, it.overtaken
+                        ));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

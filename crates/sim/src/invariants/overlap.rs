@@ -1,0 +1,105 @@
+//! A job whose runs must not overlap never has more at work than it allows, and no run is ever
+//! worked on twice at a time. An executor whose right has ended does not count: nobody can stop a
+//! machine that stands still, only refuse its word.
+
+use std::collections::BTreeMap;
+
+use domain::id::{JobId, NodeId, RunId};
+use domain::job::Overlap as Policy;
+use jiff::Timestamp;
+use store::Applied;
+
+use super::{Held, Invariant};
+use crate::event::Event;
+use crate::oracle::Oracle;
+
+#[derive(Default)]
+pub struct Overlap {
+    leases: BTreeMap<NodeId, Timestamp>,
+    /// By fence.
+    working: BTreeMap<i64, Working>,
+    /// The node that was handed each fence.
+    holders: BTreeMap<i64, NodeId>,
+}
+
+struct Working {
+    run: RunId,
+    job: JobId,
+    node: NodeId,
+    /// It began before its time by the store's clock, and so can be planned anew.
+    early: bool,
+}
+
+impl Invariant for Overlap {
+    fn name(&self) -> &'static str {
+        "overlap"
+    }
+
+    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+        match event {
+            Event::Leased { node, until } => {
+                self.leases.insert(*node, *until);
+            }
+            Event::Unleased { node } => {
+                self.leases.remove(node);
+            }
+            Event::Claimed { node, run, .. } => {
+                self.holders.insert(run.grant.fence, *node);
+            }
+            Event::Finished { finish, applied, .. } if *applied != Applied::Stale => {
+                self.working.remove(&finish.grant.fence);
+            }
+            Event::Stopped { grant } => {
+                self.working.remove(&grant.fence);
+            }
+            Event::Started { at, started, .. } => {
+                let run = &started.run;
+                let held = self.judge(*at, started, oracle);
+                let node = self.holders.get(&run.grant.fence).copied();
+                let working = Working {
+                    run: run.grant.run,
+                    job: run.run.job,
+                    node: node.unwrap_or(NodeId(uuid::Uuid::nil())),
+                    early: *at < run.run.due_at,
+                };
+                self.working.insert(run.grant.fence, working);
+                return held;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Overlap {
+    fn judge(&self, at: Timestamp, started: &engine::Started, oracle: &Oracle) -> Held {
+        let run = &started.run;
+        let entitled = |node: &NodeId| self.leases.get(node).is_some_and(|until| *until >= at);
+        // A start of a machine whose own right has ended is not worth a word either.
+        if !self.holders.get(&run.grant.fence).is_some_and(&entitled) {
+            return Ok(());
+        }
+        let others: Vec<(&i64, &Working)> = self
+            .working
+            .iter()
+            .filter(|(_, it)| it.job == run.run.job && entitled(&it.node) && !it.early)
+            .collect();
+        if let Some((fence, _)) = others.iter().find(|(_, it)| it.run == run.grant.run) {
+            return Err(format!("{run:?} is worked on under fence {fence} already"));
+        }
+        let definition = &started.job.definition;
+        // A run that began under another policy goes on under this one.
+        let changed = oracle.job(run.run.job).is_none_or(|it| it.definitions.len() > 1);
+        if definition.overlap == Policy::Allow || changed && run.attempts + run.lost > 0 {
+            return Ok(());
+        }
+        if others.len() >= definition.concurrency as usize {
+            let fences: Vec<&i64> = others.iter().map(|(fence, _)| *fence).collect();
+            return Err(format!(
+                "{:?} {} started {run:?} while these work: {fences:?}",
+                definition.overlap, definition.concurrency
+            ));
+        }
+        Ok(())
+    }
+}

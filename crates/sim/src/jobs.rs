@@ -1,0 +1,110 @@
+//! Jobs of every kind, drawn from the seed.
+
+use domain::id::JobId;
+use domain::job::{
+    Definition, Dependency, DependsOn, ErrorFilter, OnCompletion, OnLost, Overlap, RetryPolicy,
+    When,
+};
+use domain::schedule::{CatchUpPolicy, DstPolicy};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::random::Random;
+
+const EXPRESSIONS: &[(&str, &str)] = &[
+    ("* * * * *", "UTC"),
+    ("*/2 * * * *", "UTC"),
+    ("*/5 * * * *", "Europe/Berlin"),
+    ("*/3 1-3 * * *", "America/New_York"),
+    ("30 2 * * *", "America/New_York"),
+    ("*/15 1 * * *", "America/New_York"),
+    ("0 * * * *", "America/New_York"),
+];
+
+fn seconds(random: &mut Random, low: i64, high: i64) -> SignedDuration {
+    SignedDuration::from_secs(random.between(low, high))
+}
+
+fn maybe<T>(random: &mut Random, often: u64, draw: impl FnOnce(&mut Random) -> T) -> Option<T> {
+    if random.percent(often) { Some(draw(random)) } else { None }
+}
+
+/// A schedule.
+pub fn when(random: &mut Random, now: Timestamp, has_dependencies: bool) -> When {
+    let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    match random.weighted(&[4, 6, 3, 1, if has_dependencies { 4 } else { 0 }]) {
+        0 => {
+            let (expression, zone) = random.pick(EXPRESSIONS);
+            let (expression, zone) = (expression.to_owned(), zone.to_owned());
+            When::Cron { expression, zone, dst: DstPolicy::default() }
+        }
+        1 => {
+            let interval = SignedDuration::from_secs(random.pick(&[5, 7, 10, 15, 30, 60]));
+            let starts = whole + seconds(random, -100, 30);
+            let ends = maybe(random, 15, |random| starts + seconds(random, 100, 900));
+            When::Every { interval, starts, ends }
+        }
+        2 => When::At { at: whole + seconds(random, -60, 240) },
+        3 => When::Manual,
+        _ => When::AfterDependencies,
+    }
+}
+
+/// A job that may depend on some others.
+pub fn definition(random: &mut Random, now: Timestamp, others: &[JobId]) -> Definition {
+    let mut depends_on: Vec<Dependency> = Vec::new();
+    if !others.is_empty() && random.percent(25) {
+        for _ in 0..random.between(1, 2) {
+            let job = random.pick(others);
+            let kinds = [DependsOn::Success, DependsOn::Completion, DependsOn::Failure];
+            if depends_on.iter().all(|dependency| dependency.job != job) {
+                depends_on.push(Dependency { job, on: random.pick(&kinds) });
+            }
+        }
+    }
+    let when = when(random, now, !depends_on.is_empty());
+    let waits = !depends_on.is_empty();
+    let mut definition = Definition { when, depends_on, ..Definition::default() };
+    policies(random, &mut definition);
+    // Without a next time nothing else would end the wait.
+    let endless = !matches!(definition.when, When::Cron { .. } | When::Every { .. });
+    if waits && (endless || random.percent(50)) {
+        definition.dependency_timeout = Some(seconds(random, 5, 90));
+    }
+    definition
+}
+
+/// New answers to everything but schedule and dependencies.
+pub fn policies(random: &mut Random, definition: &mut Definition) {
+    use CatchUpPolicy::{All, Last, None as Never};
+    definition.retry = RetryPolicy {
+        max_attempts: random.between(1, 4) as u32,
+        backoff: seconds(random, 1, 5),
+        multiplier: random.pick(&[1.0, 2.0]),
+        max_backoff: SignedDuration::from_secs(20),
+        jitter: random.pick(&[0.0, 0.5]),
+        retry_on: None,
+        no_retry_on: maybe(random, 20, |_| ErrorFilter {
+            exit_codes: vec![2],
+            ..ErrorFilter::default()
+        }),
+    };
+    definition.timeout = seconds(random, 3, 40);
+    definition.grace_period = seconds(random, 1, 3);
+    definition.catch_up = random.pick(&[Never, Last, Last, All, All]);
+    definition.max_catch_up = random.pick(&[1, 2, 5, 100]);
+    definition.start_deadline = maybe(random, 30, |random| seconds(random, 5, 200));
+    definition.overlap = random.pick(&[
+        Overlap::Allow,
+        Overlap::Allow,
+        Overlap::Skip,
+        Overlap::Skip,
+        Overlap::Queue,
+        Overlap::CancelPrevious,
+    ]);
+    definition.concurrency = random.pick(&[1, 1, 1, 2]);
+    definition.jitter =
+        if random.percent(25) { seconds(random, 1, 30) } else { SignedDuration::ZERO };
+    definition.priority = random.below(10) as u8;
+    definition.on_completion = random.pick(&[OnCompletion::Preserve, OnCompletion::Drop]);
+    definition.on_lost = random.pick(&[OnLost::Retry, OnLost::Retry, OnLost::Retry, OnLost::Fail]);
+}

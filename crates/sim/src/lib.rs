@@ -1,0 +1,106 @@
+//! Worlds in which everything goes wrong, and the proof that nothing was lost.
+//!
+//! A world is made from a seed: some machines with a node each over one SQLite store, a virtual
+//! clock, jobs of every kind, people who change their minds, and faults. One thing happens after
+//! the other, in an order that the seed decides, so that a world can be lived through again:
+//!
+//! ```text
+//!   cargo run -p sim -- --seed 42
+//! ```
+//!
+//! An oracle follows what was accepted and knows every nominal time that must be in the ledger.
+//! The invariants look at every event and at the ledger; see `invariants/`.
+
+mod clock;
+mod event;
+mod executor;
+mod faulty;
+mod gate;
+mod invariants;
+mod jobs;
+mod ledger;
+mod link;
+mod machine;
+mod oracle;
+mod profile;
+mod random;
+mod stats;
+mod trace;
+mod world;
+
+use std::fmt;
+
+pub use invariants::Violation;
+pub use stats::Stats;
+
+use world::World;
+
+/// How a world is lived through.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many things happen before the quiet end.
+    pub steps: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { steps: 400 }
+    }
+}
+
+/// What became of a world.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed that made it.
+    pub seed: u64,
+    /// The same for two equal worlds.
+    pub hash: u64,
+    /// What was wrong.
+    pub violation: Option<Violation>,
+    /// How much of what happened.
+    pub stats: Stats,
+    /// What happened, line by line.
+    pub trace: Vec<String>,
+}
+
+/// Lives through the world of a seed.
+pub fn simulate(seed: u64, options: &Options) -> Report {
+    let broken = |problem: String| Violation { invariant: "a world", detail: problem };
+    let mut world = match World::new(seed) {
+        Ok(world) => world,
+        Err(error) => {
+            return Report {
+                seed,
+                hash: 0,
+                violation: Some(broken(error.to_string())),
+                stats: Stats::default(),
+                trace: Vec::new(),
+            };
+        }
+    };
+    let violation = world.live(options).err();
+    Report {
+        seed,
+        hash: world.trace().hash(),
+        violation,
+        stats: world.stats(),
+        trace: world.trace().lines().to_vec(),
+    }
+}
+
+/// Lines of the trace that a failure shows.
+const LINES_SHOWN: usize = 60;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(violation) = &self.violation else {
+            return write!(f, "seed {}: sound, trace {:016x}", self.seed, self.hash);
+        };
+        let from = self.trace.len().saturating_sub(LINES_SHOWN);
+        for line in &self.trace[from..] {
+            writeln!(f, "    {line}")?;
+        }
+        writeln!(f, "seed {}: {violation}", self.seed)?;
+        write!(f, "replay it: cargo run -p sim -- --seed {}", self.seed)
+    }
+}

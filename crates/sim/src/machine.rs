@@ -1,0 +1,202 @@
+//! A machine: one node at a time, the steps it is in the middle of, and what it executes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::id::RunId;
+use domain::schedule::Zones;
+use engine::{Node, Parts, PlanReport, ReapReport, Settings, Started};
+use store::sqlite::SqliteStore;
+
+use crate::clock::MachineClock;
+use crate::executor::Attempt;
+use crate::faulty::FaultyStore;
+use crate::link::Link;
+use crate::random::Random;
+
+/// A node of the simulation.
+pub type SimNode = Node<FaultyStore<SqliteStore>>;
+
+/// A machine.
+pub struct Machine {
+    /// Which one.
+    pub index: usize,
+    /// Its wall clock.
+    pub clock: MachineClock,
+    /// Its node; none while it is off.
+    pub node: Option<Arc<SimNode>>,
+    /// Whether it stands still.
+    pub paused: bool,
+    /// When it goes on or comes back, in true time.
+    pub back_at: i64,
+    /// Steps that it is in the middle of.
+    pub steps: Vec<Step>,
+    /// What it executes.
+    pub attempts: Vec<Attempt>,
+    /// When the last renewal that succeeded was asked for, in true time.
+    pub renewed_at: i64,
+    /// Whether the store knows the node.
+    pub joined: bool,
+    /// How often it was booted.
+    pub lives: u64,
+}
+
+/// A step under way.
+pub struct Step {
+    /// Which.
+    pub kind: Kind,
+    /// When it began, in true time.
+    pub began_at: i64,
+    /// The rest of it.
+    pub future: Pin<Box<dyn Future<Output = Done>>>,
+}
+
+/// The steps of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Plans.
+    Plan,
+    /// Tells what ended and asks for more.
+    Pump,
+    /// Starts what is due.
+    Start,
+    /// Renews the lease.
+    Renew,
+    /// Takes over from silent nodes.
+    Reap,
+    /// Deletes old history.
+    Prune,
+    /// Registers.
+    Join,
+    /// Goes in good order.
+    Leave,
+    /// Does what somebody asked for.
+    Command,
+}
+
+impl Kind {
+    /// How many of these run side by side in a real node.
+    pub fn side_by_side(self) -> usize {
+        match self {
+            Kind::Pump => 2,
+            Kind::Start | Kind::Command => 3,
+            _ => 1,
+        }
+    }
+}
+
+/// How a step ended.
+pub enum Done {
+    /// It planned.
+    Plan(store::Result<PlanReport>),
+    /// It pumped.
+    Pump(store::Result<bool>),
+    /// It started these.
+    Start(store::Result<Vec<Started>>),
+    /// It renewed.
+    Renew(store::Result<Option<Vec<RunId>>>),
+    /// It reaped.
+    Reap(store::Result<ReapReport>),
+    /// It pruned.
+    Prune(store::Result<u64>),
+    /// It joined.
+    Join(store::Result<()>),
+    /// It left.
+    Leave(store::Result<()>),
+    /// It did what was asked, or not.
+    Command(String),
+}
+
+impl Machine {
+    /// A machine that is off.
+    pub fn new(index: usize, clock: MachineClock) -> Self {
+        Machine {
+            index,
+            clock,
+            node: None,
+            paused: false,
+            back_at: 0,
+            steps: Vec::new(),
+            attempts: Vec::new(),
+            renewed_at: 0,
+            joined: false,
+            lives: 0,
+        }
+    }
+
+    /// Whether it can do something.
+    pub fn is_awake(&self) -> bool {
+        self.node.is_some() && !self.paused
+    }
+
+    /// Whether one more step of a kind may begin.
+    pub fn has_room_for(&self, kind: Kind) -> bool {
+        self.steps.iter().filter(|step| step.kind == kind).count() < kind.side_by_side()
+    }
+
+    /// Switches it on.
+    pub fn boot(
+        &mut self,
+        store: Arc<SqliteStore>,
+        link: Arc<Link>,
+        settings: &Settings,
+        random: Random,
+        zones: Zones,
+    ) {
+        self.lives += 1;
+        self.paused = false;
+        self.joined = false;
+        let settings =
+            Settings { name: format!("m{}.{}", self.index, self.lives), ..settings.clone() };
+        let clock = self.clock.clone();
+        let random = Mutex::new(random);
+        let parts = Parts {
+            clock: Arc::new(move || clock.now()),
+            random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
+            zones,
+        };
+        let store = Arc::new(FaultyStore::new(store, link, self.index));
+        self.node = Some(Arc::new(Node::new(store, settings, parts)));
+    }
+
+    /// Everything that was in its memory is gone.
+    pub fn kill(&mut self) -> Vec<Attempt> {
+        self.node = None;
+        self.paused = false;
+        self.joined = false;
+        self.steps.clear();
+        std::mem::take(&mut self.attempts)
+    }
+
+    /// Begins a step.
+    pub fn begin(&mut self, kind: Kind, now: i64) {
+        let Some(node) = self.node.clone() else { return };
+        let future: Pin<Box<dyn Future<Output = Done>>> = match kind {
+            Kind::Plan => Box::pin(async move { Done::Plan(node.plan().await) }),
+            Kind::Pump => Box::pin(async move { Done::Pump(node.pump().await) }),
+            Kind::Start => Box::pin(async move { Done::Start(node.start_due().await) }),
+            Kind::Renew => Box::pin(async move { Done::Renew(node.renew().await) }),
+            Kind::Reap => Box::pin(async move { Done::Reap(node.reap().await) }),
+            Kind::Prune => Box::pin(async move { Done::Prune(node.prune().await) }),
+            Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
+            Kind::Leave => Box::pin(async move {
+                node.drain();
+                let back = node.hand_back().await;
+                while let Ok(true) = node.pump().await {}
+                Done::Leave(match back {
+                    Ok(()) => node.leave().await,
+                    error => error,
+                })
+            }),
+            Kind::Command => return,
+        };
+        self.steps.push(Step { kind, began_at: now, future });
+    }
+
+    /// Begins something that somebody asked for.
+    pub fn command(&mut self, now: i64, future: impl Future<Output = String> + 'static) {
+        let future = Box::pin(async move { Done::Command(future.await) });
+        self.steps.push(Step { kind: Kind::Command, began_at: now, future });
+    }
+}

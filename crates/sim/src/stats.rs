@@ -1,0 +1,127 @@
+//! How much of what happened, so that nobody mistakes an idle world for a sound one.
+
+use domain::run::{Origin, Outcome};
+use store::{Applied, Verdict};
+
+use crate::event::Event;
+
+/// Counts of a world, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Jobs that were created.
+    pub created: u64,
+    /// Changes to jobs.
+    pub changed: u64,
+    /// Runs that a plan recorded.
+    pub planned: u64,
+    /// Runs that were planned late.
+    pub caught_up: u64,
+    /// Rows for times without a run.
+    pub ranges: u64,
+    /// Runs that somebody asked for.
+    pub submitted: u64,
+    /// Attempts that began.
+    pub started: u64,
+    /// Runs that ended, by outcome.
+    pub ended: [u64; 6],
+    /// Attempts that another one follows.
+    pub retried: u64,
+    /// Runs that were told to wait.
+    pub waited: u64,
+    /// Grants that were lost with their node.
+    pub lost: u64,
+    /// Writes that were refused because their grant was over.
+    pub stale: u64,
+    /// Answers that were lost on their way.
+    pub lost_replies: u64,
+    /// Machines that died or stood still.
+    pub interrupted: u64,
+}
+
+impl Stats {
+    /// Takes an event into account.
+    pub fn see(&mut self, event: &Event) {
+        match event {
+            Event::Defined { job, .. } if job.version == 1 => self.created += 1,
+            Event::Defined { .. } => self.changed += 1,
+            Event::Fired { fire, .. } => {
+                self.planned += fire.runs.len() as u64;
+                let late = |run: &&domain::run::NewRun| run.origin == Origin::CatchUp;
+                self.caught_up += fire.runs.iter().filter(late).count() as u64;
+                self.ranges += fire.ledger.len() as u64;
+            }
+            Event::Submitted { .. } => self.submitted += 1,
+            Event::Started { .. } => self.started += 1,
+            Event::Finished { finish, applied, .. } => match (applied, &finish.verdict) {
+                (Applied::Ended(outcome), _) => self.ended[*outcome as usize - 1] += 1,
+                (Applied::Again, Verdict::Retry { .. }) => self.retried += 1,
+                (Applied::Again, Verdict::Wait(..)) => self.waited += 1,
+                (Applied::Again, _) => {}
+                (Applied::Stale, _) => self.stale += 1,
+            },
+            Event::Interrupted { .. } => self.interrupted += 1,
+            _ => {}
+        }
+        if let Event::Finished { finish, applied, .. } = event
+            && *applied != Applied::Stale
+            && let Some(attempt) = &finish.attempt
+            && attempt.result.end == domain::run::AttemptEnd::Lost
+        {
+            self.lost += 1;
+        }
+    }
+
+    /// Adds another world's counts.
+    pub fn add(&mut self, other: &Stats) {
+        for (mine, theirs) in self.fields_mut().into_iter().zip(other.clone().fields_mut()) {
+            *mine += *theirs;
+        }
+    }
+
+    /// Every count with its name.
+    pub fn named(&self) -> Vec<(String, u64)> {
+        let names = [
+            "created",
+            "changed",
+            "planned",
+            "caught_up",
+            "ranges",
+            "submitted",
+            "started",
+            "retried",
+            "waited",
+            "lost",
+            "stale",
+            "lost_replies",
+            "interrupted",
+        ];
+        let mut copy = *self;
+        let outcomes = Outcome::ALL.iter().map(|outcome| outcome.name().to_lowercase());
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(outcomes)
+            .zip(copy.fields_mut().into_iter().map(|field| *field))
+            .collect()
+    }
+
+    fn fields_mut(&mut self) -> Vec<&mut u64> {
+        let mut fields = vec![
+            &mut self.created,
+            &mut self.changed,
+            &mut self.planned,
+            &mut self.caught_up,
+            &mut self.ranges,
+            &mut self.submitted,
+            &mut self.started,
+            &mut self.retried,
+            &mut self.waited,
+            &mut self.lost,
+            &mut self.stale,
+            &mut self.lost_replies,
+            &mut self.interrupted,
+        ];
+        fields.extend(self.ended.iter_mut());
+        fields
+    }
+}

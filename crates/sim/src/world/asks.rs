@@ -1,0 +1,176 @@
+//! What people ask of a node.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use domain::id::{JobId, TenantId};
+use domain::run::NewRun;
+use engine::{Backfill, NewJob, Trigger};
+use jiff::{SignedDuration, Timestamp};
+
+use super::World;
+use crate::clock::SECOND;
+use crate::jobs;
+use crate::machine::{Kind, SimNode};
+use crate::random::Random;
+
+impl World {
+    /// Somebody asks some node for something.
+    pub(super) fn ask(&mut self) {
+        let able = |index: &usize| {
+            let machine = &self.machines[*index];
+            machine.is_awake() && machine.joined && machine.has_room_for(Kind::Command)
+        };
+        let able: Vec<usize> = (0..self.machines.len()).filter(able).collect();
+        if able.is_empty() {
+            return;
+        }
+        let index = self.random.pick(&able);
+        let Some(node) = self.machines[index].node.clone() else { return };
+        let create = if self.jobs.len() < self.profile.jobs_max { 30 } else { 0 };
+        if self.jobs.is_empty() || self.random.below(100) < create {
+            return self.ask_to_create(index, node);
+        }
+        let (job, tenant) = self.random.pick(&self.jobs.clone());
+        let name = self.trace.job(job);
+        match self.random.weighted(&[10, 14, 5, 3, 10, 8, 20, 3, 12, 5, 4]) {
+            0 => self.run_command(index, format!("pause {name}"), async move {
+                node.pause_job(job).await.map(drop)
+            }),
+            1 => self.run_command(index, format!("resume {name}"), async move {
+                node.resume_job(job).await.map(drop)
+            }),
+            2 => self.ask_to_disable(index, node, job),
+            3 => {
+                let cascade = self.random.percent(70);
+                self.run_command(index, format!("delete {name}"), async move {
+                    node.delete_job(job, cascade).await
+                });
+            }
+            4 => {
+                let dependent = self.random.percent(20);
+                let when = jobs::when(&mut self.random, self.clock.store_wall(), dependent);
+                self.run_command(index, format!("reschedule {name}"), async move {
+                    node.alter_job(job, |job| job.definition.when = when).await.map(drop)
+                });
+            }
+            5 => {
+                let mut random = self.random.fork();
+                self.run_command(index, format!("change policies of {name}"), async move {
+                    let edit = |job: &mut domain::job::Job| {
+                        jobs::policies(&mut random, &mut job.definition);
+                    };
+                    node.alter_job(job, edit).await.map(drop)
+                });
+            }
+            6 => self.ask_to_trigger(index, node, job, 1),
+            7 => {
+                let flood = self.random.between(10, 40);
+                self.ask_to_trigger(index, node, job, flood);
+            }
+            8 => self.ask_to_cancel(index, node),
+            9 => self.ask_to_backfill(index, node, job),
+            _ => {
+                let others = self.others(tenant, Some(job));
+                let mut random = self.random.fork();
+                let now = self.clock.store_wall();
+                self.run_command(index, format!("redefine {name}"), async move {
+                    let edit = |job: &mut domain::job::Job| {
+                        job.definition = jobs::definition(&mut random, now, &others);
+                    };
+                    node.alter_job(job, edit).await.map(drop)
+                });
+            }
+        }
+    }
+
+    /// Somebody switches a job off.
+    pub(super) fn ask_to_disable(&mut self, index: usize, node: Arc<SimNode>, job: JobId) {
+        let name = format!("disable {}", self.trace.job(job));
+        self.run_command(index, name, async move { node.disable_job(job).await.map(drop) });
+    }
+
+    fn run_command(
+        &mut self,
+        index: usize,
+        name: String,
+        work: impl Future<Output = engine::Result<()>> + 'static,
+    ) {
+        self.note(&format!("m{index} is asked: {name}"));
+        let now = self.clock.true_us();
+        self.machines[index].command(now, async move {
+            match work.await {
+                Ok(()) => format!("did: {name}"),
+                Err(error) => format!("did not: {name}: {error}"),
+            }
+        });
+        let step = self.machines[index].steps.len() - 1;
+        self.resume(index, step);
+    }
+
+    fn others(&self, tenant: TenantId, but: Option<JobId>) -> Vec<JobId> {
+        let other = |(job, of): &&(JobId, TenantId)| *of == tenant && Some(*job) != but;
+        self.jobs.iter().filter(other).map(|(job, _)| *job).collect()
+    }
+
+    fn ask_to_create(&mut self, index: usize, node: Arc<SimNode>) {
+        let tenant = self.random.pick(&self.tenants);
+        let others = self.others(tenant, None);
+        let name = format!("j{}", self.random.below(1_000));
+        let definition = jobs::definition(&mut self.random, self.clock.store_wall(), &others);
+        let enabled = self.random.percent(90);
+        let job = NewJob { tenant, name: name.clone(), definition, enabled };
+        self.run_command(index, format!("create {name}"), async move {
+            node.create_job(job).await.map(drop)
+        });
+    }
+
+    fn ask_to_trigger(&mut self, index: usize, node: Arc<SimNode>, job: JobId, times: i64) {
+        let wall = self.clock.store_wall();
+        let later = self.random.percent(if times > 1 { 70 } else { 30 });
+        let at =
+            later.then(|| wall + SignedDuration::from_millis(self.random.between(-500, 6_000)));
+        let with_dependencies = self.random.percent(20);
+        let again = self.random.percent(50);
+        let name = format!("trigger {} {times} times at {at:?}", self.trace.job(job));
+        self.run_command(index, name, async move {
+            let mut runs: Vec<NewRun> = Vec::new();
+            for _ in 0..times {
+                let trigger = Trigger { at, parameters: None, with_dependencies };
+                runs.push(node.triggered(job, trigger).await?);
+            }
+            // Somebody who is told nothing asks for the same again.
+            let mut submitted = node.submit(&runs).await;
+            if submitted.is_err() && again {
+                submitted = node.submit(&runs).await;
+            }
+            submitted.map(drop).map_err(engine::EngineError::from)
+        });
+    }
+
+    fn ask_to_cancel(&mut self, index: usize, node: Arc<SimNode>) {
+        let newest = self.runs.len().min(30) as u64;
+        if newest == 0 {
+            return;
+        }
+        let back = self.random.below(newest) as usize;
+        let run = self.runs[self.runs.len() - 1 - back];
+        self.run_command(index, format!("cancel {}", self.trace.run(run)), async move {
+            node.cancel_run(run, "somebody asked").await.map(drop)
+        });
+    }
+
+    fn ask_to_backfill(&mut self, index: usize, node: Arc<SimNode>, job: JobId) {
+        let wall = self.clock.store_wall();
+        let ago = |random: &mut Random, us: i64| -> Timestamp {
+            wall - SignedDuration::from_micros(random.between(0, us))
+        };
+        let from = ago(&mut self.random, 120 * SECOND);
+        let until = from + SignedDuration::from_micros(self.random.between(0, 60 * SECOND));
+        let newest_first = self.random.percent(50);
+        let backfill = Backfill { from, until, newest_first, dry_run: self.random.percent(10) };
+        self.run_command(index, format!("backfill {}", self.trace.job(job)), async move {
+            node.backfill(job, backfill).await.map(drop)
+        });
+    }
+}

@@ -1,0 +1,102 @@
+//! What goes wrong with machines and clocks.
+
+use super::World;
+use crate::clock::SECOND;
+use crate::event::Event;
+use crate::machine::Kind;
+
+impl World {
+    /// Perhaps something goes wrong; answers whether it did.
+    pub(super) fn fault(&mut self) -> bool {
+        let faults = self.profile.faults;
+        let weights = [
+            faults.kill,
+            faults.pause,
+            faults.skew,
+            faults.step_store,
+            faults.outage,
+            faults.leave,
+        ];
+        let none = 10_000 - weights.iter().sum::<u64>();
+        let drawn = self.random.weighted(&[&[none], &weights[..]].concat());
+        let index = self.random.below(self.machines.len() as u64) as usize;
+        match drawn {
+            0 => return false,
+            1 => {
+                let off = self.random.between(0, 30 * SECOND);
+                self.kill(index, off);
+            }
+            2 => self.pause(index),
+            3 => self.skew(index),
+            4 => self.step_store(),
+            5 => self.outage(),
+            _ => self.leave(index),
+        }
+        true
+    }
+
+    /// A machine loses its memory and comes back later.
+    pub(super) fn kill(&mut self, index: usize, off_us: i64) {
+        let back_at = self.clock.true_us() + off_us;
+        for attempt in self.machines[index].kill() {
+            self.link.saw(Event::Stopped { grant: attempt.grant });
+        }
+        self.machines[index].back_at = back_at;
+        self.link.saw(Event::Interrupted { machine: index });
+        self.note(&format!("m{index} is off for {}s", off_us as f64 / 1e6));
+    }
+
+    /// A machine stands still and goes on with what it remembers.
+    fn pause(&mut self, index: usize) {
+        let us = self.random.between(3 * SECOND, 40 * SECOND);
+        let machine = &mut self.machines[index];
+        if machine.node.is_none() || machine.paused {
+            return;
+        }
+        machine.paused = true;
+        machine.back_at = self.clock.true_us() + us;
+        self.link.saw(Event::Interrupted { machine: index });
+        self.note(&format!("m{index} stands still for {}s", us as f64 / 1e6));
+    }
+
+    fn skew(&mut self, index: usize) {
+        let us = match self.random.weighted(&[4, 4, 2, 1]) {
+            0 => 0,
+            1 => self.random.between(-3 * SECOND, 3 * SECOND),
+            2 => self.random.between(-20 * SECOND, 20 * SECOND),
+            _ => self.random.between(-3_600 * SECOND, 3_600 * SECOND),
+        };
+        self.machines[index].clock.set_offset(us);
+        self.judge.clocks_differ();
+        self.note(&format!("m{index}'s clock is off by {}s", us as f64 / 1e6));
+    }
+
+    fn step_store(&mut self) {
+        let us = self.random.between(-90 * SECOND, 90 * SECOND);
+        self.clock.step_store(us);
+        self.judge.clocks_differ();
+        self.note(&format!("the store's clock is stepped by {}s", us as f64 / 1e6));
+    }
+
+    /// Nothing works for minutes to days.
+    fn outage(&mut self) {
+        for index in 0..self.machines.len() {
+            let off = self.random.between(0, 5 * SECOND);
+            self.kill(index, off);
+        }
+        let us = match self.random.weighted(&[6, 3, 1]) {
+            0 => self.random.between(15 * SECOND, 600 * SECOND),
+            1 => self.random.between(600 * SECOND, 3 * 3_600 * SECOND),
+            _ => self.random.between(3 * 3_600 * SECOND, 30 * 3_600 * SECOND),
+        };
+        self.clock.advance(us);
+        self.note(&format!("everything was off for {}s", us as f64 / 1e6));
+    }
+
+    fn leave(&mut self, index: usize) {
+        if self.machines[index].is_awake() && self.machines[index].joined {
+            self.note(&format!("m{index} is asked to leave"));
+            self.begin_on(index, Kind::Leave);
+        }
+    }
+}

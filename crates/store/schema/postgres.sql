@@ -1,0 +1,159 @@
+-- tables
+alerts
+attempts
+claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
+deliveries
+gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
+history
+jobs
+last_ends with fillfactor=50
+nodes with fillfactor=50
+runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
+upstream
+
+-- columns
+alerts.id uuid not null
+alerts.at bigint not null
+alerts.kind text not null
+alerts.tenant_id uuid not null
+alerts.job_id uuid not null
+alerts.run_id uuid
+alerts.text text not null
+alerts.settled boolean not null
+attempts.run_id uuid not null
+attempts.number integer not null
+attempts.fence bigint not null
+attempts.node_id uuid not null
+attempts.started_at bigint not null
+attempts.finished_at bigint not null
+attempts.attempt_end smallint not null
+attempts.message text
+attempts.error text
+claims.id bigint not null
+claims.node_id uuid not null
+claims.claimed_at bigint not null
+claims.run_ids uuid[] not null storage e
+claims.turns integer[] not null
+deliveries.channel text not null
+deliveries.alert_id uuid not null
+deliveries.tries integer not null
+deliveries.next_try_at bigint
+deliveries.delivered_at bigint
+deliveries.error text
+gate.one smallint not null
+gate.fence bigint not null
+history.id uuid not null
+history.job_id uuid not null
+history.tenant_id uuid not null
+history.node_id uuid
+history.scheduled_for bigint not null
+history.due_at bigint not null
+history.finished_at bigint not null
+history.started_at bigint
+history.fence bigint
+history.rows_affected bigint
+history.scheduled_last bigint
+history.count bigint
+history.job_version integer not null
+history.coalesced integer not null
+history.attempts integer not null
+history.lost integer not null
+history.number integer
+history.attempt_end smallint
+history.origin smallint not null
+history.outcome smallint not null
+history.dead_letter boolean not null
+history.shard text not null
+history.parameters text
+history.reason text
+history.reason_text text
+history.message text
+history.error text
+history.result text
+jobs.id uuid not null
+jobs.tenant_id uuid not null
+jobs.name text not null collate C
+jobs.version integer not null
+jobs.state text not null
+jobs.after_dependencies boolean not null
+jobs.own_retention boolean not null
+jobs.definition text not null
+jobs.next_run bigint
+jobs.created_at bigint not null
+jobs.updated_at bigint not null
+last_ends.job_id uuid not null
+last_ends.outcome smallint not null
+last_ends.finished_at bigint not null
+last_ends.succeeded_at bigint
+last_ends.fence bigint not null
+nodes.id uuid not null
+nodes.name text not null
+nodes.joined_at bigint not null
+nodes.lease_until bigint not null
+nodes.buried boolean not null
+runs.id uuid not null
+runs.job_id uuid not null
+runs.tenant_id uuid not null
+runs.scheduled_for bigint not null
+runs.due_at bigint not null
+runs.order_at bigint not null
+runs.wait_until bigint
+runs.job_version integer not null
+runs.coalesced integer not null
+runs.attempts integer not null
+runs.lost integer not null
+runs.turn integer not null
+runs.priority smallint not null
+runs.origin smallint not null
+runs.wait smallint not null
+runs.ignore_dependencies boolean not null
+runs.shard text not null
+runs.parameters text
+runs.cancel_code text
+runs.cancel_text text
+upstream.job_id uuid not null
+upstream.depends_on uuid not null
+
+-- constraints
+alerts alerts_pkey PRIMARY KEY (id)
+attempts attempts_pkey PRIMARY KEY (run_id, number)
+claims claims_pkey PRIMARY KEY (id)
+deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
+gate gate_one_check CHECK ((one = 1))
+gate gate_pkey PRIMARY KEY (one)
+history history_pkey PRIMARY KEY (id)
+jobs jobs_pkey PRIMARY KEY (id)
+last_ends last_ends_pkey PRIMARY KEY (job_id)
+nodes nodes_pkey PRIMARY KEY (id)
+runs runs_pkey PRIMARY KEY (id)
+upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
+
+-- indexes
+CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
+CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
+CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
+CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
+CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
+CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
+CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at, id)
+CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0)
+CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE ((wait <> 0) AND (wait_until IS NOT NULL))
+CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at, id) WHERE (wait <> 0)
+CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
+CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
+CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
+CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
+CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
+CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
+CREATE UNIQUE INDEX history_pkey ON punctual.history USING btree (id)
+CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
+CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
+CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
+CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
+CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
+CREATE UNIQUE INDEX upstream_pkey ON punctual.upstream USING btree (job_id, depends_on)
+
+-- functions
+clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
+

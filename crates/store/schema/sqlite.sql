@@ -1,0 +1,159 @@
+CREATE TABLE alerts (
+    id BLOB PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    run_id BLOB,
+    text TEXT NOT NULL,
+    -- Whether the job has completed since.
+    settled INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX alerts_at ON alerts (at);
+
+CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
+
+CREATE TABLE attempts (
+    run_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    job_id BLOB NOT NULL,
+    node_id BLOB NOT NULL,
+    fence INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    attempt_end TEXT NOT NULL,
+    message TEXT,
+    error TEXT,
+    PRIMARY KEY (run_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE deliveries (
+    channel TEXT NOT NULL,
+    alert_id BLOB NOT NULL,
+    tries INTEGER NOT NULL,
+    -- When the next try is due; none when it arrived or was given up.
+    next_try_at INTEGER,
+    delivered_at INTEGER,
+    error TEXT,
+    PRIMARY KEY (channel, alert_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE history (
+    id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_version INTEGER NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    scheduled_last INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    shard TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    coalesced INTEGER NOT NULL,
+    parameters TEXT,
+    outcome INTEGER NOT NULL,
+    reason TEXT,
+    reason_text TEXT,
+    dead_letter INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    -- The last attempt, if one was made.
+    number INTEGER,
+    attempt_end TEXT,
+    node_id BLOB,
+    fence INTEGER,
+    started_at INTEGER,
+    message TEXT,
+    error TEXT,
+    result TEXT,
+    rows_affected INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
+
+CREATE INDEX history_job ON history (job_id, id);
+
+CREATE TABLE jobs (
+    id BLOB NOT NULL UNIQUE,
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    after_dependencies INTEGER NOT NULL,
+    own_retention INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    next_run INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
+
+CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
+
+CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
+
+CREATE TABLE last_ends (
+    job_id BLOB PRIMARY KEY,
+    outcome INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    succeeded_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    fence INTEGER NOT NULL,
+    clock INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE nodes (
+    id BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    buried INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_version INTEGER NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    shard TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    -- When it first could have started, which retries do not move: the order in which runs of a
+    -- job take turns.
+    order_at INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    coalesced INTEGER NOT NULL,
+    ignore_dependencies INTEGER NOT NULL,
+    parameters TEXT,
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    wait INTEGER NOT NULL,
+    wait_until INTEGER,
+    cancel_code TEXT,
+    cancel_text TEXT,
+    node_id BLOB,
+    fence INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
+
+CREATE INDEX runs_job ON runs (job_id, order_at, id);
+
+CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
+
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+
+CREATE TABLE upstream (
+    job_id BLOB NOT NULL,
+    depends_on BLOB NOT NULL,
+    PRIMARY KEY (job_id, depends_on)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX upstream_depends_on ON upstream (depends_on);

@@ -1,0 +1,109 @@
+-- Hands runs to a node, under the gate: fair between tenants, then by priority with ageing, then by time.
+-- $1 node, $2 how many due runs, $3 how many that are due soon, $4 how soon, $5 the most a tenant may hold.
+WITH RECURSIVE
+clock AS MATERIALIZED (SELECT clock() AS now),
+-- The (tenant, priority) pairs that have work, and the first time in each, by one step in the index.
+lanes (tenant_id, priority, first) AS (
+    (
+        SELECT tenant_id, priority, due_at FROM runs
+        WHERE wait = 0 AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
+        ORDER BY tenant_id, priority, due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT n.tenant_id, n.priority, n.due_at
+    FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT tenant_id, priority, due_at FROM runs
+        WHERE wait = 0 AND (tenant_id, priority) > (l.tenant_id, l.priority)
+        ORDER BY tenant_id, priority, due_at LIMIT 1
+    ) AS n
+),
+busy AS MATERIALIZED (
+    SELECT tenant_id, priority, first FROM lanes WHERE first <= (SELECT now FROM clock)
+),
+-- The front of each lane: all that may be needed of it, less where there are many lanes. It begins
+-- at the first time, so that what has ended since the last vacuum is stepped over only once.
+due AS NOT MATERIALIZED (
+    SELECT r.*
+    FROM busy b
+    CROSS JOIN LATERAL (
+        SELECT
+            r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin,
+            r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
+        FROM runs r
+        WHERE r.wait = 0 AND r.tenant_id = b.tenant_id AND r.priority = b.priority
+            AND r.due_at >= b.first AND r.due_at <= (SELECT now FROM clock)
+            AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
+        ORDER BY r.due_at
+        LIMIT least($2::bigint, $2::bigint * 4 / (SELECT count(*) FROM busy) + 32)
+    ) AS r
+),
+-- What each tenant holds already, where that matters.
+held AS (
+    SELECT r.tenant_id, count(*)::integer AS n
+    FROM claims c
+    CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
+    JOIN runs r ON r.id = h.id AND r.turn = h.turn
+    WHERE $5::integer IS NOT NULL OR (SELECT count(DISTINCT tenant_id) > 1 FROM busy)
+    GROUP BY r.tenant_id
+),
+-- Each tenant's n-th run goes before any tenant's (n + 1)-th, what it holds included. A point of
+-- priority is worth a minute of waiting, so the order of two runs never changes while they wait.
+placed AS (
+    SELECT p.*, sum(p.n) OVER (PARTITION BY p.tenant_id ORDER BY p.rank, p.due_at, p.id) AS place
+    FROM (
+        SELECT 1 AS n, d.due_at - d.priority * 60000000::bigint AS rank, d.* FROM due d
+        WHERE (SELECT count(*) > 1 FROM busy) OR $5::integer IS NOT NULL
+        UNION ALL
+        SELECT
+            h.n, -9223372036854775808, NULL, NULL, h.tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL
+        FROM held h
+    ) AS p
+),
+soon AS (
+    SELECT r.*
+    FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT
+            r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin,
+            r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
+        FROM runs r
+        WHERE r.wait = 0 AND r.tenant_id = l.tenant_id AND r.priority = l.priority
+            AND r.due_at > (SELECT now FROM clock) AND r.due_at <= (SELECT now FROM clock) + $4::bigint
+            AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
+        ORDER BY r.due_at
+        LIMIT $3::bigint
+    ) AS r
+),
+-- Grants are numbered in this order. With one lane there is nothing to be fair about.
+chosen AS MATERIALIZED (
+    (
+        SELECT * FROM due
+        WHERE (SELECT count(*) = 1 FROM busy) AND $5::integer IS NULL
+        LIMIT $2::bigint
+    )
+    UNION ALL
+    (
+        SELECT
+            id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, priority, origin, coalesced,
+            ignore_dependencies, parameters, attempts, lost, turn
+        FROM placed
+        WHERE id IS NOT NULL AND ($5::integer IS NULL OR place <= $5)
+        ORDER BY place, rank, due_at, id
+        LIMIT $2::bigint
+    )
+    UNION ALL
+    (SELECT * FROM soon ORDER BY due_at, id LIMIT $3::bigint)
+),
+base AS MATERIALIZED (SELECT fence - $2::bigint - $3::bigint AS fence FROM gate),
+claim AS (
+    INSERT INTO claims (id, node_id, claimed_at, run_ids, turns)
+    SELECT (SELECT fence FROM base), $1, (SELECT now FROM clock), array_agg(id), array_agg(turn)
+    FROM chosen
+    HAVING count(*) > 0
+)
+SELECT
+    id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, priority, origin, coalesced,
+    ignore_dependencies, parameters, attempts, lost, turn, (SELECT fence FROM base) + row_number() OVER () AS fence
+FROM chosen

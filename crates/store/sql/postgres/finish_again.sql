@@ -1,0 +1,54 @@
+-- Grants end and their runs go on: due again, waiting, or as they were. Under the gate.
+-- $1 is the holder; without one, the grants are those of buried nodes. $15 are the claims to look into, if known.
+-- A column that has no value at all may be left empty: unnest fills it up.
+WITH clock AS MATERIALIZED (SELECT clock() AS now),
+held AS (
+    SELECT h.run_id, c.id + h.k AS fence
+    FROM nodes n
+    JOIN claims c ON c.node_id = n.id
+    CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
+    WHERE CASE WHEN $1::uuid IS NULL THEN n.buried ELSE n.id = $1 AND NOT n.buried END
+        AND ($15::bigint[] IS NULL OR c.id = ANY ($15))
+),
+again AS (
+    UPDATE runs r
+    SET
+        turn = r.turn + 1,
+        due_at = coalesce((SELECT now FROM clock) + u.delay, r.due_at),
+        attempts = r.attempts + CASE WHEN u.delay IS NOT NULL AND u.attempt_end <> 5 THEN 1 ELSE 0 END,
+        lost = r.lost + CASE WHEN u.delay IS NOT NULL AND u.attempt_end = 5 THEN 1 ELSE 0 END,
+        -- What it should wait for may have happened since its holder looked.
+        wait = CASE
+            WHEN r.cancel_code IS NOT NULL THEN 0
+            WHEN u.wait = 1 AND EXISTS (
+                SELECT 1 FROM runs e
+                WHERE e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.wait <> 2
+            ) THEN 1
+            WHEN u.wait = 2 AND NOT EXISTS (
+                SELECT 1 FROM upstream d
+                JOIN last_ends l ON l.job_id = d.depends_on
+                WHERE d.job_id = r.job_id AND l.fence >= u.fence
+            ) THEN 2
+            ELSE 0
+        END,
+        wait_until = u.wait_until
+    FROM unnest(
+        $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[], $6::smallint[], $7::bigint[],
+        $8::integer[], $9::smallint[], $10::uuid[], $11::bigint[], $12::bigint[], $13::text[], $14::text[]
+    ) AS u (
+        run_id, fence, turn, delay, wait, wait_until,
+        number, attempt_end, node_id, started_at, finished_at, message, error
+    )
+    WHERE r.id = u.run_id AND r.turn = u.turn
+        AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
+    RETURNING
+        r.id, u.fence, u.delay, u.number, u.attempt_end, coalesce(u.node_id, $1) AS node_id, u.started_at, u.finished_at, u.message, u.error
+),
+attempt AS (
+    INSERT INTO attempts (run_id, number, fence, node_id, started_at, finished_at, attempt_end, message, error)
+    SELECT id, number, fence, node_id, started_at, finished_at, attempt_end, message, error
+    FROM again
+    WHERE delay IS NOT NULL AND number IS NOT NULL
+    ON CONFLICT (run_id, number) DO NOTHING
+)
+SELECT fence FROM again

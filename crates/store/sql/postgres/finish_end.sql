@@ -1,0 +1,49 @@
+-- Runs end: they leave the live table for the history, if their grants are still valid.
+-- $1 is the holder; without one, the grants are those of buried nodes. $19 are the claims to look into, if known.
+-- A column that has no value at all may be left empty: unnest fills it up.
+WITH held AS (
+    SELECT h.run_id, c.id + h.k AS fence
+    FROM nodes n
+    JOIN claims c ON c.node_id = n.id
+    CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
+    WHERE CASE WHEN $1::uuid IS NULL THEN n.buried ELSE n.id = $1 AND NOT n.buried END
+        AND ($19::bigint[] IS NULL OR c.id = ANY ($19))
+),
+ended AS (
+    DELETE FROM runs r
+    USING unnest(
+        $2::uuid[], $3::bigint[], $4::integer[], $5::boolean[], $6::smallint[], $7::text[], $8::text[], $9::boolean[],
+        $10::integer[], $11::smallint[], $12::uuid[], $13::bigint[], $14::bigint[], $15::text[], $16::text[],
+        $17::text[], $18::bigint[]
+    ) AS u (
+        run_id, fence, turn, if_cancelled, outcome, reason, reason_text, dead_letter,
+        number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected
+    )
+    WHERE r.id = u.run_id AND r.turn = u.turn
+        AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
+        -- A retry ends only if somebody asked for the end of the run.
+        AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)
+    RETURNING
+        r.id, r.job_id, r.tenant_id, CASE WHEN u.number IS NOT NULL THEN coalesce(u.node_id, $1) END AS node_id,
+        r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence, u.rows_affected, r.job_version, r.coalesced,
+        r.attempts + CASE WHEN u.attempt_end <> 5 THEN 1 ELSE 0 END AS attempts,
+        r.lost + CASE WHEN u.attempt_end = 5 THEN 1 ELSE 0 END AS lost,
+        u.number, u.attempt_end, r.origin,
+        -- A cancelled run never ends as completed.
+        CASE WHEN r.cancel_code IS NULL THEN u.outcome ELSE 3 END AS outcome,
+        r.cancel_code IS NULL AND u.dead_letter IS TRUE AS dead_letter, r.shard, r.parameters,
+        coalesce(r.cancel_code, u.reason) AS reason,
+        CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
+        u.message, u.error, u.result
+)
+INSERT INTO history (
+    id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
+    rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
+    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result
+)
+SELECT
+    id, job_id, tenant_id, node_id, scheduled_for, due_at, coalesce(finished_at, clock()), started_at, fence,
+    rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
+    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result
+FROM ended
+RETURNING fence, outcome

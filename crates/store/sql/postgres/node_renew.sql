@@ -1,0 +1,17 @@
+-- Extends a lease, and tells the node whose end was asked for, which claims it has, and which of
+-- them it has had for long although most of their runs may have ended. A buried node gets nothing.
+UPDATE nodes SET lease_until = clock() + $2::bigint
+WHERE id = $1 AND NOT buried
+RETURNING
+    clock() AS now,
+    ARRAY(
+        SELECT r.id FROM runs r
+        WHERE r.cancel_code IS NOT NULL
+            AND ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims WHERE node_id = $1)) IS TRUE
+    ) AS cancel,
+    ARRAY(SELECT id FROM claims WHERE node_id = $1) AS claims,
+    ARRAY(
+        SELECT c.id FROM claims c
+        WHERE c.node_id = $1 AND c.claimed_at < clock() - 60000000
+            AND (cardinality(c.run_ids) > 1 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = c.run_ids[1]))
+    ) AS old

@@ -1,0 +1,16 @@
+-- History that is old enough, oldest first; failures are kept longer. Jobs with a rule of their own
+-- are left alone. An id carries the nominal time, and nothing ends before that: $1 is the newest that can be meant.
+WITH gone AS (
+    DELETE FROM history
+    WHERE id = ANY (ARRAY(
+        SELECT h.id FROM history h
+        WHERE h.id < $1 AND h.finished_at < CASE WHEN h.outcome IN (2, 4) THEN $3::bigint ELSE $2::bigint END
+            AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job_id AND j.own_retention AND j.state <> 'DELETED')
+        ORDER BY h.id LIMIT $4::bigint
+    ))
+    RETURNING id
+),
+attempt AS (
+    DELETE FROM attempts a USING gone g WHERE a.run_id = g.id
+)
+SELECT count(*) FROM gone

@@ -1,0 +1,10 @@
+-- What buried nodes held.
+SELECT
+    r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin, r.coalesced,
+    r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn, c.id + h.k AS fence, n.id AS node_id
+FROM nodes n
+JOIN claims c ON c.node_id = n.id
+CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
+JOIN runs r ON r.id = h.id AND r.turn = h.turn
+WHERE n.buried
+LIMIT $1::bigint

@@ -1,0 +1,78 @@
+-- Runs of jobs have ended or stepped aside: whoever waited for that goes on. Under the gate.
+-- $1 jobs, $2 how many of their runs, $3 all runs that may have ended, $4 those of them whose job is not known,
+-- $5 runs that may wait for other jobs now, $6 how many fences the gate has just handed out.
+WITH clock AS MATERIALIZED (SELECT clock() AS now),
+freed AS MATERIALIZED (
+    SELECT job_id, sum(n) AS n
+    FROM (
+        SELECT job_id, n FROM unnest($1::uuid[], $2::integer[]) AS u (job_id, n)
+        UNION ALL
+        SELECT job_id, 1 FROM history WHERE id = ANY ($4::uuid[])
+    ) AS u
+    GROUP BY job_id
+),
+-- The next in line of the same job, one for each that made room. Who steps aside makes room only
+-- for those behind.
+in_line AS (
+    SELECT w.id
+    FROM freed f
+    CROSS JOIN LATERAL (
+        SELECT w.id FROM runs w
+        WHERE w.job_id = f.job_id AND w.wait = 1
+        ORDER BY w.order_at, w.id LIMIT f.n
+    ) AS w
+    UNION
+    SELECT w.id
+    FROM runs a
+    CROSS JOIN LATERAL (
+        SELECT w.id FROM runs w
+        WHERE w.job_id = a.job_id AND w.wait = 1 AND (w.order_at, w.id) > (a.order_at, a.id)
+        ORDER BY w.order_at, w.id LIMIT 1
+    ) AS w
+    WHERE a.id = ANY ($5::uuid[]) AND a.wait = 2
+),
+overlap AS (
+    UPDATE runs r SET wait = 0, wait_until = NULL
+    FROM in_line i
+    WHERE r.id = i.id
+    RETURNING r.id
+),
+dependent AS MATERIALIZED (
+    SELECT d.job_id, d.depends_on FROM freed f JOIN upstream d ON d.depends_on = f.job_id
+),
+ended AS MATERIALIZED (
+    SELECT h.job_id, h.outcome, h.finished_at
+    FROM history h
+    WHERE EXISTS (SELECT 1 FROM dependent)
+        AND h.id = ANY ($3::uuid[]) AND h.outcome <= 4
+        AND (h.job_id IN (SELECT depends_on FROM dependent)) IS TRUE
+),
+record AS (
+    INSERT INTO last_ends AS l (job_id, outcome, finished_at, succeeded_at, fence)
+    SELECT DISTINCT ON (job_id)
+        job_id, outcome, finished_at, max(finished_at) FILTER (WHERE outcome = 1) OVER (PARTITION BY job_id),
+        (SELECT fence FROM gate) - $6::bigint
+    FROM ended
+    ORDER BY job_id, finished_at DESC
+    ON CONFLICT (job_id) DO UPDATE SET
+        outcome = CASE WHEN l.finished_at > excluded.finished_at THEN l.outcome ELSE excluded.outcome END,
+        finished_at = greatest(l.finished_at, excluded.finished_at),
+        succeeded_at = greatest(l.succeeded_at, excluded.succeeded_at),
+        fence = excluded.fence
+),
+next AS MATERIALIZED (
+    SELECT DISTINCT d.job_id FROM dependent d WHERE (d.depends_on IN (SELECT job_id FROM ended)) IS TRUE
+),
+upstream AS (
+    UPDATE runs r SET wait = 0, wait_until = NULL
+    FROM next n
+    WHERE r.job_id = n.job_id AND r.wait = 2
+    RETURNING r.id
+),
+planned AS (
+    UPDATE jobs j SET next_run = (SELECT now FROM clock)
+    FROM next n
+    WHERE j.id = n.job_id AND j.after_dependencies AND j.state = 'ENABLED' AND j.next_run IS NULL
+    RETURNING j.id
+)
+SELECT (SELECT count(*) FROM overlap) + (SELECT count(*) FROM upstream) + (SELECT count(*) FROM planned) AS woken

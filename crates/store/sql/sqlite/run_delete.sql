@@ -1,0 +1,2 @@
+-- A run leaves the live table.
+DELETE FROM runs WHERE id = ?1

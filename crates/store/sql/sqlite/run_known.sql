@@ -1,0 +1,2 @@
+-- Whether a run has not ended yet.
+SELECT 1 FROM runs WHERE id = ?1

@@ -1,0 +1,268 @@
+//! The store of a cluster: a PostgreSQL database that the nodes share.
+//!
+//! Every verb is one transaction, sent in one round trip for any number of items, on one of a few
+//! connections. The database's clock is the store's clock. What makes it fast is said where it
+//! happens: [`pump`] for claims and ends, [`submit`] for callers that share a commit.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deadpool_postgres::Pool;
+use domain::facts::StartFacts;
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::job::{Job, Retention};
+use domain::run::{NewRun, Reason};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::RwLock;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
+    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, StoreError, Submitted,
+    Want,
+};
+
+/// The text of a query, one file each.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../../sql/postgres/", $name, ".sql"))
+    };
+}
+
+mod alerts;
+mod cancel;
+mod connect;
+mod define;
+mod error;
+mod facts;
+mod finish;
+mod holdings;
+mod jobs;
+mod nodes;
+mod pipeline;
+mod prune;
+mod pump;
+mod read;
+mod row;
+mod runs;
+mod signal;
+mod submit;
+mod vacuum;
+
+use holdings::Holdings;
+use pipeline::Value;
+use signal::Signal;
+use submit::Submitter;
+use vacuum::Vacuum;
+
+/// How the database is used.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// The most connections that are open at a time, one for signals not counted.
+    pub pool_size: usize,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        PostgresOptions { pool_size: 8 }
+    }
+}
+
+/// A store in a PostgreSQL database.
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    submitter: Submitter,
+}
+
+/// What verbs and background tasks share.
+struct Shared {
+    pool: Pool,
+    /// What this process holds.
+    holdings: Mutex<Holdings>,
+    /// The nodes that joined through this value: it knows all that they hold.
+    own: Mutex<HashSet<NodeId>>,
+    /// Read while a claim is under way: its answer is not among the holdings yet.
+    claiming: RwLock<()>,
+    vacuum: Vacuum,
+    signal: Signal,
+}
+
+impl PostgresStore {
+    /// Connects, creates or migrates the tables in the schema `punctual`, and begins to listen
+    /// for signals of other nodes.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
+        let config = connect::config(url)?;
+        let pool = connect::connect(&config, &options).await?;
+        let shared = Arc::new(Shared {
+            pool,
+            holdings: Mutex::default(),
+            own: Mutex::default(),
+            claiming: RwLock::default(),
+            vacuum: Vacuum::default(),
+            signal: Signal::start(config),
+        });
+        let submitter = Submitter::start(Arc::clone(&shared));
+        Ok(PostgresStore { shared, submitter })
+    }
+}
+
+impl Shared {
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
+        self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own(&self) -> MutexGuard<'_, HashSet<NodeId>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows of one statement.
+    async fn query(&self, sql: &str, values: Vec<Value<'_>>) -> Result<Vec<Row>> {
+        let client = self.pool.get().await?;
+        let statement = client.prepare_cached(sql).await?;
+        let values: Vec<&(dyn ToSql + Sync)> =
+            values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+        Ok(client.query(&statement, &values).await?)
+    }
+
+    /// The one row of a statement that always has one.
+    async fn query_one(&self, sql: &str, values: Vec<Value<'_>>) -> Result<Row> {
+        first(self.query(sql, values).await?)
+    }
+}
+
+/// The one row of an answer that always has one.
+fn first(rows: Vec<Row>) -> Result<Row> {
+    rows.into_iter().next().ok_or_else(|| StoreError::Unreadable("an answer has no row".to_owned()))
+}
+
+/// The number of the lock of a node.
+fn lock_of(node: NodeId) -> i64 {
+    node.0.as_u64_pair().1.cast_signed()
+}
+
+impl Store for PostgresStore {
+    async fn now(&self) -> Result<Timestamp> {
+        self.shared.now().await
+    }
+
+    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        let changed = self.shared.define(changes).await;
+        self.shared.signal.send();
+        changed
+    }
+
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+        self.shared.due_jobs(ahead, limit).await
+    }
+
+    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+        let fired = self.shared.fire(batch).await;
+        self.shared.signal.send();
+        fired
+    }
+
+    async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
+        let submitted = self.submitter.submit(runs, claim).await;
+        self.shared.signal.send();
+        submitted
+    }
+
+    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+        let pumped = self.shared.pump(node, done, want).await?;
+        self.shared.count_ended(pumped.applied.len());
+        Ok(pumped)
+    }
+
+    async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
+        self.shared.facts(node, questions).await
+    }
+
+    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+        let cancelled = self.shared.cancel(run, reason).await;
+        self.shared.signal.send();
+        cancelled
+    }
+
+    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+        self.shared.join(node, name, lease).await
+    }
+
+    async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
+        self.shared.renew(node, lease).await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<()> {
+        let left = self.shared.leave(node).await;
+        self.shared.signal.send();
+        left
+    }
+
+    async fn reap(&self, limit: u32) -> Result<Reaped> {
+        self.shared.reap(limit).await
+    }
+
+    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+        let applied = self.shared.bury(lost).await;
+        self.shared.signal.send();
+        applied
+    }
+
+    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+        self.shared.prune(cut, limit).await
+    }
+
+    async fn retention_rules(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<(JobId, Retention)>> {
+        self.shared.retention_rules(after, limit).await
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        self.shared.jobs_by_id(ids).await
+    }
+
+    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
+        self.shared.job_by_name(tenant, name).await
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Job, String>> {
+        self.shared.list_jobs(tenant, after.unwrap_or_default(), limit).await
+    }
+
+    async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
+        self.shared.dependencies(tenant).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<RunView>> {
+        self.shared.run(id).await
+    }
+
+    async fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<Page<RunView, RunId>> {
+        self.shared.runs_of_job(job, before, limit).await
+    }
+
+    async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
+        self.shared.attempts(run).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.shared.counts().await
+    }
+
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        self.shared.signal.changed()
+    }
+}

@@ -1,0 +1,123 @@
+//! Alerts and what became of them.
+
+use std::borrow::Cow;
+
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, RunId, TenantId};
+use domain::run::{Outcome, Reason};
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::pipeline::{Pipeline, values};
+use super::row::{at, span_us, text, unsigned, us};
+use crate::{Alerts, Delivery, Result, StoreError};
+
+impl Alerts for PostgresStore {
+    async fn raise(&self, alerts: &[Alert]) -> Result<()> {
+        let ids: Vec<Uuid> = alerts.iter().map(Alert::id).collect();
+        let times: Vec<i64> = alerts.iter().map(|alert| us(alert.at)).collect();
+        let kinds: Vec<&str> = alerts.iter().map(|alert| alert.kind.name()).collect();
+        let tenants: Vec<Uuid> = alerts.iter().map(|alert| alert.tenant.0).collect();
+        let jobs: Vec<Uuid> = alerts.iter().map(|alert| alert.job.0).collect();
+        let runs: Vec<Option<Uuid>> =
+            alerts.iter().map(|alert| alert.run.map(|run| run.0)).collect();
+        let texts: Vec<Cow<'_, str>> = alerts.iter().map(|alert| text(&alert.text)).collect();
+        let failure = |alert: &Alert| alert.kind == AlertKind::MaxRetriesExceeded;
+        let settled: Vec<bool> = alerts.iter().map(|alert| !failure(alert)).collect();
+        let values = values![ids, times, kinds, tenants, jobs, runs, texts, settled];
+        self.shared.query(sql!("alert_insert"), values).await?;
+        Ok(())
+    }
+
+    async fn undelivered(&self, channel: &str, limit: u32) -> Result<Vec<(Alert, u32)>> {
+        let values = values![channel, i64::from(limit)];
+        let rows = self.shared.query(sql!("alert_undelivered"), values).await?;
+        rows.iter().map(|row| Ok((alert(row)?, unsigned(row.try_get(6)?)))).collect()
+    }
+
+    async fn record_delivery(&self, channel: &str, alert: Uuid, delivery: &Delivery) -> Result<()> {
+        let (done, error, again): (bool, Option<Cow<'_, str>>, Option<SignedDuration>) =
+            match delivery {
+                Delivery::Done => (true, None, None),
+                Delivery::Failed { error, again_in } => (false, Some(text(error)), *again_in),
+            };
+        let values = values![channel, alert, done, error, again.map(span_us)];
+        self.shared.query(sql!("alert_delivery"), values).await?;
+        Ok(())
+    }
+
+    async fn recovered(&self) -> Result<Vec<Alert>> {
+        let rows = self.shared.query(sql!("alert_recovered"), values![]).await?;
+        let mut alerts = rows.iter().map(alert).collect::<Result<Vec<Alert>>>()?;
+        // Each job recovers once, from its last failure.
+        alerts.sort_by_key(|alert| (alert.job, std::cmp::Reverse(alert.at)));
+        alerts.dedup_by_key(|alert| alert.job);
+        Ok(alerts)
+    }
+}
+
+/// at, kind, tenant_id, job_id, run_id, text
+fn alert(row: &Row) -> Result<Alert> {
+    let kind: &str = row.try_get(1)?;
+    let kind = AlertKind::from_name(kind)
+        .ok_or_else(|| StoreError::Unreadable(format!("{kind} is not a kind of alert")))?;
+    Ok(Alert {
+        kind,
+        tenant: TenantId(row.try_get(2)?),
+        job: JobId(row.try_get(3)?),
+        run: row.try_get::<_, Option<Uuid>>(4)?.map(RunId),
+        text: row.try_get(5)?,
+        at: at(row.try_get(0)?),
+    })
+}
+
+/// Alerts that ends of runs raise, in the transaction that records the ends.
+#[derive(Default)]
+pub(super) struct EndAlerts {
+    id: Vec<Uuid>,
+    kind: Vec<&'static str>,
+    run: Vec<Uuid>,
+    text: Vec<String>,
+}
+
+impl EndAlerts {
+    /// An end, which may be one that somebody should be told about.
+    pub fn push(
+        &mut self,
+        run: RunId,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        dead_letter: bool,
+    ) {
+        let kind = match outcome {
+            _ if dead_letter => AlertKind::MaxRetriesExceeded,
+            Outcome::Missed => AlertKind::Missed,
+            _ => return,
+        };
+        let words = reason.map_or_else(String::new, |reason| {
+            format!("{outcome} {}: {}", reason.code.name(), reason.text)
+        });
+        // The identity of an alert about a run does not depend on the rest.
+        let identity = Alert {
+            kind,
+            tenant: TenantId::DEFAULT,
+            job: JobId(Uuid::nil()),
+            run: Some(run),
+            text: String::new(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        self.id.push(identity.id());
+        self.kind.push(kind.name());
+        self.run.push(run.0);
+        self.text.push(text(&words).into_owned());
+    }
+
+    pub fn into_step(self, pipeline: &mut Pipeline<'_>) {
+        if !self.id.is_empty() {
+            let values = values![self.id, self.kind, self.run, self.text];
+            pipeline.push(sql!("finish_alert"), values);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Creating and changing jobs.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use domain::id::{JobId, TenantId};
+use domain::job::{JobState, Retention, When};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::Shared;
+use super::pipeline::{Pipeline, values};
+use super::row::{signed, state_name, text, unsigned, us};
+use crate::{Change, Changed, Prepared, Result, StoreError};
+
+impl Shared {
+    /// Changes go in waves: those that cannot touch each other share a transaction.
+    pub(super) async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        let mut changed = Vec::with_capacity(changes.len());
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let (wave, after) = rest.split_at(wave_length(rest));
+            changed.extend(self.define_wave(wave).await?);
+            rest = after;
+        }
+        Ok(changed)
+    }
+
+    async fn define_wave(&self, wave: &[Change]) -> Result<Vec<Changed>> {
+        let mut pipeline = Pipeline::default();
+        let creates = Columns::of(wave, false)?.map(|columns| columns.create(&mut pipeline));
+        let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
+        follow_up(wave, &mut pipeline);
+        let answers = pipeline.commit(&self.pool).await?;
+        let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
+        for row in creates.into_iter().chain(updates).flat_map(|step| &answers[step]) {
+            done.insert(row.try_get(0)?);
+        }
+        let refused: Vec<&Change> =
+            wave.iter().filter(|change| !done.contains(&change.job.id.0)).collect();
+        let mut collisions = self.collisions(&refused).await?.into_iter();
+        let answer = |change: &Change| {
+            if done.contains(&change.job.id.0) {
+                return Changed::Done;
+            }
+            collisions.next().unwrap_or(Changed::NotFound)
+        };
+        Ok(wave.iter().map(answer).collect())
+    }
+
+    /// Why changes were refused.
+    async fn collisions(&self, refused: &[&Change]) -> Result<Vec<Changed>> {
+        if refused.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Uuid> = refused.iter().map(|change| change.job.id.0).collect();
+        let tenants: Vec<Uuid> = refused.iter().map(|change| change.job.tenant.0).collect();
+        let names: Vec<Cow<'_, str>> =
+            refused.iter().map(|change| text(&change.job.name)).collect();
+        let rows = self.query(sql!("job_collision"), values![ids, tenants, names]).await?;
+        refused.iter().zip(&rows).map(|(change, row)| collision(change, row)).collect()
+    }
+}
+
+/// What follows from jobs that were written: the statements find out which ones were.
+fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
+    let ids = |wanted: fn(&Change) -> bool| -> Vec<Uuid> {
+        wave.iter().filter(|change| wanted(change)).map(|change| change.job.id.0).collect()
+    };
+    let (mut jobs, mut upstream) = (Vec::new(), Vec::new());
+    for change in wave.iter().filter(|change| change.job.state != JobState::Deleted) {
+        for dependency in &change.job.definition.depends_on {
+            jobs.push(change.job.id.0);
+            upstream.push(dependency.job.0);
+        }
+    }
+    if wave.iter().all(|change| change.expected.is_none()) && jobs.is_empty() {
+        return;
+    }
+    pipeline.push(sql!("gate"), values![0_i64]);
+    pipeline.push(sql!("job_edges"), values![ids(|_| true), jobs, upstream.clone()]);
+    if !upstream.is_empty() {
+        pipeline.push(sql!("job_last_ends"), values![upstream]);
+    }
+    let freed = ids(|change| {
+        let deleted = change.job.state == JobState::Deleted;
+        change.expected.is_some() && (deleted || change.job.definition.depends_on.is_empty())
+    });
+    if !freed.is_empty() {
+        pipeline.push(sql!("job_wake"), values![freed]);
+    }
+    let unprepared = ids(|change| change.prepared != Prepared::Keep);
+    if !unprepared.is_empty() {
+        let returned = ids(|change| change.prepared == Prepared::Return);
+        pipeline.push(sql!("job_unprepare"), values![unprepared, returned]);
+    }
+}
+
+fn collision(change: &Change, row: &Row) -> Result<Changed> {
+    let holder: Option<Uuid> = row.try_get(0)?;
+    let version: Option<i32> = row.try_get(1)?;
+    Ok(match (holder, version) {
+        (Some(holder), _) if holder != change.job.id.0 || change.expected.is_none() => {
+            Changed::NameTaken(JobId(holder))
+        }
+        (_, Some(version)) => Changed::VersionConflict(unsigned(version)),
+        (_, None) => Changed::NotFound,
+    })
+}
+
+/// How many changes from the first on concern different jobs with different names.
+fn wave_length(changes: &[Change]) -> usize {
+    let mut jobs: HashSet<JobId> = HashSet::new();
+    let mut names: HashSet<(TenantId, &str)> = HashSet::new();
+    let touches = changes.iter().position(|change| {
+        !jobs.insert(change.job.id) || !names.insert((change.job.tenant, &change.job.name))
+    });
+    touches.unwrap_or(changes.len())
+}
+
+/// Jobs by column.
+#[derive(Default)]
+struct Columns<'a> {
+    id: Vec<Uuid>,
+    tenant: Vec<Uuid>,
+    name: Vec<Cow<'a, str>>,
+    version: Vec<i32>,
+    state: Vec<&'static str>,
+    after_dependencies: Vec<bool>,
+    own_retention: Vec<bool>,
+    definition: Vec<String>,
+    next_run: Vec<Option<i64>>,
+    created_at: Vec<i64>,
+    updated_at: Vec<i64>,
+    expected: Vec<i32>,
+}
+
+impl<'a> Columns<'a> {
+    /// The jobs that are changed, or those that are created; none if there are none.
+    fn of(wave: &'a [Change], changed: bool) -> Result<Option<Self>> {
+        let mut columns = Columns::default();
+        let mut wave: Vec<&Change> =
+            wave.iter().filter(|change| change.expected.is_some() == changed).collect();
+        // Always in the same order, so that two of these cannot wait for each other.
+        wave.sort_unstable_by_key(|change| change.job.id);
+        for Change { job, expected, .. } in &wave {
+            let definition = serde_json::to_string(&job.definition).map_err(|error| {
+                StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))
+            })?;
+            columns.id.push(job.id.0);
+            columns.tenant.push(job.tenant.0);
+            columns.name.push(text(&job.name));
+            columns.version.push(signed(job.version));
+            columns.state.push(state_name(job.state));
+            columns.after_dependencies.push(job.definition.when == When::AfterDependencies);
+            columns.own_retention.push(job.definition.retention != Retention::default());
+            columns.definition.push(definition);
+            columns.next_run.push(job.next_run.map(us));
+            columns.created_at.push(us(job.created_at));
+            columns.updated_at.push(us(job.updated_at));
+            columns.expected.push(signed(expected.unwrap_or_default()));
+        }
+        Ok(Some(columns).filter(|columns| !columns.id.is_empty()))
+    }
+
+    fn create(self, pipeline: &mut Pipeline<'a>) -> usize {
+        pipeline.push(
+            sql!("job_insert"),
+            values![
+                self.id,
+                self.tenant,
+                self.name,
+                self.version,
+                self.state,
+                self.after_dependencies,
+                self.own_retention,
+                self.definition,
+                self.next_run,
+                self.created_at,
+                self.updated_at,
+            ],
+        )
+    }
+
+    fn update(self, pipeline: &mut Pipeline<'a>) -> usize {
+        pipeline.push(
+            sql!("job_update"),
+            values![
+                self.id,
+                self.tenant,
+                self.name,
+                self.version,
+                self.state,
+                self.after_dependencies,
+                self.own_retention,
+                self.definition,
+                self.next_run,
+                self.updated_at,
+                self.expected,
+            ],
+        )
+    }
+}

@@ -1,0 +1,331 @@
+//! The end of grants and of runs.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use domain::id::{JobId, NodeId, RunId};
+use domain::run::{EndedAttempt, Grant, Outcome, Reason, Wait};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::alerts::EndAlerts;
+use super::holdings::Holdings;
+use super::pipeline::{Pipeline, values};
+use super::row::{outcome, signed, span_us, state_name, text, us};
+use crate::{Applied, Finish, Result, Verdict};
+
+/// The part of a transaction that ends grants, and where its answers are.
+pub(super) struct Ending<'a> {
+    done: Vec<&'a Finish>,
+    ends: Option<usize>,
+    agains: Option<usize>,
+    wake: Option<usize>,
+}
+
+impl<'a> Ending<'a> {
+    /// Ends runs. This comes before the gate: it takes long, and needs to see nobody else's work.
+    pub fn before_gate(
+        pipeline: &mut Pipeline<'a>,
+        holder: Option<NodeId>,
+        holdings: &Holdings,
+        done: Vec<&'a Finish>,
+    ) -> Self {
+        let mut ends = Ends::default();
+        // Always in the same order, so that two of these cannot wait for each other.
+        let mut ordered = done.clone();
+        ordered.sort_unstable_by_key(|finish| finish.grant.run);
+        let mut states = (Vec::new(), Vec::new());
+        let mut alerts = EndAlerts::default();
+        for finish in ordered {
+            match &finish.verdict {
+                Verdict::End { outcome, reason, dead_letter } => {
+                    ends.push(finish, *outcome, reason.as_ref(), *dead_letter, false);
+                    alerts.push(finish.grant.run, *outcome, reason.as_ref(), *dead_letter);
+                }
+                Verdict::Retry { .. } => ends.push(finish, Outcome::Cancelled, None, false, true),
+                Verdict::Wait(..) | Verdict::Release => continue,
+            }
+            if let Some(state) = finish.job_state {
+                states.0.push(finish.grant.run.0);
+                states.1.push(state_name(state));
+            }
+        }
+        let ends =
+            (!ends.grants.run.is_empty()).then(|| ends.into_step(pipeline, holder, holdings));
+        if !states.0.is_empty() {
+            pipeline.push(sql!("finish_job"), values![states.0, states.1]);
+        }
+        alerts.into_step(pipeline);
+        Ending { done, ends, agains: None, wake: None }
+    }
+
+    /// Lets runs go on, and wakes whoever waited for one of the runs. The gate has just handed
+    /// out so many fences.
+    pub fn behind_gate(
+        &mut self,
+        pipeline: &mut Pipeline<'a>,
+        holder: Option<NodeId>,
+        holdings: &Holdings,
+        fences: i64,
+    ) {
+        let mut agains = Agains::default();
+        let mut freed = Freed::default();
+        for finish in &self.done {
+            let known = holdings.job(finish.grant.fence);
+            match &finish.verdict {
+                Verdict::End { .. } => freed.push(finish.grant.run, known),
+                Verdict::Retry { delay } => {
+                    agains.push(finish, Some(span_us(*delay)), None);
+                    // It has ended only if somebody asked for that.
+                    freed.push(finish.grant.run, None);
+                }
+                Verdict::Wait(wait, until) => {
+                    agains.push(finish, None, Some((*wait, until.map(us))));
+                    if *wait == Wait::Upstream {
+                        freed.push_aside(finish.grant.run);
+                    }
+                }
+                Verdict::Release => agains.push(finish, None, None),
+            }
+        }
+        self.agains =
+            (!agains.grants.run.is_empty()).then(|| agains.into_step(pipeline, holder, holdings));
+        self.wake = freed.into_step(pipeline, fences);
+    }
+
+    /// What became of each finish, as far as the transaction tells. `None` was not valid.
+    pub fn applied(&self, answers: &[Vec<Row>]) -> Result<Vec<Option<Applied>>> {
+        let mut found: HashMap<i64, Applied> = HashMap::with_capacity(self.done.len());
+        for row in self.ends.into_iter().flat_map(|step| &answers[step]) {
+            found.insert(row.try_get(0)?, Applied::Ended(outcome(row.try_get(1)?)?));
+        }
+        for row in self.agains.into_iter().flat_map(|step| &answers[step]) {
+            found.insert(row.try_get(0)?, Applied::Again);
+        }
+        Ok(self.done.iter().map(|finish| found.get(&finish.grant.fence).copied()).collect())
+    }
+
+    /// Whether the transaction made runs claimable or jobs due.
+    pub fn woke(&self, answers: &[Vec<Row>]) -> Result<bool> {
+        let woken = self.wake.and_then(|step| answers[step].first());
+        let woken: i64 = woken.map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(woken > 0 || self.agains.is_some_and(|step| !answers[step].is_empty()))
+    }
+}
+
+/// Grants by column.
+#[derive(Default)]
+struct Grants {
+    run: Vec<Uuid>,
+    fence: Vec<i64>,
+    turn: Vec<i32>,
+}
+
+impl Grants {
+    fn push(&mut self, grant: Grant) {
+        self.run.push(grant.run.0);
+        self.fence.push(grant.fence);
+        self.turn.push(signed(grant.turn));
+    }
+}
+
+/// Attempts by column; empty where none was made.
+#[derive(Default)]
+struct Attempts<'a> {
+    number: Vec<Option<i32>>,
+    end: Vec<Option<i16>>,
+    node: Vec<Option<Uuid>>,
+    started_at: Vec<Option<i64>>,
+    finished_at: Vec<Option<i64>>,
+    message: Vec<Option<Cow<'a, str>>>,
+    error: Vec<Option<String>>,
+}
+
+impl<'a> Attempts<'a> {
+    fn push(&mut self, attempt: Option<&'a EndedAttempt>) {
+        let result = attempt.map(|attempt| &attempt.result);
+        self.number.push(attempt.map(|attempt| signed(attempt.number)));
+        self.end.push(result.map(|result| i16::from(result.end as u8)));
+        self.node.push(attempt.map(|attempt| attempt.node.0));
+        self.started_at.push(attempt.map(|attempt| us(attempt.started_at)));
+        self.finished_at.push(attempt.map(|attempt| us(attempt.finished_at)));
+        let message = result.map(|result| result.message.as_str());
+        self.message.push(message.filter(|message| !message.is_empty()).map(text));
+        let error = result.and_then(|result| result.error.as_ref());
+        self.error.push(error.map(|error| text(&error.to_string()).into_owned()));
+    }
+
+    /// The same without columns that say nothing. An attempt was made by the holder, if no other
+    /// node is named.
+    fn sparse(mut self, holder: Option<NodeId>) -> Self {
+        let others = |node: &Option<Uuid>| node.is_some() && *node != holder.map(|node| node.0);
+        self.node = sparse(self.node, others);
+        self.message = sparse(self.message, Option::is_some);
+        self.error = sparse(self.error, Option::is_some);
+        self
+    }
+}
+
+/// A column, or none at all if it says nothing: most ends have nothing to say but that they are.
+fn sparse<T>(column: Vec<T>, says: impl Fn(&T) -> bool) -> Vec<T> {
+    if column.iter().any(says) { column } else { Vec::new() }
+}
+
+/// Ends of runs by column.
+#[derive(Default)]
+struct Ends<'a> {
+    grants: Grants,
+    attempts: Attempts<'a>,
+    if_cancelled: Vec<bool>,
+    outcome: Vec<i16>,
+    reason: Vec<Option<&'static str>>,
+    reason_text: Vec<Option<Cow<'a, str>>>,
+    dead_letter: Vec<bool>,
+    result: Vec<Option<Cow<'a, str>>>,
+    rows_affected: Vec<Option<i64>>,
+}
+
+impl<'a> Ends<'a> {
+    fn push(
+        &mut self,
+        finish: &'a Finish,
+        outcome: Outcome,
+        reason: Option<&'a Reason>,
+        dead_letter: bool,
+        if_cancelled: bool,
+    ) {
+        let result = finish.attempt.as_ref().map(|attempt| &attempt.result);
+        self.grants.push(finish.grant);
+        self.attempts.push(finish.attempt.as_ref());
+        self.if_cancelled.push(if_cancelled);
+        self.outcome.push(i16::from(outcome as u8));
+        self.reason.push(reason.map(|reason| reason.code.name()));
+        self.reason_text.push(reason.map(|reason| text(&reason.text)));
+        self.dead_letter.push(dead_letter);
+        self.result.push(result.and_then(|result| result.result.as_deref()).map(text));
+        let rows = result.and_then(|result| result.rows_affected);
+        self.rows_affected.push(rows.map(u64::cast_signed));
+    }
+
+    fn into_step(
+        self,
+        pipeline: &mut Pipeline<'a>,
+        holder: Option<NodeId>,
+        holdings: &Holdings,
+    ) -> usize {
+        let claims = holdings.claims(&self.grants.fence);
+        let Ends { grants, attempts, .. } = self;
+        let attempts = attempts.sparse(holder);
+        pipeline.push(
+            sql!("finish_end"),
+            values![
+                holder.map(|holder| holder.0),
+                grants.run,
+                grants.fence,
+                grants.turn,
+                sparse(self.if_cancelled, |value| *value),
+                self.outcome,
+                sparse(self.reason, Option::is_some),
+                sparse(self.reason_text, Option::is_some),
+                sparse(self.dead_letter, |value| *value),
+                attempts.number,
+                attempts.end,
+                attempts.node,
+                attempts.started_at,
+                attempts.finished_at,
+                attempts.message,
+                attempts.error,
+                sparse(self.result, Option::is_some),
+                sparse(self.rows_affected, Option::is_some),
+                claims,
+            ],
+        )
+    }
+}
+
+/// Runs that go on, by column.
+#[derive(Default)]
+struct Agains<'a> {
+    grants: Grants,
+    attempts: Attempts<'a>,
+    delay: Vec<Option<i64>>,
+    wait: Vec<i16>,
+    wait_until: Vec<Option<i64>>,
+}
+
+impl<'a> Agains<'a> {
+    fn push(&mut self, finish: &'a Finish, delay: Option<i64>, wait: Option<(Wait, Option<i64>)>) {
+        self.grants.push(finish.grant);
+        self.attempts.push(finish.attempt.as_ref());
+        self.delay.push(delay);
+        self.wait.push(wait.map_or(0, |(wait, _)| i16::from(wait as u8)));
+        self.wait_until.push(wait.and_then(|(_, until)| until));
+    }
+
+    fn into_step(
+        self,
+        pipeline: &mut Pipeline<'a>,
+        holder: Option<NodeId>,
+        holdings: &Holdings,
+    ) -> usize {
+        let claims = holdings.claims(&self.grants.fence);
+        let Agains { grants, attempts, .. } = self;
+        let attempts = attempts.sparse(holder);
+        pipeline.push(
+            sql!("finish_again"),
+            values![
+                holder.map(|holder| holder.0),
+                grants.run,
+                grants.fence,
+                grants.turn,
+                self.delay,
+                self.wait,
+                self.wait_until,
+                attempts.number,
+                attempts.end,
+                attempts.node,
+                attempts.started_at,
+                attempts.finished_at,
+                attempts.message,
+                attempts.error,
+                claims,
+            ],
+        )
+    }
+}
+
+/// Runs that may have made room for others.
+#[derive(Default)]
+pub(super) struct Freed {
+    jobs: BTreeMap<JobId, i32>,
+    runs: Vec<Uuid>,
+    unknown: Vec<Uuid>,
+    aside: Vec<Uuid>,
+}
+
+impl Freed {
+    /// A run that may have ended, and its job if that is known.
+    pub fn push(&mut self, run: RunId, job: Option<JobId>) {
+        self.runs.push(run.0);
+        match job {
+            Some(job) => *self.jobs.entry(job).or_default() += 1,
+            None => self.unknown.push(run.0),
+        }
+    }
+
+    /// A run that may wait for other jobs now.
+    pub fn push_aside(&mut self, run: RunId) {
+        self.aside.push(run.0);
+    }
+
+    /// Wakes whoever waited for them. The gate has just handed out so many fences.
+    pub fn into_step(self, pipeline: &mut Pipeline<'_>, fences: i64) -> Option<usize> {
+        if self.runs.is_empty() && self.aside.is_empty() {
+            return None;
+        }
+        let (jobs, counts): (Vec<Uuid>, Vec<i32>) =
+            self.jobs.into_iter().map(|(job, count)| (job.0, count)).unzip();
+        let values = values![jobs, counts, self.runs, self.unknown, self.aside, fences];
+        Some(pipeline.push(sql!("wake"), values))
+    }
+}

@@ -1,0 +1,86 @@
+//! Finding and reading jobs.
+
+use domain::id::{JobId, TenantId};
+use domain::job::{Definition, Job, Retention};
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::Shared;
+use super::pipeline::values;
+use super::row::{at, job, span_us};
+use crate::{DueJobs, Page, Result, StoreError};
+
+impl Shared {
+    pub(super) async fn now(&self) -> Result<Timestamp> {
+        Ok(at(self.query_one(sql!("clock"), values![]).await?.try_get(0)?))
+    }
+
+    pub(super) async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+        let rows = self.query(sql!("job_due"), values![span_us(ahead), i64::from(limit)]).await?;
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            now = at(row.try_get(9)?);
+            if row.try_get::<_, Option<Uuid>>(0)?.is_none() {
+                continue;
+            }
+            match job(row) {
+                Ok(job) => jobs.push(job),
+                // One unreadable job must not stop the others.
+                Err(StoreError::Unreadable(problem)) => {
+                    tracing::error!(%problem, "a job cannot be planned");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(DueJobs { now, jobs })
+    }
+
+    pub(super) async fn retention_rules(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<(JobId, Retention)>> {
+        let after = after.map_or(Uuid::nil(), |job| job.0);
+        let rows = self.query(sql!("job_retention"), values![after, i64::from(limit)]).await?;
+        let rule = |row: &Row| {
+            let id = JobId(row.try_get(0)?);
+            let definition: Definition =
+                serde_json::from_str(row.try_get(1)?).map_err(|error| {
+                    StoreError::Unreadable(format!("the definition of job {id}: {error}"))
+                })?;
+            Ok((id, definition.retention))
+        };
+        rows.iter().map(rule).collect()
+    }
+
+    pub(super) async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        self.query(sql!("job_by_id"), values![ids]).await?.iter().map(job).collect()
+    }
+
+    pub(super) async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
+        self.query(sql!("job_by_name"), values![tenant.0, name]).await?.first().map(job).transpose()
+    }
+
+    pub(super) async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        after: &str,
+        limit: u32,
+    ) -> Result<Page<Job, String>> {
+        let asked = i64::from(limit) + 1;
+        let rows = self.query(sql!("job_list"), values![tenant.0, after, asked]).await?;
+        let mut items = rows.iter().map(job).collect::<Result<Vec<Job>>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = items.last().filter(|_| more).map(|job| job.name.clone());
+        Ok(Page { items, next })
+    }
+
+    pub(super) async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
+        let edge = |row: &Row| Ok((JobId(row.try_get(0)?), JobId(row.try_get(1)?)));
+        self.query(sql!("job_graph"), values![tenant.0]).await?.iter().map(edge).collect()
+    }
+}

@@ -1,0 +1,145 @@
+//! Nodes: their leases, and what becomes of what they held.
+
+use domain::id::{NodeId, RunId};
+use jiff::SignedDuration;
+use uuid::Uuid;
+
+use super::finish::Ending;
+use super::holdings::Holdings;
+use super::pipeline::{Pipeline, values};
+use super::row::{at, claimed, span_us, text};
+use super::{Shared, first, lock_of};
+use crate::{Applied, Finish, Reaped, Renewed, Result};
+
+impl Shared {
+    pub(super) async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+        self.query(sql!("node_join"), values![node.0, text(name), span_us(lease)]).await?;
+        self.own().insert(node);
+        Ok(())
+    }
+
+    pub(super) async fn renew(
+        &self,
+        node: NodeId,
+        lease: SignedDuration,
+    ) -> Result<Option<Renewed>> {
+        let rows = self.query(sql!("node_renew"), values![node.0, span_us(lease)]).await?;
+        let Some(row) = rows.first() else {
+            self.forget(node);
+            return Ok(None);
+        };
+        let cancel: Vec<Uuid> = row.try_get(1)?;
+        let renewed =
+            Renewed { cancel: cancel.into_iter().map(RunId).collect(), now: at(row.try_get(0)?) };
+        if self.own().contains(&node) {
+            self.release_orphans(node, row.try_get(2)?).await;
+            let old: Vec<i64> = row.try_get(3)?;
+            let old = old.into_iter().filter(|claim| self.holdings().has(*claim)).collect();
+            self.split(old).await;
+        }
+        Ok(Some(renewed))
+    }
+
+    /// A claim whose answer was lost on the way belongs to this node, and nobody knows it: the
+    /// runs would never start. It is given back. While no claim is under way, what the holdings
+    /// do not list is such a claim.
+    async fn release_orphans(&self, node: NodeId, claims: Vec<i64>) {
+        let unknown = |claims: Vec<i64>| -> Vec<i64> {
+            let holdings = self.holdings();
+            claims.into_iter().filter(|claim| !holdings.knows(*claim)).collect()
+        };
+        let suspects = unknown(claims);
+        if suspects.is_empty() {
+            return;
+        }
+        let _no_claim_under_way = self.claiming.write().await;
+        let orphans = unknown(suspects);
+        if orphans.is_empty() {
+            return;
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("gate"), values![0_i64]);
+        pipeline.push(sql!("claim_release"), values![node.0, orphans]);
+        // The next renewal tries again.
+        if let Err(error) = pipeline.commit(&self.pool).await {
+            tracing::warn!(%error, "claims whose answer was lost could not be given back");
+        }
+    }
+
+    /// Splits claims that list many runs for few that are left.
+    pub(super) async fn split(&self, thin: Vec<i64>) {
+        if thin.is_empty() {
+            return;
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("gate"), values![0_i64]);
+        let split = pipeline.push(sql!("claim_split"), values![thin.clone()]);
+        let fences = pipeline.commit(&self.pool).await.and_then(|answers| {
+            answers[split].iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>>>()
+        });
+        match fences {
+            Ok(fences) => self.holdings().split(&thin, &fences),
+            // They stay thin until the next try.
+            Err(error) => tracing::warn!(%error, "claims could not be split"),
+        }
+    }
+
+    pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node_alone"), values![lock_of(node)]);
+        pipeline.push(sql!("gate"), values![0_i64]);
+        pipeline.push(sql!("node_leave"), values![node.0]);
+        pipeline.commit(&self.pool).await?;
+        self.forget(node);
+        Ok(())
+    }
+
+    fn forget(&self, node: NodeId) {
+        self.own().remove(&node);
+        self.holdings().forget(node);
+    }
+
+    pub(super) async fn reap(&self, limit: u32) -> Result<Reaped> {
+        let expired = self.query(sql!("node_expired"), values![]).await?;
+        let mut expired =
+            expired.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<Uuid>>>()?;
+        expired.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
+        let mut pipeline = Pipeline::default();
+        for node in &expired {
+            pipeline.push(sql!("lock_node_alone"), values![lock_of(NodeId(*node))]);
+        }
+        let buried =
+            (!expired.is_empty()).then(|| pipeline.push(sql!("node_bury"), values![expired]));
+        let woken = pipeline.push(sql!("run_wake_expired"), values![]);
+        pipeline.push(sql!("node_clear"), values![]);
+        let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
+        let mut answers = pipeline.commit(&self.pool).await?;
+        let mut reaped = Reaped::default();
+        for row in &answers[lost] {
+            reaped.lost.push((NodeId(row.try_get(16)?), claimed(row)?));
+        }
+        for row in buried.into_iter().flat_map(|step| &answers[step]) {
+            reaped.buried.push(NodeId(row.try_get(0)?));
+        }
+        let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
+        reaped.woken = woken.cast_unsigned();
+        Ok(reaped)
+    }
+
+    pub(super) async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+        if lost.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lost: Vec<&Finish> = lost.iter().map(|(_, finish)| finish).collect();
+        // What the dead held is not among this process's holdings.
+        let holdings = Holdings::default();
+        let mut pipeline = Pipeline::default();
+        let mut ending = Ending::before_gate(&mut pipeline, None, &holdings, lost.clone());
+        pipeline.push(sql!("gate"), values![0_i64]);
+        ending.behind_gate(&mut pipeline, None, &holdings, 0);
+        pipeline.push(sql!("node_clear"), values![]);
+        let answers = pipeline.commit(&self.pool).await?;
+        let applied = ending.applied(&answers)?;
+        self.known(lost, applied).await
+    }
+}

@@ -1,0 +1,30 @@
+//! History that nobody wants any more goes in small batches.
+
+use domain::id::RunId;
+
+use super::Shared;
+use super::pipeline::values;
+use super::row::us;
+use crate::{Cut, Result};
+
+impl Shared {
+    pub(super) async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+        let (before, failed_before) = (us(cut.before), us(cut.failed_before));
+        let limit = i64::from(limit);
+        let Some(job) = cut.job else {
+            let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
+            let values = values![newest.0, before, failed_before, limit];
+            return Ok(gone(self.query_one(sql!("prune_age"), values).await?.try_get(0)?));
+        };
+        let values = values![job.0, before, failed_before, limit];
+        let old: i64 = self.query_one(sql!("prune_age_of_job"), values).await?.try_get(0)?;
+        let Some(keep) = cut.keep_last else { return Ok(gone(old)) };
+        let values = values![job.0, i64::from(keep), limit - old];
+        let surplus: i64 = self.query_one(sql!("prune_count_of_job"), values).await?.try_get(0)?;
+        Ok(gone(old + surplus))
+    }
+}
+
+fn gone(count: i64) -> u64 {
+    count.cast_unsigned()
+}

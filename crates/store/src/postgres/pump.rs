@@ -1,0 +1,112 @@
+//! The hot path: ends grants and takes new ones, in one transaction and one round trip.
+//!
+//! ```text
+//!   BEGIN ─ share the node's lock ─ end runs ─▶ gate ─ let runs go on ─ wake ─ claim ─ COMMIT
+//!                                                └───── one at a time, in the whole cluster ────┘
+//! ```
+//!
+//! A run costs one delete and one insert. Taking it costs nothing of its own: a claim is one row
+//! for a whole batch, and a run is held if a claim lists it. So that two claims see each other,
+//! they pass a gate: a row that a transaction locks before the statement that looks.
+//!
+//! The same gate keeps wake-ups from getting lost. A run that ends passes it before it looks for
+//! runs that wait, and a run that begins to wait passes it before it looks whether there still is
+//! something to wait for; whoever comes second sees the first.
+
+use std::collections::HashMap;
+
+use domain::id::NodeId;
+use domain::run::ClaimedRun;
+use uuid::Uuid;
+
+use super::finish::Ending;
+use super::pipeline::{Pipeline, values};
+use super::row::{at, claimed, outcome, signed, span_us};
+use super::{Shared, first, lock_of};
+use crate::{Applied, Finish, Pumped, Result, Want};
+
+impl Shared {
+    pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+        let fences = i64::from(want.due) + i64::from(want.soon);
+        if done.is_empty() && fences == 0 {
+            return Ok(Pumped { applied: Vec::new(), claimed: Vec::new(), now: self.now().await? });
+        }
+        let claiming = self.claiming.read().await;
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        let (ending, gate, spent) = {
+            let holdings = self.holdings();
+            let done = done.iter().collect();
+            let mut ending = Ending::before_gate(&mut pipeline, Some(node), &holdings, done);
+            let gate = pipeline.push(sql!("gate"), values![fences]);
+            ending.behind_gate(&mut pipeline, Some(node), &holdings, fences);
+            (ending, gate, holdings.spent())
+        };
+        if !spent.is_empty() {
+            pipeline.push(sql!("claim_spent"), values![spent.clone()]);
+        }
+        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want));
+        let mut answers = pipeline.commit(&self.pool).await?;
+        let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
+        let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
+        let applied = ending.applied(&answers)?;
+        self.settle(node, done, &applied, &spent, &claimed);
+        drop(claiming);
+        if ending.woke(&answers)? {
+            self.signal.send();
+        }
+        let now = at(first(answers.swap_remove(gate))?.try_get(1)?);
+        let applied = self.known(done.iter().collect(), applied).await?;
+        let thin = self.holdings().thin();
+        self.split(thin).await;
+        Ok(Pumped { applied, claimed, now })
+    }
+
+    /// Brings the list of holdings in line with what was committed.
+    fn settle(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        applied: &[Option<Applied>],
+        spent: &[i64],
+        claimed: &[ClaimedRun],
+    ) {
+        let mut holdings = self.holdings();
+        for (finish, _) in done.iter().zip(applied).filter(|(_, applied)| applied.is_some()) {
+            holdings.close(finish.grant.fence);
+        }
+        holdings.cleared(spent);
+        if let Some(first) = claimed.first() {
+            let jobs = claimed.iter().map(|claimed| claimed.run.job).collect();
+            holdings.take(first.grant.fence - 1, node, jobs);
+        }
+    }
+
+    /// A finish that found no grant was either sent before, or comes too late.
+    pub(super) async fn known(
+        &self,
+        done: Vec<&Finish>,
+        applied: Vec<Option<Applied>>,
+    ) -> Result<Vec<Applied>> {
+        let unknown = done.iter().zip(&applied).filter(|(_, applied)| applied.is_none());
+        let (runs, fences): (Vec<Uuid>, Vec<i64>) =
+            unknown.map(|(finish, _)| (finish.grant.run.0, finish.grant.fence)).unzip();
+        let mut before = HashMap::new();
+        if !runs.is_empty() {
+            for row in self.query(sql!("finish_known"), values![runs, fences]).await? {
+                let fence: i64 = row.try_get(0)?;
+                before.insert(fence, Applied::Ended(outcome(row.try_get(1)?)?));
+            }
+        }
+        let answer = |(finish, applied): (&Finish, Option<Applied>)| {
+            applied.or_else(|| before.get(&finish.grant.fence).copied()).unwrap_or(Applied::Stale)
+        };
+        Ok(done.into_iter().zip(applied).map(answer).collect())
+    }
+}
+
+fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want) -> usize {
+    let (due, soon) = (i64::from(want.due), i64::from(want.soon));
+    let tenant_max = want.tenant_max.map(signed);
+    pipeline.push(sql!("claim"), values![node.0, due, soon, span_us(want.ahead), tenant_max])
+}

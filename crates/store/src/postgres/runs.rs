@@ -1,0 +1,169 @@
+//! New runs: planned ones and those that somebody asked for.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use domain::id::JobId;
+use domain::run::{LedgerEntry, NewRun};
+use uuid::Uuid;
+
+use super::Shared;
+use super::alerts::EndAlerts;
+use super::pipeline::{Pipeline, Value, values};
+use super::row::{signed, text, us};
+use crate::{Fire, Result};
+
+impl Shared {
+    pub(super) async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+        let mut fired = Vec::with_capacity(batch.len());
+        let mut rest = batch;
+        while !rest.is_empty() {
+            // A second plan of a job waits for the first one's answer.
+            let mut jobs: HashSet<JobId> = HashSet::new();
+            let again = rest.iter().position(|fire| !jobs.insert(fire.job));
+            let (now, later) = rest.split_at(again.unwrap_or(rest.len()));
+            fired.extend(self.fire_jobs(now).await?);
+            rest = later;
+        }
+        Ok(fired)
+    }
+
+    async fn fire_jobs(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+        let mut ordered: Vec<&Fire> = batch.iter().collect();
+        // Always in the same order, so that two of these cannot wait for each other.
+        ordered.sort_unstable_by_key(|fire| fire.job);
+        let jobs: Vec<Uuid> = ordered.iter().map(|fire| fire.job.0).collect();
+        let versions: Vec<i32> = ordered.iter().map(|fire| signed(fire.version)).collect();
+        let expected: Vec<i64> = ordered.iter().map(|fire| us(fire.expected_next)).collect();
+        let next: Vec<Option<i64>> = ordered.iter().map(|fire| fire.new_next.map(us)).collect();
+        let runs = RunColumns::of(batch.iter().flat_map(|fire| &fire.runs));
+        let ledger = LedgerColumns::of(batch.iter().flat_map(|fire| &fire.ledger));
+        let ids = runs.id.clone();
+        let mut values = values![jobs, versions, expected, next];
+        values.extend(runs.into_values());
+        values.extend(ledger.into_values());
+        let mut pipeline = Pipeline::default();
+        let fire = pipeline.push(sql!("fire"), values);
+        pipeline.push(sql!("run_known"), values![ids]);
+        let mut alerts = EndAlerts::default();
+        for entry in batch.iter().flat_map(|fire| &fire.ledger) {
+            alerts.push(entry.id, entry.outcome, Some(&entry.reason), false);
+        }
+        alerts.into_step(&mut pipeline);
+        let answers = pipeline.commit(&self.pool).await?;
+        let fired = answers[fire].iter().map(|row| Ok(row.try_get(0)?));
+        let fired: HashSet<Uuid> = fired.collect::<Result<_>>()?;
+        Ok(batch.iter().map(|fire| fired.contains(&fire.job.0)).collect())
+    }
+}
+
+/// Runs by column.
+#[derive(Default)]
+pub(super) struct RunColumns<'a> {
+    pub id: Vec<Uuid>,
+    job: Vec<Uuid>,
+    tenant: Vec<Uuid>,
+    job_version: Vec<i32>,
+    scheduled_for: Vec<i64>,
+    shard: Vec<Cow<'a, str>>,
+    due_at: Vec<i64>,
+    back: Vec<i64>,
+    priority: Vec<i16>,
+    origin: Vec<i16>,
+    coalesced: Vec<i32>,
+    ignore_dependencies: Vec<bool>,
+    parameters: Vec<Option<Cow<'a, str>>>,
+}
+
+impl<'a> RunColumns<'a> {
+    pub fn of(runs: impl IntoIterator<Item = &'a NewRun>) -> Self {
+        let mut runs: Vec<&NewRun> = runs.into_iter().collect();
+        runs.sort_by_key(|run| (run.due_at, run.id));
+        let mut columns = RunColumns::default();
+        let count = runs.len() as i64;
+        for (place, run) in runs.into_iter().enumerate() {
+            columns.id.push(run.id.0);
+            columns.job.push(run.job.0);
+            columns.tenant.push(run.tenant.0);
+            columns.job_version.push(signed(run.job_version));
+            columns.scheduled_for.push(us(run.scheduled_for));
+            columns.shard.push(text(&run.shard));
+            columns.due_at.push(us(run.due_at));
+            // What is due already takes turns in this order, by so many microseconds before now.
+            columns.back.push(count - place as i64);
+            columns.priority.push(i16::from(run.priority));
+            columns.origin.push(i16::from(run.origin as u8));
+            columns.coalesced.push(signed(run.coalesced));
+            columns.ignore_dependencies.push(run.ignore_dependencies);
+            columns.parameters.push(run.parameters.as_deref().map(text));
+        }
+        columns
+    }
+
+    pub fn into_values(self) -> Vec<Value<'a>> {
+        values![
+            self.id,
+            self.job,
+            self.tenant,
+            self.job_version,
+            self.scheduled_for,
+            self.shard,
+            self.due_at,
+            self.back,
+            self.priority,
+            self.origin,
+            self.coalesced,
+            self.ignore_dependencies,
+            self.parameters,
+        ]
+    }
+}
+
+/// Times without a run, by column.
+#[derive(Default)]
+struct LedgerColumns<'a> {
+    id: Vec<Uuid>,
+    job: Vec<Uuid>,
+    tenant: Vec<Uuid>,
+    job_version: Vec<i32>,
+    first: Vec<i64>,
+    last: Vec<i64>,
+    count: Vec<i64>,
+    outcome: Vec<i16>,
+    reason: Vec<&'static str>,
+    reason_text: Vec<Cow<'a, str>>,
+}
+
+impl<'a> LedgerColumns<'a> {
+    fn of(entries: impl IntoIterator<Item = &'a LedgerEntry>) -> Self {
+        let mut columns = LedgerColumns::default();
+        for entry in entries {
+            columns.id.push(entry.id.0);
+            columns.job.push(entry.job.0);
+            columns.tenant.push(entry.tenant.0);
+            columns.job_version.push(signed(entry.job_version));
+            columns.first.push(us(entry.first));
+            columns.last.push(us(entry.last));
+            columns.count.push(entry.count.cast_signed());
+            columns.outcome.push(i16::from(entry.outcome as u8));
+            columns.reason.push(entry.reason.code.name());
+            columns.reason_text.push(text(&entry.reason.text));
+        }
+        columns
+    }
+
+    fn into_values(self) -> Vec<Value<'a>> {
+        values![
+            self.id,
+            self.job,
+            self.tenant,
+            self.job_version,
+            self.first,
+            self.last,
+            self.count,
+            self.outcome,
+            self.reason,
+            self.reason_text,
+        ]
+    }
+}

@@ -1,0 +1,104 @@
+//! What a store must offer to be tested: a fresh database for each test, and more than one door
+//! to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+use store::sqlite::SqliteStore;
+use store::{Alerts, Store};
+use tempfile::TempDir;
+
+/// A database of its own for one test.
+///
+/// A store may keep its own time, so no test turns a clock: leases run out because they are
+/// negative, and runs are due because their time lies in the past of [`Store::now`].
+pub trait Bench: Sized + Send + Sync + 'static {
+    /// The store.
+    type S: Store + Alerts;
+
+    /// Makes a fresh database.
+    async fn open() -> Self;
+
+    /// The store as another process of the cluster would have it; the same one where a database
+    /// belongs to one process.
+    async fn door(&self) -> Arc<Self::S>;
+
+    /// Throws the database away.
+    async fn close(self);
+}
+
+/// A clock that tests set.
+#[derive(Clone)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// A moment in January 2027.
+    pub fn new() -> Self {
+        ManualClock(Arc::new(AtomicI64::new(1_800_000_000_000_000)))
+    }
+
+    /// Sets the clock, forward or back.
+    pub fn set(&self, at: Timestamp) {
+        self.0.store(at.as_microsecond(), Ordering::SeqCst);
+    }
+
+    /// The clock as the store wants it.
+    pub fn reader(&self) -> Arc<dyn store::sqlite::Clock> {
+        let clock = self.clone();
+        Arc::new(move || clock.now())
+    }
+
+    /// The time it shows.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_microsecond(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// A SQLite file in a folder of its own.
+pub struct SqliteBench {
+    folder: TempDir,
+    store: Arc<SqliteStore>,
+    /// The clock that the store reads.
+    pub clock: ManualClock,
+}
+
+impl SqliteBench {
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("punctual.db")
+    }
+
+    /// Closes the store and opens the file again.
+    pub fn reopen(self) -> Self {
+        let clock = self.clock.clone();
+        Self::open_in(self.shut(), clock)
+    }
+
+    /// Closes the store; the file lives as long as the folder.
+    pub fn shut(self) -> TempDir {
+        assert_eq!(Arc::strong_count(&self.store), 1, "somebody still uses the store");
+        self.folder
+    }
+
+    fn open_in(folder: TempDir, clock: ManualClock) -> Self {
+        let path = folder.path().join("punctual.db");
+        let store = Arc::new(SqliteStore::open(&path, clock.reader()).unwrap());
+        SqliteBench { folder, store, clock }
+    }
+}
+
+impl Bench for SqliteBench {
+    type S = SqliteStore;
+
+    async fn open() -> Self {
+        Self::open_in(tempfile::tempdir().unwrap(), ManualClock::new())
+    }
+
+    async fn door(&self) -> Arc<SqliteStore> {
+        Arc::clone(&self.store)
+    }
+
+    async fn close(self) {}
+}

@@ -1,0 +1,17 @@
+//! One suite for every store, and what only one of them can show.
+//!
+//! [`suite`] holds the promises of the `Store` trait, written once; each runs as
+//! `sqlite::<verb>::<promise>` and as `postgres::<verb>::<promise>`, on a database of its own.
+//! The other modules are about crashes, full disks and schemas.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests start servers, kill processes and read PG_BIN and UPDATE_GOLDEN"
+)]
+
+mod bench;
+mod lab;
+mod postgres_bench;
+mod postgres_server;
+mod schema;
+mod sqlite_only;
+mod suite;

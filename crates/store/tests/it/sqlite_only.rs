@@ -1,0 +1,8 @@
+//! What only the embedded store can show: one file, one process, a clock that is handed in, and
+//! disks that fail.
+
+mod child;
+mod clock;
+mod disk;
+mod kill;
+mod reopen;

@@ -1,0 +1,209 @@
+//! The promises of a store, a file for each verb or group of verbs.
+//!
+//! A promise is a function of a [`Lab`](crate::lab::Lab); the list at the end of this file makes a
+//! test of it for every store. A function that is missing there is an unused one, and the
+//! compiler says so.
+
+mod alert;
+mod cancel;
+mod claim;
+mod define;
+mod facts;
+mod finish;
+mod fire;
+mod node;
+mod order;
+mod prepared;
+mod prune;
+mod read;
+mod submit;
+mod upstream;
+mod value;
+mod wait;
+
+/// Runs every promise on a store.
+macro_rules! on {
+    ($store:ident, $bench:ty, $($file:ident: $($promise:ident)*;)*) => {
+        mod $store {
+            $(mod $file {
+                use crate::bench::Bench;
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $promise() {
+                        let bench = <$bench>::open().await;
+                        let store = bench.door().await;
+                        let lab = crate::lab::Lab::new(bench, store);
+                        crate::suite::$file::$promise(&lab).await;
+                        lab.close().await;
+                    }
+                )*
+            })*
+        }
+    };
+}
+
+/// Runs every promise on every store.
+macro_rules! promises {
+    ($($list:tt)*) => {
+        on! { sqlite, crate::bench::SqliteBench, $($list)* }
+        on! { postgres, crate::postgres_bench::PostgresBench, $($list)* }
+    };
+}
+
+promises! {
+    claim:
+        a_claim_brings_the_whole_run
+        only_what_is_due_is_claimed
+        room_for_none_takes_none
+        no_more_is_claimed_than_wanted
+        soon_is_what_becomes_due_within_the_look_ahead
+        due_runs_come_before_prepared_ones
+        an_unknown_node_gets_nothing
+        fences_grow_with_every_grant
+        a_later_grant_of_a_run_has_a_larger_fence_and_turn
+        no_run_is_handed_out_twice
+        every_run_ends_once_among_many_nodes;
+    order:
+        a_crowd_does_not_delay_another_tenant
+        tenants_take_turns
+        what_a_tenant_holds_counts
+        priority_goes_first
+        waiting_makes_up_for_priority
+        among_equals_the_longest_due_goes_first
+        a_tenant_holds_no_more_than_it_may
+        racing_nodes_keep_a_tenants_limit;
+    submit:
+        a_run_is_recorded_once
+        a_cancelled_run_does_not_come_back
+        the_first_that_are_due_are_born_claimed
+        a_known_run_is_not_claimed_by_sending_it_again
+        a_dead_node_gets_none_of_what_it_submits
+        no_room_claims_nothing
+        racing_submits_record_a_run_once;
+    fire:
+        a_plan_is_recorded_and_the_next_time_moves
+        a_job_may_have_no_next_time
+        a_plan_that_is_sent_again_changes_nothing
+        a_plan_of_another_time_or_version_is_refused
+        only_an_enabled_job_fires
+        a_stale_plan_does_not_stop_the_others
+        times_without_a_run_are_one_row
+        a_tick_has_one_row
+        racing_planners_make_one_set_of_runs;
+    define:
+        a_job_is_read_as_it_was_written
+        a_name_belongs_to_one_job_of_a_tenant
+        a_created_job_that_is_sent_again_is_found
+        an_id_belongs_to_one_job
+        a_deleted_job_frees_its_name
+        a_job_can_be_renamed
+        a_change_names_the_version_it_is_based_on
+        a_conflict_does_not_stop_the_other_changes
+        racing_changes_win_once_for_each_version
+        racing_creations_share_no_name
+        due_jobs_are_enabled_and_near;
+    prepared:
+        prepared_runs_may_stay
+        prepared_runs_may_vanish
+        prepared_runs_may_return_to_the_plan
+        a_conflicting_change_leaves_prepared_runs_alone
+        a_run_that_was_tried_is_not_prepared
+        a_grant_of_a_vanished_run_is_worthless
+        a_tick_whose_time_has_come_is_not_prepared
+        nothing_returns_from_before_a_decision
+        a_schedule_does_not_change_before_it_is_planned;
+    finish:
+        an_end_is_recorded_with_its_last_attempt
+        every_outcome_is_kept
+        an_end_without_an_attempt_counts_none
+        an_end_that_is_sent_again_answers_the_same
+        a_batch_answers_in_its_order
+        a_retry_is_due_after_its_delay
+        attempts_are_listed_in_order
+        a_live_run_shows_its_last_attempt
+        a_grant_that_is_over_writes_nothing
+        a_grant_belongs_to_one_node
+        an_end_may_change_the_state_of_the_job
+        a_pump_ends_and_takes_in_one_call;
+    cancel:
+        a_run_that_nobody_holds_ends_at_once
+        the_holder_is_told
+        a_cancelled_run_never_ends_otherwise
+        a_cancelled_run_is_not_tried_again
+        a_cancelled_run_ends_with_its_lost_node
+        a_request_passes_to_the_next_holder
+        what_has_ended_cannot_be_cancelled
+        a_cancel_that_races_the_end_has_one_answer;
+    wait:
+        a_waiting_run_is_not_handed_out
+        an_end_wakes_the_first_in_line_only
+        another_jobs_end_wakes_nobody_in_line
+        each_end_wakes_one
+        every_kind_of_end_wakes_the_next
+        stepping_aside_wakes_the_next
+        a_wait_for_what_has_happened_is_none
+        no_wait_is_longer_than_its_limit
+        a_wait_leaves_the_run_as_it_was;
+    upstream:
+        the_end_of_an_upstream_job_wakes_its_dependents
+        edges_follow_the_definition
+        a_job_that_runs_after_others_becomes_due
+        a_changed_job_looks_again
+        the_line_of_a_changed_job_looks_again;
+    node:
+        a_lease_goes_on_while_it_is_renewed
+        a_late_renewal_is_in_time_before_the_burial
+        a_buried_node_can_do_nothing
+        what_a_buried_node_held_is_listed_until_it_is_settled
+        a_loss_is_settled_once
+        a_loss_that_is_settled_again_answers_the_same
+        only_the_dead_are_buried
+        several_nodes_fall_silent_at_once
+        losses_are_settled_in_portions
+        a_node_that_leaves_returns_its_runs_untouched;
+    facts:
+        a_run_is_held_until_its_grant_ends
+        questions_are_answered_in_their_order
+        the_state_of_the_job_is_told
+        earlier_runs_stand_in_one_line
+        a_late_comer_stands_behind_what_runs
+        a_late_batch_keeps_its_order
+        an_earlier_run_may_wait_for_other_jobs
+        the_last_ends_of_upstream_jobs_are_told
+        upstream_ends_of_before_the_dependency_count
+        skipped_ticks_do_not_hide_an_end;
+    prune:
+        what_ended_long_ago_goes
+        failures_are_kept_longer
+        a_job_with_its_own_rule_is_left_alone
+        rules_of_jobs_are_listed_by_id
+        the_newest_so_many_are_kept
+        no_more_goes_at_once_than_asked_for
+        attempts_go_with_their_run
+        only_history_is_pruned;
+    read:
+        the_state_of_a_live_run_is_derived
+        pages_of_runs_go_back_in_time
+        pages_of_jobs_go_by_name
+        jobs_are_found_by_id
+        the_graph_holds_what_is_not_deleted
+        counts_tell_what_there_is
+        a_change_is_heard_of;
+    value:
+        names_are_any_text
+        numbers_reach_their_limits
+        a_range_may_stand_for_ages
+        times_reach_their_limits
+        finer_times_are_cut
+        large_values_come_back_whole
+        output_may_hold_zero_bytes
+        ids_are_only_ids;
+    alert:
+        an_alert_is_recorded_once
+        a_channel_gets_an_alert_until_it_arrived
+        old_alerts_are_no_news
+        a_dead_letter_raises_an_alert
+        a_missed_time_raises_an_alert
+        ordinary_ends_raise_none
+        a_recovery_is_told_once;
+}

@@ -1,0 +1,172 @@
+//! Defining jobs: names, versions, and what becomes of runs that were prepared.
+
+use std::sync::Arc;
+
+use domain::job::{Job, JobState};
+use store::{Change, Changed, Prepared, Store};
+use tokio::task::JoinSet;
+
+use crate::bench::Bench;
+use crate::lab::{Lab, minutes, seconds, tenant};
+
+pub async fn a_job_is_read_as_it_was_written<B: Bench>(lab: &Lab<B>) {
+    let mut job = lab.draft("report").await;
+    job.next_run = Some(lab.now().await);
+    job.definition.description = Some("täglich".into());
+    job.definition.tags = vec!["finance".into()];
+    job.definition.start_deadline = Some(seconds(90));
+    lab.create(&job).await;
+    assert_eq!(lab.stored(&job).await, Some(job.clone()));
+    assert_eq!(lab.store.job_by_name(job.tenant, "report").await.unwrap(), Some(job));
+}
+
+pub async fn a_name_belongs_to_one_job_of_a_tenant<B: Bench>(lab: &Lab<B>) {
+    let first = lab.job("report").await;
+    let second = lab.draft("report").await;
+    let taken = Changed::NameTaken(first.id);
+    assert_eq!(lab.change(&second, None, Prepared::Keep).await, taken);
+    assert_eq!(lab.stored(&second).await, None);
+    let elsewhere = Job { tenant: tenant(9), ..second.clone() };
+    assert_eq!(lab.change(&elsewhere, None, Prepared::Keep).await, Changed::Done);
+    let mut third = lab.job("other").await;
+    third.name = "report".into();
+    third.version = 2;
+    assert_eq!(lab.change(&third, Some(1), Prepared::Keep).await, taken);
+    assert_eq!(lab.stored(&third).await.unwrap().name, "other");
+}
+
+pub async fn a_created_job_that_is_sent_again_is_found<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("report").await;
+    assert_eq!(lab.change(&job, None, Prepared::Keep).await, Changed::NameTaken(job.id));
+}
+
+/// An id that is taken is a conflict like any other.
+pub async fn an_id_belongs_to_one_job<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("report").await;
+    let (twin, other) = (Job { name: "twin".into(), ..job.clone() }, lab.draft("other").await);
+    let changes = [&twin, &other].map(|job| Change {
+        job: job.clone(),
+        expected: None,
+        prepared: Prepared::Keep,
+    });
+    let changed = lab.store.define(&changes).await.unwrap();
+    assert_eq!(changed, [Changed::VersionConflict(1), Changed::Done]);
+    assert_eq!(lab.stored(&job).await, Some(job));
+}
+
+pub async fn a_deleted_job_frees_its_name<B: Bench>(lab: &Lab<B>) {
+    let mut first = lab.job("report").await;
+    first.state = JobState::Deleted;
+    lab.update(&mut first, Prepared::Drop).await;
+    assert_eq!(lab.stored(&first).await, None);
+    assert_eq!(lab.store.job_by_name(first.tenant, "report").await.unwrap(), None);
+    let second = lab.job("report").await;
+    assert_eq!(lab.stored(&second).await, Some(second));
+    // Nothing brings the first one back.
+    first.state = JobState::Enabled;
+    first.name = "phoenix".into();
+    let expected = Some(first.version);
+    assert_eq!(lab.change(&first, expected, Prepared::Keep).await, Changed::NotFound);
+}
+
+pub async fn a_job_can_be_renamed<B: Bench>(lab: &Lab<B>) {
+    let mut job = lab.job("old").await;
+    job.name = "new".into();
+    lab.update(&mut job, Prepared::Keep).await;
+    assert_eq!(lab.store.job_by_name(job.tenant, "old").await.unwrap(), None);
+    assert_eq!(lab.store.job_by_name(job.tenant, "new").await.unwrap(), Some(job));
+    lab.job("old").await;
+}
+
+pub async fn a_change_names_the_version_it_is_based_on<B: Bench>(lab: &Lab<B>) {
+    let mut job = lab.job("report").await;
+    lab.update(&mut job, Prepared::Keep).await;
+    let mut late = job.clone();
+    late.definition.priority = 9;
+    let conflict = lab.change(&late, Some(1), Prepared::Keep).await;
+    assert_eq!(conflict, Changed::VersionConflict(2));
+    assert_eq!(lab.stored(&job).await, Some(job.clone()));
+    let unknown = lab.draft("nowhere").await;
+    assert_eq!(lab.change(&unknown, Some(1), Prepared::Keep).await, Changed::NotFound);
+}
+
+pub async fn a_conflict_does_not_stop_the_other_changes<B: Bench>(lab: &Lab<B>) {
+    let stored = lab.job("stored").await;
+    let (first, last) = (lab.draft("first").await, lab.draft("last").await);
+    let taken = lab.draft("stored").await;
+    let unknown = lab.draft("unknown").await;
+    let change =
+        |job: &Job, expected| Change { job: job.clone(), expected, prepared: Prepared::Keep };
+    let changes = [
+        change(&first, None),
+        change(&taken, None),
+        change(&unknown, Some(3)),
+        change(&Job { version: 8, ..stored.clone() }, Some(7)),
+        change(&last, None),
+    ];
+    let changed = lab.store.define(&changes).await.unwrap();
+    let expected = [
+        Changed::Done,
+        Changed::NameTaken(stored.id),
+        Changed::NotFound,
+        Changed::VersionConflict(1),
+        Changed::Done,
+    ];
+    assert_eq!(changed, expected);
+    assert!(lab.stored(&first).await.is_some() && lab.stored(&last).await.is_some());
+}
+
+pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("report").await;
+    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let mut tasks = JoinSet::new();
+    for n in 0..8_u8 {
+        let store = Arc::clone(&doors[usize::from(n) % 2]);
+        let mut job = Job { version: 2, ..job.clone() };
+        job.definition.priority = n;
+        let change = Change { job, expected: Some(1), prepared: Prepared::Keep };
+        tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
+    }
+    let mut answers = tasks.join_all().await;
+    answers.retain(|answer| *answer != Changed::VersionConflict(2));
+    assert_eq!(answers, [Changed::Done]);
+}
+
+pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
+    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let mut tasks = JoinSet::new();
+    for n in 0..8 {
+        let store = Arc::clone(&doors[n % 2]);
+        let change =
+            Change { job: lab.draft("report").await, expected: None, prepared: Prepared::Keep };
+        tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
+    }
+    let answers = tasks.join_all().await;
+    let winner = lab.store.job_by_name(lab.draft("x").await.tenant, "report").await.unwrap();
+    let taken = Changed::NameTaken(winner.unwrap().id);
+    assert_eq!(answers.iter().filter(|answer| **answer == Changed::Done).count(), 1);
+    assert_eq!(answers.iter().filter(|answer| **answer == taken).count(), 7, "{answers:?}");
+}
+
+pub async fn due_jobs_are_enabled_and_near<B: Bench>(lab: &Lab<B>) {
+    let now = lab.now().await;
+    let mut made = Vec::new();
+    let times = [Some(3), Some(1), Some(-5), Some(2), Some(90), None];
+    for (n, minute) in times.into_iter().enumerate() {
+        let mut job = lab.draft(&format!("job {n}")).await;
+        job.next_run = minute.map(|minute| now + minutes(minute));
+        lab.create(&job).await;
+        made.push(job);
+    }
+    for state in [JobState::Paused, JobState::Disabled, JobState::Completed, JobState::Deleted] {
+        let mut job = lab.draft(&format!("{state:?}")).await;
+        (job.state, job.next_run) = (state, Some(now));
+        lab.create(&job).await;
+    }
+    let due = lab.store.due_jobs(minutes(60), 10).await.unwrap();
+    assert_eq!(due.jobs, [2, 1, 3, 0].map(|n: usize| made[n].clone()));
+    assert!(due.now >= now);
+    assert_eq!(lab.store.due_jobs(minutes(60), 2).await.unwrap().jobs, due.jobs[..2]);
+    assert_eq!(lab.store.due_jobs(seconds(0), 10).await.unwrap().jobs, due.jobs[..1]);
+    assert_eq!(lab.store.due_jobs(minutes(60), 0).await.unwrap().jobs, []);
+}

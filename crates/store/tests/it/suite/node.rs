@@ -1,0 +1,216 @@
+//! Nodes: leases, leaving, and what becomes of the runs of a node that fell silent.
+
+use domain::id::NodeId;
+use domain::run::{Outcome, RunState};
+use store::{Applied, Finish, Store, Verdict, Want};
+
+use crate::bench::Bench;
+use crate::lab::{
+    Lab, completed, ids, ids_of, lost, minutes, question, retried, seconds, untried, want,
+    want_soon,
+};
+
+pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let before = lab.now().await;
+    let renewed = lab.store.renew(node, minutes(1)).await.unwrap().unwrap();
+    assert!(renewed.now >= before);
+    assert_eq!(renewed.cancel, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
+    assert_eq!(lab.store.renew(NodeId(lab.id()), minutes(1)).await.unwrap(), None);
+}
+
+/// A lease that ran out can be renewed until somebody buries the node; a join begins it too.
+pub async fn a_late_renewal_is_in_time_before_the_burial<B: Bench>(lab: &Lab<B>) {
+    let node = NodeId(lab.id());
+    lab.store.join(node, "late", seconds(-5)).await.unwrap();
+    assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    lab.store.join(node, "late", seconds(-5)).await.unwrap();
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
+    assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
+}
+
+pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    lab.due(&job).await;
+    lab.expire(node).await;
+    let reaped = lab.store.reap(9).await.unwrap();
+    assert_eq!(reaped.buried, [node]);
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, [], "one burial is enough");
+    assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
+    let done = [completed(node, &claimed), retried(node, &claimed, seconds(0))];
+    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
+    assert_eq!(pumped.applied, [Applied::Stale; 2]);
+    assert_eq!(pumped.claimed, []);
+    let facts = lab.store.facts(node, &[question(&claimed)]).await.unwrap();
+    assert!(!facts[0].held);
+    // It cannot talk itself back to life while its runs are open.
+    lab.store.join(node, "again", minutes(1)).await.unwrap();
+    assert_eq!(lab.finish(node, completed(node, &claimed)).await, Applied::Stale);
+}
+
+pub async fn what_a_buried_node_held_is_listed_until_it_is_settled<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..3).map(|n| lab.run(&job, due_at + seconds(n))).collect();
+    lab.submit(&runs).await;
+    let mut held = lab.claim(node, want(9)).await;
+    lab.expire(node).await;
+    let mut listed = lab.store.reap(9).await.unwrap().lost;
+    assert!(listed.iter().all(|(holder, _)| *holder == node));
+    listed.sort_by_key(|(_, claimed)| claimed.grant.run);
+    held.sort_by_key(|claimed| claimed.grant.run);
+    assert_eq!(listed.into_iter().map(|(_, claimed)| claimed).collect::<Vec<_>>(), held);
+    assert_eq!(lab.store.reap(2).await.unwrap().lost.len(), 2, "no more than asked for");
+    let (_, mut last) = lost(node, &held[1]);
+    last.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
+    // The third was prepared and never begun.
+    let untouched = untried(&held[2], Verdict::Release);
+    let settled = [lost(node, &held[0]), (node, last), (node, untouched)];
+    let applied = lab.store.bury(&settled).await.unwrap();
+    let expected = [Applied::Again, Applied::Ended(Outcome::Failed), Applied::Again];
+    assert_eq!(applied, expected);
+    assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
+    let ended = lab.view(held[1].run.id).await;
+    assert_eq!((ended.state, ended.attempts, ended.lost), (RunState::Ended(Outcome::Failed), 0, 1));
+    assert!(ended.dead_letter);
+    let mut again = lab.claim(lab.node().await, want(9)).await;
+    again.sort_by_key(|claimed| claimed.grant.run);
+    assert_eq!(ids(&again), [held[0].run.id, held[2].run.id]);
+    assert_eq!((again[0].attempts, again[0].lost), (0, 1));
+    assert_eq!((again[1].attempts, again[1].lost), (0, 0));
+    for (again, before) in again.iter().zip([&held[0], &held[2]]) {
+        assert!(again.grant.fence > before.grant.fence && again.grant.turn > before.grant.turn);
+    }
+}
+
+/// Two reapers settle the same loss: one of them does.
+pub async fn a_loss_is_settled_once<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    lab.expire(node).await;
+    lab.store.reap(9).await.unwrap();
+    let settled = [lost(node, &claimed)];
+    let door = lab.bench.door().await;
+    let (first, second) = tokio::join!(lab.store.bury(&settled), door.bury(&settled));
+    let mut answers = [first.unwrap(), second.unwrap()].concat();
+    answers.sort_by_key(|applied| *applied == Applied::Stale);
+    assert_eq!(answers, [Applied::Again, Applied::Stale]);
+    let again = lab.claim_one(lab.node().await).await;
+    assert_eq!((again.attempts, again.lost), (0, 1));
+    assert_eq!(lab.store.attempts(again.run.id).await.unwrap().len(), 1);
+}
+
+/// A loss that ends the run answers the same when it is sent again.
+pub async fn a_loss_that_is_settled_again_answers_the_same<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    lab.expire(node).await;
+    lab.store.reap(9).await.unwrap();
+    let (_, mut finish) = lost(node, &claimed);
+    finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
+    for _ in 0..2 {
+        let applied = lab.store.bury(&[(node, finish.clone())]).await.unwrap();
+        assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
+    }
+}
+
+pub async fn only_the_dead_are_buried<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    let applied = lab.store.bury(&[lost(node, &claimed)]).await.unwrap();
+    assert_eq!(applied, [Applied::Stale]);
+    // Expired is not buried yet.
+    lab.expire(node).await;
+    assert_eq!(lab.store.bury(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
+    assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
+    let applied = lab.finish(node, completed(node, &claimed)).await;
+    assert_eq!(applied, Applied::Ended(Outcome::Completed));
+}
+
+pub async fn several_nodes_fall_silent_at_once<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("job").await;
+    let healthy = lab.node().await;
+    let kept = lab.started(healthy, &job).await;
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        let node = lab.node().await;
+        let claimed = lab.started(node, &job).await;
+        lab.expire(node).await;
+        expected.push((node, claimed));
+    }
+    let idle = lab.node().await;
+    lab.expire(idle).await;
+    let mut reaped = lab.store.reap(9).await.unwrap();
+    reaped.buried.sort();
+    let mut buried: Vec<_> = expected.iter().map(|(node, _)| *node).chain([idle]).collect();
+    buried.sort();
+    assert_eq!(reaped.buried, buried);
+    reaped.lost.sort_by_key(|(node, _)| *node);
+    expected.sort_by_key(|(node, _)| *node);
+    assert_eq!(reaped.lost, expected);
+    let settled: Vec<(NodeId, Finish)> =
+        expected.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
+    assert_eq!(lab.store.bury(&settled).await.unwrap(), [Applied::Again; 3]);
+    assert_eq!(lab.claim(healthy, want(9)).await.len(), 3);
+    assert_eq!(lab.view(kept.run.id).await.node, Some(healthy));
+}
+
+/// The list comes in portions; a loop of reap and bury comes to its end.
+pub async fn losses_are_settled_in_portions<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..25).map(|_| lab.run(&job, due_at)).collect();
+    lab.submit(&runs).await;
+    assert_eq!(lab.claim(node, want(99)).await.len(), 25);
+    lab.expire(node).await;
+    let mut rounds = 0;
+    loop {
+        let reaped = lab.store.reap(10).await.unwrap();
+        if reaped.lost.is_empty() {
+            break;
+        }
+        rounds += 1;
+        let settled: Vec<_> =
+            reaped.lost.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
+        let applied = lab.store.bury(&settled).await.unwrap();
+        assert_eq!(applied, vec![Applied::Again; settled.len()]);
+    }
+    assert_eq!(rounds, 3);
+    let mut again = ids(&lab.claim(lab.node().await, want(99)).await);
+    again.sort();
+    let mut expected = ids_of(&runs);
+    expected.sort();
+    assert_eq!(again, expected);
+}
+
+pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let due = lab.due(&job).await;
+    let soon = lab.run(&job, lab.now().await + minutes(10));
+    lab.submit(std::slice::from_ref(&soon)).await;
+    let held = lab.claim(node, Want { due: 9, ..want_soon(9) }).await;
+    assert_eq!(held.len(), 2);
+    let kept = lab.started(other, &job).await;
+    lab.store.leave(node).await.unwrap();
+    assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
+    let reaped = lab.store.reap(9).await.unwrap();
+    assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]), "leaving is no loss");
+    let again = lab.claim(other, Want { due: 9, ..want_soon(9) }).await;
+    assert_eq!(ids(&again), [due.id, soon.id]);
+    for (again, before) in again.iter().zip(&held) {
+        assert_eq!(again.run, before.run);
+        assert_eq!((again.attempts, again.lost), (0, 0));
+        assert!(again.grant.fence > before.grant.fence && again.grant.turn > before.grant.turn);
+    }
+    assert_eq!(lab.view(kept.run.id).await.node, Some(other));
+    assert_eq!(lab.store.attempts(due.id).await.unwrap(), []);
+    // Leaving twice, and leaving without having been there, is nothing.
+    lab.store.leave(node).await.unwrap();
+    lab.store.leave(NodeId(lab.id())).await.unwrap();
+}

@@ -1,0 +1,131 @@
+//! Submitting: known runs are not recorded again, and due ones may be born claimed.
+
+use std::sync::Arc;
+
+use domain::id::NodeId;
+use domain::run::{Outcome, RunState};
+use store::{Cancelled, ClaimFor, Store};
+use tokio::task::JoinSet;
+
+use crate::bench::Bench;
+use crate::lab::{Lab, completed, ids, ids_of, minutes, seconds, stop, want};
+
+pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let run = lab.run(&job, lab.ago(60).await);
+    let other = lab.run(&job, lab.ago(30).await);
+    let batch = [run.clone(), run.clone(), other.clone()];
+    assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [true, false, true]);
+    // Again while it waits, while somebody holds it, and after its end.
+    assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
+    let claimed = lab.claim(node, want(1)).await.remove(0);
+    assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
+    lab.finish(node, completed(node, &claimed)).await;
+    assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [other.id]);
+    assert_eq!(lab.state(run.id).await, RunState::Ended(Outcome::Completed));
+    assert_eq!(lab.store.runs_of_job(job.id, None, 9).await.unwrap().items.len(), 2);
+}
+
+pub async fn a_cancelled_run_does_not_come_back<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let run = lab.due(&job).await;
+    assert_eq!(lab.store.cancel(run.id, &stop()).await.unwrap(), Cancelled::Ended);
+    let born = Some(ClaimFor { node, max: 1 });
+    let submitted = lab.store.submit(&[run], born).await.unwrap();
+    assert_eq!((submitted.accepted, submitted.claimed), (vec![false], vec![]));
+    assert_eq!(lab.claim(node, want(9)).await, []);
+}
+
+pub async fn the_first_that_are_due_are_born_claimed<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let now = lab.now().await;
+    let later = lab.run(&job, now + minutes(30));
+    let due: Vec<_> = (0..4).map(|n| lab.run(&job, now - seconds(60 - n))).collect();
+    let batch = [vec![later.clone()], due.clone()].concat();
+    let born = Some(ClaimFor { node, max: 3 });
+    let submitted = lab.store.submit(&batch, born).await.unwrap();
+    assert_eq!(submitted.accepted, [true; 5]);
+    assert_eq!(ids(&submitted.claimed), ids_of(&due[..3]));
+    for (claimed, run) in submitted.claimed.iter().zip(&due) {
+        assert_eq!(claimed.run, *run);
+        assert_eq!((claimed.attempts, claimed.lost, claimed.grant.turn), (0, 0, 0));
+        assert_eq!(lab.view(run.id).await.node, Some(node));
+        assert_eq!(lab.state(run.id).await, RunState::Running);
+    }
+    assert_eq!(lab.state(later.id).await, RunState::Pending);
+    // They end like any other, and what was left is for everybody.
+    let claimed = lab.claim(lab.node().await, want(9)).await;
+    assert_eq!(ids(&claimed), [due[3].id]);
+    let finish = completed(node, &submitted.claimed[1]);
+    lab.finish(node, finish).await;
+    assert_eq!(lab.state(due[1].id).await, RunState::Ended(Outcome::Completed));
+}
+
+pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.run(&job, lab.ago(60).await);
+    let born = Some(ClaimFor { node, max: 5 });
+    let first = lab.store.submit(std::slice::from_ref(&held), born).await.unwrap().claimed;
+    let other = lab.node().await;
+    let born = Some(ClaimFor { node: other, max: 5 });
+    let again = lab.store.submit(std::slice::from_ref(&held), born).await.unwrap();
+    assert_eq!((again.accepted, again.claimed), (vec![false], vec![]));
+    assert_eq!(lab.view(held.id).await.node, Some(node));
+    assert_eq!(
+        lab.finish(node, completed(node, &first[0])).await,
+        store::Applied::Ended(Outcome::Completed)
+    );
+}
+
+/// A node that is unknown, has left or is buried gets nothing; the run is recorded all the same.
+pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("job").await;
+    let stranger = NodeId(lab.id());
+    let left = lab.node().await;
+    lab.store.leave(left).await.unwrap();
+    let buried = lab.node().await;
+    lab.expire(buried).await;
+    lab.store.reap(10).await.unwrap();
+    for node in [stranger, left, buried] {
+        let run = lab.run(&job, lab.ago(60).await);
+        let born = Some(ClaimFor { node, max: 1 });
+        let submitted = lab.store.submit(std::slice::from_ref(&run), born).await.unwrap();
+        assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
+        assert_eq!(lab.state(run.id).await, RunState::Queued);
+    }
+}
+
+pub async fn no_room_claims_nothing<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let run = lab.run(&job, lab.ago(60).await);
+    let submitted = lab.store.submit(&[run], Some(ClaimFor { node, max: 0 })).await.unwrap();
+    assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
+    assert!(lab.store.submit(&[], None).await.unwrap().accepted.is_empty());
+}
+
+/// The same run from many doors at once: one of them brought it.
+pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("job").await;
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..50).map(|_| lab.run(&job, due_at)).collect();
+    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let mut tasks = JoinSet::new();
+    for n in 0..8 {
+        let (store, mut runs) = (Arc::clone(&doors[n % 2]), runs.clone());
+        let node = lab.node_behind(&store).await;
+        // Each sends them in another order.
+        runs.rotate_left(n * 6);
+        tasks.spawn(async move {
+            let born = Some(ClaimFor { node, max: 3 });
+            store.submit(&runs, born).await.unwrap()
+        });
+    }
+    let answers = tasks.join_all().await;
+    let accepted = answers.iter().flat_map(|answer| &answer.accepted).filter(|new| **new).count();
+    assert_eq!(accepted, 50);
+    let claimed: Vec<_> = answers.iter().flat_map(|answer| ids(&answer.claimed)).collect();
+    let counts = lab.store.counts().await.unwrap();
+    assert_eq!(counts.held as usize, claimed.len());
+    assert_eq!(counts.held + counts.queued, 50);
+}

@@ -1,0 +1,149 @@
+//! Waits: in the line of a job, for other jobs, and not for ever.
+
+use domain::run::{NewRun, Outcome, RunState, Wait};
+use store::{Applied, Cancelled, Store, Verdict, Want};
+
+use crate::bench::Bench;
+use crate::lab::{Lab, completed, ended, ids, lost, minutes, seconds, skipped, stop, want};
+
+pub async fn a_waiting_run_is_not_handed_out<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 2).await;
+    lab.wait(node, &held[1], Wait::Overlap, None).await;
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    let view = lab.view(held[1].run.id).await;
+    assert_eq!((view.state, view.node, view.attempts), (RunState::Pending, None, 0));
+    assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
+}
+
+pub async fn an_end_wakes_the_first_in_line_only<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 4).await;
+    // They begin to wait in another order than they stand in line.
+    for n in [3, 1, 2] {
+        lab.wait(node, &held[n], Wait::Overlap, None).await;
+    }
+    let mut running = held[0].clone();
+    for next in &held[1..] {
+        let done = [completed(node, &running)];
+        let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
+        assert_eq!(ids(&pumped.claimed), [next.run.id]);
+        let woken = &pumped.claimed[0];
+        assert!(woken.grant.fence > running.grant.fence && woken.grant.turn > next.grant.turn);
+        running = woken.clone();
+    }
+}
+
+pub async fn another_jobs_end_wakes_nobody_in_line<B: Bench>(lab: &Lab<B>) {
+    let (node, job, other) = (lab.node().await, lab.job("job").await, lab.job("other").await);
+    let held = lab.line(node, &job, 2).await;
+    lab.wait(node, &held[1], Wait::Overlap, None).await;
+    let stranger = lab.started(node, &other).await;
+    let pumped = lab.store.pump(node, &[completed(node, &stranger)], want(9)).await.unwrap();
+    assert_eq!(pumped.claimed, []);
+}
+
+/// Two ends in one call make room for two.
+pub async fn each_end_wakes_one<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 5).await;
+    for waiting in &held[2..] {
+        lab.wait(node, waiting, Wait::Overlap, None).await;
+    }
+    let done = [completed(node, &held[0]), ended(node, &held[1], Outcome::Failed)];
+    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
+    assert_eq!(ids(&pumped.claimed), [held[2].run.id, held[3].run.id]);
+}
+
+/// A run makes room in whichever way it ends: also cancelled in line, or buried with its node.
+pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 4).await;
+    let doomed = lab.node().await;
+    let last = lab.run(&job, lab.ago(1).await);
+    lab.submit(std::slice::from_ref(&last)).await;
+    let last = lab.claim_one(node).await;
+    for waiting in [&held[1], &held[2], &held[3], &last] {
+        lab.wait(node, waiting, Wait::Overlap, None).await;
+    }
+    assert_eq!(
+        lab.finish(node, skipped(&held[0], Outcome::Skipped)).await,
+        Applied::Ended(Outcome::Skipped)
+    );
+    // The woken one is cancelled before anybody takes it.
+    assert_eq!(lab.store.cancel(held[1].run.id, &stop()).await.unwrap(), Cancelled::Ended);
+    let next = lab.claim_one(doomed).await;
+    assert_eq!(next.run.id, held[2].run.id);
+    lab.expire(doomed).await;
+    lab.store.reap(9).await.unwrap();
+    let (_, mut finish) = lost(doomed, &next);
+    finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
+    let applied = lab.store.bury(&[(doomed, finish)]).await.unwrap();
+    assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
+    assert_eq!(lab.claim_one(node).await.run.id, held[3].run.id);
+    assert_eq!(lab.state(last.run.id).await, RunState::Pending);
+}
+
+/// Who waits for other jobs stands in nobody's way.
+pub async fn stepping_aside_wakes_the_next<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 3).await;
+    lab.wait(node, &held[1], Wait::Overlap, None).await;
+    lab.wait(node, &held[2], Wait::Overlap, None).await;
+    lab.wait(node, &held[0], Wait::Upstream, None).await;
+    assert_eq!(lab.claim_one(node).await.run.id, held[1].run.id);
+}
+
+/// What a run decides to wait for may happen before the decision arrives.
+pub async fn a_wait_for_what_has_happened_is_none<B: Bench>(lab: &Lab<B>) {
+    let (node, other) = (lab.node().await, lab.node().await);
+    let upstream = lab.job("upstream").await;
+    let job = lab.job_after("job", &[&upstream]).await;
+    // For an earlier run of the same job.
+    let held = lab.line(node, &job, 2).await;
+    lab.finish(node, completed(node, &held[0])).await;
+    lab.wait(node, &held[1], Wait::Overlap, None).await;
+    let second = lab.claim_one(node).await;
+    assert_eq!(second.run.id, held[1].run.id);
+    // For another job.
+    let cause = lab.started(other, &upstream).await;
+    lab.finish(other, completed(other, &cause)).await;
+    lab.wait(node, &second, Wait::Upstream, None).await;
+    let third = lab.claim_one(node).await;
+    assert_eq!(third.run.id, held[1].run.id);
+    // Nothing happened since: now it waits.
+    lab.wait(node, &third, Wait::Upstream, None).await;
+    assert_eq!(lab.claim(node, want(9)).await, []);
+}
+
+pub async fn no_wait_is_longer_than_its_limit<B: Bench>(lab: &Lab<B>) {
+    let (node, job, other) = (lab.node().await, lab.job("job").await, lab.job("other").await);
+    let queued = lab.line(node, &job, 2).await;
+    let held = lab.line(node, &other, 2).await;
+    let now = lab.now().await;
+    lab.wait(node, &queued[1], Wait::Overlap, Some(now - seconds(1))).await;
+    lab.wait(node, &held[0], Wait::Upstream, Some(now - seconds(1))).await;
+    lab.wait(node, &held[1], Wait::Upstream, Some(now + minutes(30))).await;
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().woken, 2);
+    assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
+    let mut woken = ids(&lab.claim(node, want(9)).await);
+    woken.sort();
+    let mut expected = [queued[1].run.id, held[0].run.id];
+    expected.sort();
+    assert_eq!(woken, expected);
+}
+
+/// A prepared run that waits, or a due one: waiting changes neither its time nor its place.
+pub async fn a_wait_leaves_the_run_as_it_was<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let run = NewRun { parameters: Some("{}".into()), ..lab.tick(&job, lab.ago(9).await) };
+    lab.submit(std::slice::from_ref(&run)).await;
+    let claimed = lab.claim_one(node).await;
+    lab.wait(node, &claimed, Wait::Upstream, Some(lab.ago(1).await)).await;
+    lab.store.reap(9).await.unwrap();
+    let again = lab.claim_one(node).await;
+    assert_eq!((again.run, again.attempts, again.lost), (run, 0, 0));
+    let pumped = lab.store.pump(node, &[], Want::default()).await.unwrap();
+    assert_eq!((pumped.applied, pumped.claimed), (vec![], vec![]));
+}
