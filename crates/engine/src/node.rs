@@ -15,6 +15,7 @@
 //! a call to the store.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
@@ -47,6 +48,8 @@ pub struct Node<S> {
     pub(crate) parts: Parts,
     definitions: Definitions,
     state: Mutex<State>,
+    /// How far the store's clock is ahead of this process's, in microseconds.
+    offset_us: AtomicI64,
 }
 
 /// A run that was let in: its executor may begin.
@@ -115,6 +118,7 @@ impl<S: Store> Node<S> {
             parts,
             definitions: Definitions::default(),
             state: Mutex::new(state),
+            offset_us: AtomicI64::new(0),
         }
     }
 
@@ -123,9 +127,30 @@ impl<S: Store> Node<S> {
         self.state().id
     }
 
-    /// The store's part of the present.
+    /// The store's present, as close as this process can know it.
     pub(crate) fn now(&self) -> Timestamp {
-        self.parts.now()
+        let offset = SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed));
+        let now = self.parts.now();
+        now.saturating_add(offset).unwrap_or(now)
+    }
+
+    /// The store's clock showed `store_now` at some moment since `asked_at` of this process's. The
+    /// offset moves only as far as it must to agree with that.
+    fn heard(&self, asked_at: Timestamp, store_now: Timestamp) {
+        let ahead_of =
+            |clock: Timestamp| store_now.as_microsecond().saturating_sub(clock.as_microsecond());
+        let (least, most) = (ahead_of(self.parts.now()), ahead_of(asked_at));
+        if least > most {
+            // Somebody set the clock meanwhile.
+            return;
+        }
+        let before = self.offset_us.load(Ordering::Relaxed);
+        let after = before.clamp(least, most);
+        self.offset_us.store(after, Ordering::Relaxed);
+        let too_far = |us: i64| us.unsigned_abs() > OFFSET_ALARM.as_micros() as u64;
+        if too_far(after) && !too_far(before) {
+            tracing::error!(offset_ms = after / 1_000, "this machine's clock is not the store's");
+        }
     }
 
     /// Something may have been submitted: ask the store at the next pump.
@@ -202,6 +227,9 @@ fn orphan(run: &ClaimedRun) -> Arc<Job> {
         updated_at: Timestamp::UNIX_EPOCH,
     })
 }
+
+/// A clock that is further away from the store's is worth a line in the log.
+const OFFSET_ALARM: SignedDuration = SignedDuration::from_secs(2);
 
 /// How long a remembered definition is trusted.
 const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);

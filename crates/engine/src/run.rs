@@ -339,6 +339,8 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
             driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
             let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
             let mut result = tokio::select! {
+                // In this order, so that what ends at once needs no timer.
+                biased;
                 result = driver.executor.execute(run, Stop(stopped.clone())) => result,
                 () = out_of_patience => AttemptResult {
                     end: AttemptEnd::Failed,
@@ -445,7 +447,6 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
             Ok(submitted) => {
                 let mut patience = Patience::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
-                self.shared.news.notify_one();
                 let mut accepted = submitted.accepted.into_iter();
                 let part = |size: &usize| {
                     Ok(Submitted {

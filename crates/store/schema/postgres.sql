@@ -81,6 +81,7 @@ jobs.definition text not null
 jobs.next_run bigint
 jobs.created_at bigint not null
 jobs.updated_at bigint not null
+jobs.changed_fence bigint
 last_ends.job_id uuid not null
 last_ends.outcome smallint not null
 last_ends.finished_at bigint not null

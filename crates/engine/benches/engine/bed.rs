@@ -7,7 +7,6 @@ use store::Alerts;
 
 use crate::figure::Figure;
 
-#[cfg(any())]
 pub mod postgres;
 pub mod server;
 pub mod sqlite;

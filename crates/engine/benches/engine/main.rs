@@ -31,7 +31,6 @@ use clap::Parser;
 
 use args::{Args, StoreKind};
 use bed::Bed;
-#[cfg(any())]
 use bed::postgres::PostgresBed;
 use bed::sqlite::SqliteBed;
 use figure::progress;
@@ -43,21 +42,10 @@ async fn main() -> Result<()> {
         (Some(address), StoreKind::Sqlite) => {
             idle::child(bed::sqlite::open(address.as_ref())?, &args).await
         }
-        #[cfg(any())]
         (Some(address), StoreKind::Postgres) => {
             idle::child(bed::postgres::open(address).await?, &args).await
         }
-        (_, StoreKind::Postgres) => {
-            for f in
-                floor::postgres::measure(&bed::server::Server::start()?.url("postgres"), args.runs)
-                    .await?
-            {
-                f.print();
-            }
-            Ok(())
-        }
         (None, StoreKind::Sqlite) => measure(&SqliteBed::new()?, &args).await,
-        #[cfg(any())]
         (None, StoreKind::Postgres) => measure(&PostgresBed::start().await?, &args).await,
     }
 }

@@ -2,6 +2,7 @@
 
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, NewRun};
+use jiff::Timestamp;
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
 
 use super::Node;
@@ -13,8 +14,12 @@ impl<S: Store> Node<S> {
         if done.is_empty() && want.due == 0 && want.soon == 0 {
             return Ok(false);
         }
+        let asked_at = self.parts.now();
         let pumped = match self.store.pump(node, &done, want).await {
-            Ok(pumped) => pumped,
+            Ok(pumped) => {
+                self.heard(asked_at, pumped.now);
+                pumped
+            }
             Err(error) => {
                 // Whether it took effect is unknown. Finishing twice is harmless; what was claimed
                 // and not heard of comes back when this node's lease ends.
@@ -49,7 +54,13 @@ impl<S: Store> Node<S> {
             state.asked_soon -= want.soon;
             state.hungry |= full;
         }
+        let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
+        let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         self.take_in(pumped.claimed);
+        if !ahead.is_empty() {
+            // Read before their time comes. If that fails now, the start will say so.
+            let _ = self.definitions.load(self.store.as_ref(), &ahead, now).await;
+        }
         Ok(full || !self.state().done.is_empty())
     }
 
@@ -63,13 +74,16 @@ impl<S: Store> Node<S> {
             ClaimFor { node: state.id, max: room }
         };
         let submitted = self.store.submit(runs, Some(claim).filter(|claim| claim.max > 0)).await;
+        let near = self.now().saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
+        let near = runs.iter().filter(|run| run.due_at <= near).count();
         {
             let mut state = self.state();
             if state.id != claim.node {
                 return submitted;
             }
             state.free += claim.max;
-            state.hungry = true;
+            // What this node holds already, or what is far away, is nothing to ask for.
+            state.hungry |= submitted.as_ref().map_or(true, |new| new.claimed.len() < near);
         }
         let mut submitted = submitted?;
         self.take_in(std::mem::take(&mut submitted.claimed));

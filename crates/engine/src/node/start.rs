@@ -139,8 +139,13 @@ impl<S: Store> Node<S> {
     }
 
     fn decide(&self, run: &ClaimedRun, job: &Job, facts: &StartFacts, now: Timestamp) -> Start {
-        let schedule = job.definition.when.compile(&self.parts.zones).ok().flatten();
         let at = run.run.scheduled_for;
+        // Only dependencies care about the times around this one.
+        let schedule = if job.definition.depends_on.is_empty() {
+            None
+        } else {
+            job.definition.when.compile(&self.parts.zones).ok().flatten()
+        };
         let previous = schedule.as_ref().and_then(|schedule| schedule.prev(at));
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         start(run, &job.definition, window(&job.definition, at, previous, next), facts, now)

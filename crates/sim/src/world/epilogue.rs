@@ -6,13 +6,16 @@ use super::World;
 use crate::clock::SECOND;
 use crate::invariants::Violation;
 use crate::link::Rates;
-use crate::machine::Kind;
+use crate::machine::{Kind, Machine};
 
 /// Rounds in which the enabled jobs go on as usual.
 const USUAL_ROUNDS: usize = 12;
 
-/// Rounds in which what is left must end, after all jobs were switched off.
-const LAST_ROUNDS: usize = 160;
+/// How often machines pump in a round.
+const TURNS: usize = 20;
+
+/// Rounds in which something must end, after all jobs were switched off.
+const IDLE_ROUNDS_MAX: usize = 50;
 
 impl World {
     pub(super) fn epilogue(&mut self) -> Result<(), Violation> {
@@ -36,11 +39,12 @@ impl World {
         self.judge_ledger(false)?;
         self.switch_off()?;
         self.calm = true;
-        for _ in 0..LAST_ROUNDS {
+        let (mut left, mut idle) = (u64::MAX, 0);
+        while left > 0 && idle < IDLE_ROUNDS_MAX {
             self.round()?;
-            if self.is_over() {
-                break;
-            }
+            let now = self.live_runs();
+            idle = if now < left { 0 } else { idle + 1 };
+            left = now;
         }
         self.judge_ledger(true)
     }
@@ -60,19 +64,28 @@ impl World {
                 self.begin_on(index, Kind::Join);
             }
         }
-        while !self.attempts_over().is_empty() {
-            self.end_attempt();
-            self.judge_events()?;
-        }
         for index in 0..self.machines.len() {
-            for kind in [Kind::Plan, Kind::Reap, Kind::Pump, Kind::Start, Kind::Pump, Kind::Start] {
-                if let Some(node) = &self.machines[index].node {
-                    node.hint();
-                }
-                for _ in 0..6 {
-                    self.begin_on(index, kind);
-                }
+            self.begin_on(index, Kind::Plan);
+            self.begin_on(index, Kind::Reap);
+            if let Some(node) = &self.machines[index].node {
+                node.hint();
+            }
+        }
+        // What ends makes way for what waits.
+        for _ in 0..TURNS {
+            let before = self.stats.started;
+            for index in 0..self.machines.len() {
+                self.begin_on(index, Kind::Pump);
+                self.begin_on(index, Kind::Start);
                 self.judge_events()?;
+            }
+            while !self.attempts_over().is_empty() {
+                self.end_attempt();
+            }
+            self.judge_events()?;
+            let news = |machine: &Machine| machine.node.as_ref().is_some_and(|it| it.has_news());
+            if self.stats.started == before && !self.machines.iter().any(news) {
+                break;
             }
         }
         Ok(())
@@ -91,8 +104,8 @@ impl World {
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
+    fn live_runs(&self) -> u64 {
         let counts = self.runtime.block_on(self.store.counts());
-        counts.is_ok_and(|counts| counts.queued + counts.held + counts.pending == 0)
+        counts.map_or(u64::MAX, |counts| counts.queued + counts.held + counts.pending)
     }
 }

@@ -33,7 +33,9 @@ CREATE TABLE jobs (
     definition text NOT NULL,
     next_run bigint,
     created_at bigint NOT NULL,
-    updated_at bigint NOT NULL
+    updated_at bigint NOT NULL,
+    -- The last fence that had been handed out when the job was last changed.
+    changed_fence bigint
 );
 
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';

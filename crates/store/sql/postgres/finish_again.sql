@@ -20,6 +20,7 @@ again AS (
         -- What it should wait for may have happened since its holder looked.
         wait = CASE
             WHEN r.cancel_code IS NOT NULL THEN 0
+            WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id AND j.changed_fence >= u.fence) THEN 0
             WHEN u.wait = 1 AND EXISTS (
                 SELECT 1 FROM runs e
                 WHERE e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.wait <> 2

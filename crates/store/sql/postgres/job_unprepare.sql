@@ -1,14 +1,38 @@
--- Ticks that are not due and were never tried vanish, held or not, if this very transaction has
--- written their jobs. Under the gate. $1 the jobs, $2 those of them whose next time goes back to the first such tick.
+-- Ticks whose time has not come and that nobody tried or cancelled vanish, held or not, if this very transaction has
+-- written their jobs. Under the gate. $1 the jobs, $2 those of them whose next time goes back to the first such tick:
+-- they are planned again from there on, so what comes before a tick about which something was decided stays.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
+written AS MATERIALIZED (
+    SELECT id, id = ANY ($2::uuid[]) AS returned FROM jobs
+    WHERE id = ANY ($1::uuid[]) AND xmin = pg_current_xact_id()::xid
+),
+-- The ids of history are sorted by time, so only what is to come is looked at.
+settled AS MATERIALIZED (
+    SELECT
+        w.id,
+        CASE WHEN w.returned THEN greatest(
+            (SELECT now FROM clock),
+            (
+                SELECT max(r.scheduled_for) FROM runs r
+                WHERE r.job_id = w.id AND r.origin IN (1, 2)
+                    AND (r.attempts > 0 OR r.lost > 0 OR r.cancel_code IS NOT NULL)
+            ),
+            (
+                SELECT max(h.scheduled_last) FROM history h
+                WHERE h.job_id = w.id AND h.origin IN (1, 2) AND h.reason IS DISTINCT FROM 'DST_GAP'
+                    AND h.id > (
+                        lpad(to_hex((SELECT now FROM clock) / 1000), 12, '0') || '70008000000000000000'
+                    )::uuid
+            )
+        ) ELSE (SELECT now FROM clock) END AS until
+    FROM written w
+),
 gone AS (
-    DELETE FROM runs
-    WHERE job_id = ANY (ARRAY(
-            SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND xmin = pg_current_xact_id()::xid
-        ))
-        AND order_at > (SELECT now FROM clock) AND due_at > (SELECT now FROM clock)
-        AND origin IN (1, 2) AND attempts = 0 AND lost = 0
-    RETURNING id, job_id, scheduled_for
+    DELETE FROM runs r
+    USING settled s
+    WHERE r.job_id = s.id AND r.scheduled_for > s.until
+        AND r.origin IN (1, 2) AND r.attempts = 0 AND r.lost = 0 AND r.cancel_code IS NULL
+    RETURNING r.id, r.job_id, r.scheduled_for
 ),
 -- The same tick may be planned again, with the same id and a first turn of its own: an old grant
 -- must not be mistaken for a new one.

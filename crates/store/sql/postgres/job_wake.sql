@@ -1,5 +1,24 @@
--- Runs of jobs that this very transaction has deleted or freed of their dependencies look again.
-UPDATE runs r SET wait = 0, wait_until = NULL
-FROM jobs j
-WHERE j.id = ANY ($1::uuid[]) AND j.xmin = pg_current_xact_id()::xid
-    AND r.job_id = j.id AND r.wait <> 0 AND (r.wait = 2 OR j.state = 'DELETED')
+-- Runs that wait by an old definition look again, if this very transaction has written their jobs: all that wait for
+-- other jobs, and as many of the line as the job lets run now. Under the gate. $1 the jobs, $2 how many of their lines;
+-- all where that is not said.
+WITH changed AS MATERIALIZED (
+    SELECT j.id, u.line
+    FROM unnest($1::uuid[], $2::integer[]) AS u (id, line)
+    JOIN jobs j ON j.id = u.id AND j.xmin = pg_current_xact_id()::xid
+),
+-- A holder that has looked before this change will find out when it wants to wait.
+noted AS (
+    UPDATE jobs j SET changed_fence = (SELECT fence FROM gate) FROM changed c WHERE j.id = c.id
+),
+woken AS (
+    SELECT w.id
+    FROM changed c
+    CROSS JOIN LATERAL (
+        SELECT w.id FROM runs w
+        WHERE w.job_id = c.id AND w.wait = 1
+        ORDER BY w.order_at, w.id LIMIT c.line
+    ) AS w
+    UNION
+    SELECT r.id FROM changed c JOIN runs r ON r.job_id = c.id AND r.wait = 2
+)
+UPDATE runs r SET wait = 0, wait_until = NULL FROM woken w WHERE r.id = w.id

@@ -82,18 +82,23 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     if !upstream.is_empty() {
         pipeline.push(sql!("job_last_ends"), values![upstream]);
     }
-    let freed = ids(|change| {
-        let deleted = change.job.state == JobState::Deleted;
-        change.expected.is_some() && (deleted || change.job.definition.depends_on.is_empty())
-    });
-    if !freed.is_empty() {
-        pipeline.push(sql!("job_wake"), values![freed]);
+    let changed = wave.iter().filter(|change| change.expected.is_some());
+    let (changed, lines): (Vec<Uuid>, Vec<Option<i32>>) =
+        changed.map(|change| (change.job.id.0, line_of(change))).unzip();
+    if !changed.is_empty() {
+        pipeline.push(sql!("job_wake"), values![changed, lines]);
     }
     let unprepared = ids(|change| change.prepared != Prepared::Keep);
     if !unprepared.is_empty() {
         let returned = ids(|change| change.prepared == Prepared::Return);
         pipeline.push(sql!("job_unprepare"), values![unprepared, returned]);
     }
+}
+
+/// How many of the job's line may look again. The line of a deleted job has nothing to wait for.
+fn line_of(change: &Change) -> Option<i32> {
+    let deleted = change.job.state == JobState::Deleted;
+    i32::try_from(change.job.definition.concurrency).ok().filter(|_| !deleted)
 }
 
 fn collision(change: &Change, row: &Row) -> Result<Changed> {
@@ -133,6 +138,9 @@ struct Columns<'a> {
     created_at: Vec<i64>,
     updated_at: Vec<i64>,
     expected: Vec<i32>,
+    ends: Vec<bool>,
+    moves: Vec<bool>,
+    one_time: Vec<bool>,
 }
 
 impl<'a> Columns<'a> {
@@ -143,7 +151,7 @@ impl<'a> Columns<'a> {
             wave.iter().filter(|change| change.expected.is_some() == changed).collect();
         // Always in the same order, so that two of these cannot wait for each other.
         wave.sort_unstable_by_key(|change| change.job.id);
-        for Change { job, expected, .. } in &wave {
+        for Change { job, expected, prepared } in &wave {
             let definition = serde_json::to_string(&job.definition).map_err(|error| {
                 StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))
             })?;
@@ -159,6 +167,9 @@ impl<'a> Columns<'a> {
             columns.created_at.push(us(job.created_at));
             columns.updated_at.push(us(job.updated_at));
             columns.expected.push(signed(expected.unwrap_or_default()));
+            columns.ends.push(*prepared != Prepared::Keep);
+            columns.moves.push(*prepared == Prepared::Drop);
+            columns.one_time.push(job.definition.when.is_one_time());
         }
         Ok(Some(columns).filter(|columns| !columns.id.is_empty()))
     }
@@ -197,6 +208,9 @@ impl<'a> Columns<'a> {
                 self.next_run,
                 self.updated_at,
                 self.expected,
+                self.ends,
+                self.moves,
+                self.one_time,
             ],
         )
     }

@@ -1,5 +1,7 @@
 //! Nodes: their leases, and what becomes of what they held.
 
+use std::time::Duration;
+
 use domain::id::{NodeId, RunId};
 use jiff::SignedDuration;
 use uuid::Uuid;
@@ -10,6 +12,9 @@ use super::pipeline::{Pipeline, values};
 use super::row::{at, claimed, span_us, text};
 use super::{Shared, first, lock_of};
 use crate::{Applied, Finish, Reaped, Renewed, Result};
+
+/// How long a renewal waits for claims that are under way.
+const QUIET_WAIT: Duration = Duration::from_millis(200);
 
 impl Shared {
     pub(super) async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
@@ -52,7 +57,9 @@ impl Shared {
         if suspects.is_empty() {
             return;
         }
-        let _no_claim_under_way = self.claiming.write().await;
+        // A renewal must not wait for long: then the next one tries.
+        let quiet = tokio::time::timeout(QUIET_WAIT, self.claiming.write()).await;
+        let Ok(_no_claim_under_way) = quiet else { return };
         let orphans = unknown(suspects);
         if orphans.is_empty() {
             return;

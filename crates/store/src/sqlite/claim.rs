@@ -22,7 +22,7 @@ use crate::{Applied, Finish, Pumped, Result, Want};
 const AGEING: SignedDuration = SignedDuration::from_secs(60);
 
 pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
-    if !is_alive(tx, node)? {
+    if !is_alive(tx.connection, node)? {
         return Ok(Pumped {
             applied: vec![Applied::Stale; done.len()],
             claimed: Vec::new(),

@@ -8,18 +8,19 @@ use rusqlite::{Connection, OptionalExtension};
 use super::history::outcome_of;
 use super::nodes::is_alive;
 use super::row::{at, at_opt, job_state, origin};
-use super::writer::Tx;
 use crate::{FactsFor, Result};
 
+/// All answers are of the same moment.
 pub(super) fn facts(
-    tx: &mut Tx<'_>,
+    connection: &Connection,
     node: NodeId,
     questions: &[FactsFor],
 ) -> Result<Vec<StartFacts>> {
-    if !is_alive(tx, node)? {
+    let moment = connection.unchecked_transaction()?;
+    if !is_alive(&moment, node)? {
         return Ok(vec![StartFacts::default(); questions.len()]);
     }
-    questions.iter().map(|question| facts_of(tx.connection, node, question)).collect()
+    questions.iter().map(|question| facts_of(&moment, node, question)).collect()
 }
 
 fn facts_of(connection: &Connection, node: NodeId, question: &FactsFor) -> Result<StartFacts> {

@@ -103,7 +103,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
 pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
     for (node, finish) in lost {
-        if is_alive(tx, *node)? {
+        if is_alive(tx.connection, *node)? {
             applied.push(Applied::Stale);
         } else {
             applied.extend(self::finish(tx, *node, std::slice::from_ref(finish))?);

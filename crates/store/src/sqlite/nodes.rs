@@ -2,14 +2,15 @@
 
 use domain::id::{NodeId, RunId};
 use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
 
 use super::row::{claimed, us};
 use super::writer::Tx;
 use crate::{Reaped, Renewed, Result};
 
 /// Whether a node may write.
-pub(super) fn is_alive(tx: &Tx<'_>, node: NodeId) -> Result<bool> {
-    Ok(tx.connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
+pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
+    Ok(connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
 }
 
 pub(super) fn join(tx: &mut Tx<'_>, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {

@@ -38,7 +38,7 @@ pub(super) fn submit(
     claim: Option<ClaimFor>,
 ) -> Result<Submitted> {
     let mut room = match claim {
-        Some(claim) if nodes::is_alive(tx, claim.node)? => claim.max,
+        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max,
         _ => 0,
     };
     let mut submitted = Submitted::default();

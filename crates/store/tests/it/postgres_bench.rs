@@ -4,33 +4,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use store::postgres::{PostgresOptions, PostgresStore};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
 use crate::postgres_server::Server;
 
-/// A database on the shared server.
+/// A database on a server.
 pub struct PostgresBench {
+    server: &'static Server,
     database: String,
 }
 
 impl PostgresBench {
-    /// An empty database, without tables.
+    /// An empty database, without tables, on the server that the tests share.
     pub async fn empty() -> Self {
+        Self::empty_on(Server::shared()).await
+    }
+
+    /// An empty database on a server of one's own.
+    pub async fn empty_on(server: &'static Server) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let database = format!("test_{}", LAST.fetch_add(1, Ordering::SeqCst));
-        administer(&format!("CREATE DATABASE {database} TEMPLATE template0")).await;
-        PostgresBench { database }
+        let create = format!("CREATE DATABASE {database} TEMPLATE template0");
+        connect(&server.url("postgres")).await.batch_execute(&create).await.unwrap();
+        PostgresBench { server, database }
     }
 
     /// Where it is.
     pub fn url(&self) -> String {
-        Server::shared().url(&self.database)
+        self.server.url(&self.database)
     }
 
     /// A connection beside the store.
-    pub async fn connect(&self) -> tokio_postgres::Client {
-        connect(&self.database).await
+    pub async fn connect(&self) -> Client {
+        connect(&self.url()).await
     }
 }
 
@@ -48,17 +55,13 @@ impl Bench for PostgresBench {
     }
 
     async fn close(self) {
-        administer(&format!("DROP DATABASE {} WITH (FORCE)", self.database)).await;
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
+        connect(&self.server.url("postgres")).await.batch_execute(&drop).await.unwrap();
     }
 }
 
-async fn administer(statement: &str) {
-    connect("postgres").await.batch_execute(statement).await.unwrap();
-}
-
-async fn connect(database: &str) -> tokio_postgres::Client {
-    let url = Server::shared().url(database);
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }

@@ -15,6 +15,9 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use store::StoreError;
+use tokio_postgres::{Client, NoTls};
+
 /// What the guard does. Signals of the terminal are for the tests; the guard outlives them.
 const GUARD: &str = r#"
 trap '' INT TERM HUP
@@ -34,7 +37,7 @@ $as "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --no-syn
     {
         $as "$bin/postgres" -D "$dir/data" -k "$dir" -c listen_addresses= -c fsync=off \
             -c max_connections=300 -c logging_collector=off -c log_destination=stderr \
-            -c lc_messages=C $settings 2>&1 &
+            -c lc_messages=C 2>&1 &
         server=$!
         # Until the tests are gone.
         cat > /dev/null
@@ -56,7 +59,7 @@ impl Server {
     /// The server that all tests share.
     pub fn shared() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
-        SERVER.get_or_init(|| Server::start(&[]))
+        SERVER.get_or_init(|| Server::start())
     }
 
     /// The address of a database.
@@ -80,14 +83,22 @@ impl Server {
         kept.map(|line| format!("{line}\n")).collect()
     }
 
-    /// Starts a server, with settings of one's own.
-    fn start(settings: &[&str]) -> Server {
+    /// A connection and the number of the process that serves it, if the server takes one.
+    pub async fn process(&self, url: &str) -> store::Result<(Client, i32)> {
+        let failed = |error: tokio_postgres::Error| StoreError::Unavailable(error.to_string());
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(failed)?;
+        tokio::spawn(connection);
+        let row = client.query_one("SELECT pg_backend_pid()", &[]).await.map_err(failed)?;
+        Ok((client, row.get(0)))
+    }
+
+    /// Starts a server.
+    pub fn start() -> Server {
         let folder = tempfile::Builder::new().prefix("punctual-pg-").tempdir().unwrap().keep();
         let mut guard = Command::new("sh")
             .args(["-c", GUARD])
             .env("dir", &folder)
             .env("bin", programs())
-            .env("settings", settings.join(" "))
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

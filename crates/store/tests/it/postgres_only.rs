@@ -1,0 +1,124 @@
+//! What only a server can do: lose connections, and start anew after a crash.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use domain::id::NodeId;
+use domain::run::{NewRun, Outcome, RunState};
+use store::postgres::PostgresStore;
+use store::{Applied, ClaimFor, Store, StoreError};
+
+use crate::bench::Bench;
+use crate::lab::{Lab, completed, seconds, want};
+use crate::postgres_bench::PostgresBench;
+use crate::postgres_server::Server;
+
+/// Only a broken store takes longer; the tests themselves wait for no time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Asks until there is an answer, as an engine does. Whatever is wrong must be called that.
+async fn insist<T>(mut ask: impl AsyncFnMut() -> store::Result<T>) -> T {
+    let answered = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return answer,
+                Err(StoreError::Unavailable(_)) => tokio::task::yield_now().await,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, answered).await.expect("the store does not come back")
+}
+
+/// Submits runs one by one, and then claims and ends runs until none is left.
+async fn work(store: &PostgresStore, node: NodeId, runs: &[NewRun]) -> Vec<i64> {
+    let mut held = Vec::new();
+    for run in runs.chunks(1) {
+        let born = Some(ClaimFor { node, max: 1 });
+        held.extend(insist(async || store.submit(run, born).await).await.claimed);
+    }
+    let mut fences = Vec::new();
+    loop {
+        fences.extend(held.iter().map(|held| held.grant.fence));
+        let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
+        let pumped = insist(async || store.pump(node, &done, want(7)).await).await;
+        // An end whose answer was lost is an end when it is sent again.
+        assert_eq!(pumped.applied, vec![Applied::Ended(Outcome::Completed); done.len()]);
+        held = pumped.claimed;
+        if held.is_empty() {
+            // Claims whose answer was lost come back with a renewal.
+            insist(async || store.renew(node, seconds(3_600)).await).await.unwrap();
+            let counts = insist(async || store.counts().await).await;
+            if counts.held + counts.queued == 0 {
+                return fences;
+            }
+        }
+    }
+}
+
+/// Two processes work while somebody troubles the server, and say at the end what became of it.
+async fn troubled(bench: PostgresBench, mut trouble: impl AsyncFnMut(&PostgresBench)) {
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let job = lab.job("job").await;
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..300).map(|_| lab.run(&job, due_at)).collect();
+    let (first, second) = (lab.bench.door().await, lab.bench.door().await);
+    let (one, other) = (lab.node_behind(&first).await, lab.node_behind(&second).await);
+    let parts = runs.split_at(runs.len() / 2);
+    let over = Cell::new(false);
+    let mut troubles = 0;
+    let working = async {
+        let fences = tokio::join!(work(&first, one, parts.0), work(&second, other, parts.1));
+        over.set(true);
+        [fences.0, fences.1].concat()
+    };
+    let troubling = async {
+        while !over.get() {
+            trouble(&lab.bench).await;
+            troubles += 1;
+        }
+    };
+    let (mut fences, ()) = tokio::join!(working, troubling);
+    eprintln!("{troubles} troubles, {} grants for {} runs", fences.len(), runs.len());
+    let count = fences.len();
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), count, "a fence came twice");
+    for run in &runs {
+        let view = insist(async || lab.store.run(run.id).await).await.unwrap();
+        assert_eq!(view.state, RunState::Ended(Outcome::Completed));
+    }
+    insist(async || lab.store.now().await).await;
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_lose_no_work() {
+    troubled(PostgresBench::empty().await, async |bench| {
+        let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        bench.connect().await.batch_execute(all).await.unwrap();
+    })
+    .await;
+}
+
+/// A process of the server dies: it throws everybody out and starts anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_of_the_server_loses_no_work() {
+    let server: &'static Server = Box::leak(Box::new(Server::start()));
+    let mut left = 4;
+    troubled(PostgresBench::empty_on(server).await, async |bench| {
+        // One crash at a time: until it can be seen that the server is back, nothing happens.
+        if left == 0 {
+            return tokio::task::yield_now().await;
+        }
+        let url = bench.url();
+        let (_client, victim) = insist(async || server.process(&url).await).await;
+        left -= 1;
+        let kill = std::process::Command::new("kill").args(["-9", &victim.to_string()]).status();
+        assert!(kill.unwrap().success());
+    })
+    .await;
+    assert_eq!(left, 0, "the work was over before the trouble");
+}
