@@ -6,5 +6,6 @@ fn transcripts() {
         .default_bin_path(env!("CARGO_BIN_EXE_punctual"))
         .register_bin("punctual", std::path::Path::new(env!("CARGO_BIN_EXE_punctual")))
         .env("NO_COLOR", "1")
-        .case("tests/transcripts/*.trycmd");
+        .case("tests/transcripts/*.trycmd")
+        .case("README.md");
 }

@@ -75,7 +75,10 @@ impl Courier for Webhook {
         &self.channel
     }
 
-    fn deliver<'a>(&'a self, alert: &'a Alert) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+    fn deliver<'a>(
+        &'a self,
+        alert: &'a Alert,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
         Box::pin(self.post(alert))
     }
 }

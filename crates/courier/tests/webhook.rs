@@ -70,7 +70,13 @@ async fn an_alert_arrives_signed_with_every_secret() {
     assert_eq!(header(head, "webhook-id"), alert().id().to_string());
     assert_eq!(header(head, "webhook-timestamp"), "1800000000");
     let expected: Vec<String> = [NEW, OLD]
-        .map(|secret| SigningSecret::parse(secret).unwrap().sign(&alert().id().to_string(), 1_800_000_000, body))
+        .map(|secret| {
+            SigningSecret::parse(secret).unwrap().sign(
+                &alert().id().to_string(),
+                1_800_000_000,
+                body,
+            )
+        })
         .into();
     assert_eq!(header(head, "webhook-signature"), expected.join(" "));
     assert!(body.contains("\"type\":\"JOB_MAX_RETRIES_EXCEEDED\""), "{body}");
@@ -95,7 +101,8 @@ async fn nobody_listening_is_a_failure_that_does_not_show_the_address() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let clock = Arc::new(|| Timestamp::UNIX_EPOCH);
-    let webhook = Webhook::new("ops", format!("http://{address}/secret-path"), Vec::new(), clock).unwrap();
+    let webhook =
+        Webhook::new("ops", format!("http://{address}/secret-path"), Vec::new(), clock).unwrap();
     let error = webhook.deliver(&alert()).await.unwrap_err();
     assert!(!error.contains("secret-path"), "{error}");
 }

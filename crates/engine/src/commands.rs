@@ -101,7 +101,8 @@ impl<S: Store> Node<S> {
             created_at: now,
             updated_at: now,
         };
-        self.check(&job).await?;
+        self.check(&job)?;
+        self.check_dependencies(&job).await?;
         job.next_run = self.first_time(&job, now)?;
         Ok(job)
     }
@@ -114,7 +115,11 @@ impl<S: Store> Node<S> {
         edit(&mut job);
         (job.id, job.tenant, job.version, job.created_at) =
             (old.id, old.tenant, old.version + 1, old.created_at);
-        self.check(&job).await?;
+        self.check(&job)?;
+        // An upstream job may be gone since: that is no reason to refuse a pause.
+        if job.definition.depends_on != old.definition.depends_on {
+            self.check_dependencies(&job).await?;
+        }
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
             (JobState::Enabled, JobState::Paused) => Prepared::Return,
@@ -334,7 +339,7 @@ impl<S: Store> Node<S> {
         })
     }
 
-    async fn check(&self, job: &Job) -> Result<()> {
+    fn check(&self, job: &Job) -> Result<()> {
         let invalid =
             |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
         let definition = &job.definition;
@@ -370,7 +375,7 @@ impl<S: Store> Node<S> {
                 "a job without a schedule of its own needs jobs to run after",
             );
         }
-        self.check_dependencies(job).await
+        Ok(())
     }
 
     /// Every upstream job exists, and following them never leads back.

@@ -27,6 +27,7 @@ use store::{Finish, Store};
 
 use crate::settings::{Parts, Settings};
 
+mod call;
 mod definitions;
 mod lease;
 mod notify;
@@ -77,6 +78,10 @@ struct State {
     done: Vec<Finish>,
     /// Asked of the store and not answered yet.
     asked_soon: u32,
+    /// Calls under way that end or take grants.
+    calls: u32,
+    /// Whether a claim may have gone unheard.
+    unsure: bool,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     draining: bool,
@@ -108,6 +113,8 @@ impl<S: Store> Node<S> {
             held: HashMap::new(),
             done: Vec::new(),
             asked_soon: 0,
+            calls: 0,
+            unsure: false,
             hungry: true,
             draining: false,
             late: Vec::new(),
@@ -176,6 +183,9 @@ impl<S: Store> Node<S> {
     /// Whether a pump has something to tell the store or to ask of it.
     pub fn has_news(&self) -> bool {
         let state = self.state();
+        if state.unsure {
+            return state.calls == 0;
+        }
         let room = state.free > state.crowded.len() as u32;
         !state.done.is_empty() || state.hungry && !state.draining && room
     }

@@ -404,10 +404,9 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
         let mut patience = Patience::new(&self.shared, "reap");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
-            if let Some(report) = patience.after(self.node.reap().await).await {
-                if report.lost > 0 || report.woken > 0 {
-                    self.shared.news.notify_one();
-                }
+            let report = patience.after(self.node.reap().await).await;
+            if report.is_some_and(|report| report.lost > 0 || report.woken > 0) {
+                self.shared.news.notify_one();
             }
         }
     }

@@ -28,7 +28,7 @@ impl VirtualClock {
         VirtualClock(Arc::new(Times {
             true_us: AtomicI64::new(start.as_microsecond()),
             store_offset: AtomicI64::new(0),
-            store_newest: AtomicI64::new(i64::MIN),
+            store_newest: AtomicI64::new(start.as_microsecond()),
         }))
     }
 
@@ -52,10 +52,17 @@ impl VirtualClock {
         self.0.store_offset.fetch_add(by_us, Ordering::SeqCst);
     }
 
-    /// The time that a write at this moment carries: the store's clock, which never goes back.
+    /// The store looks at it.
+    pub fn look(&self) -> Timestamp {
+        let wall = self.store_wall();
+        self.0.store_newest.fetch_max(wall.as_microsecond(), Ordering::SeqCst);
+        wall
+    }
+
+    /// The time that a write at this moment carries: the store's clock, which never goes back
+    /// behind what the store saw.
     pub fn stamp(&self) -> Timestamp {
-        let wall = self.store_wall().as_microsecond();
-        timestamp(self.0.store_newest.fetch_max(wall, Ordering::SeqCst).max(wall))
+        self.store_wall().max(timestamp(self.0.store_newest.load(Ordering::SeqCst)))
     }
 }
 
@@ -64,29 +71,17 @@ impl VirtualClock {
 pub struct MachineClock {
     clock: VirtualClock,
     offset: Arc<AtomicI64>,
-    newest: Arc<AtomicI64>,
 }
 
 impl MachineClock {
     /// A clock that shows the true time.
     pub fn new(clock: VirtualClock) -> Self {
-        MachineClock {
-            clock,
-            offset: Arc::new(AtomicI64::new(0)),
-            newest: Arc::new(AtomicI64::new(i64::MIN)),
-        }
+        MachineClock { clock, offset: Arc::new(AtomicI64::new(0)) }
     }
 
     /// What it shows.
     pub fn now(&self) -> Timestamp {
-        let us = self.clock.true_us() + self.offset.load(Ordering::SeqCst);
-        self.newest.fetch_max(us, Ordering::SeqCst);
-        timestamp(us)
-    }
-
-    /// The latest time that it ever showed.
-    pub fn newest(&self) -> Timestamp {
-        timestamp(self.newest.load(Ordering::SeqCst))
+        timestamp(self.clock.true_us() + self.offset_us())
     }
 
     /// How far it is ahead.

@@ -75,10 +75,6 @@ pub enum Event {
         at: Timestamp,
         /// Where.
         machine: usize,
-        /// Who that machine was.
-        node: NodeId,
-        /// The latest time that the machine's clock ever showed.
-        clock: Timestamp,
         /// What.
         started: Box<Started>,
     },
@@ -87,6 +83,8 @@ pub enum Event {
         /// On what it worked.
         grant: Grant,
     },
+    /// Somebody set a clock.
+    ClockSet,
     /// A machine died or was stopped for a while, with what it held.
     Interrupted {
         /// Which.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
-use domain::run::{NewRun, Reason};
+use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
@@ -78,7 +78,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let fired = self.inner.fire(batch).await;
         if let Ok(fired) = &fired {
             let looks = self.link.looks(self.machine);
@@ -117,16 +116,20 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(pumped).await
     }
 
+    async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
+        self.link.there().await?;
+        let held = self.inner.held(node).await;
+        self.link.back(held).await
+    }
+
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let facts = self.inner.facts(node, questions).await;
         self.link.back(facts).await
     }
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let answer = self.inner.cancel(run, reason).await;
         if let Ok(answer) = &answer {
             self.link.saw(Event::Cancelled { run, answer: *answer });
@@ -156,7 +159,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn leave(&self, node: NodeId) -> Result<()> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let left = self.inner.leave(node).await;
         if left.is_ok() {
             self.link.saw(Event::Unleased { node });
@@ -166,7 +168,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn reap(&self, limit: u32) -> Result<Reaped> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let reaped = self.inner.reap(limit).await;
         if let Ok(reaped) = &reaped {
             for node in &reaped.buried {
@@ -178,7 +179,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let applied = self.inner.bury(lost).await;
         if let Ok(applied) = &applied {
             self.saw_finishes(lost.iter().map(|(node, finish)| (*node, finish)), applied);
@@ -188,7 +188,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
         self.link.there().await?;
-        self.link.clock.stamp();
         let gone = self.inner.prune(cut, limit).await;
         self.link.back(gone).await
     }

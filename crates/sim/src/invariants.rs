@@ -58,7 +58,6 @@ trait Invariant {
 pub struct Judge {
     oracle: Oracle,
     invariants: Vec<Box<dyn Invariant>>,
-    fairness: Option<Box<dyn Invariant>>,
     retention: SignedDuration,
 }
 
@@ -77,23 +76,18 @@ impl Judge {
                 Box::<overlap::Overlap>::default(),
                 Box::<attempts_bounded::AttemptsBounded>::default(),
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
-                Box::<never_early::NeverEarly>::default(),
+                Box::new(never_early::NeverEarly::new(profile)),
+                Box::new(fairness::Fairness::new(profile)),
             ],
-            fairness: Some(Box::new(fairness::Fairness::new(profile))),
             // The pruner's clock may be an hour off, and so may be the clock of what ended.
             retention: SignedDuration::from_hours(24 * days - 3),
         }
     }
 
-    /// Clocks differ from now on: who is first is not a question of fairness any more.
-    pub fn clocks_differ(&mut self) {
-        self.fairness = None;
-    }
-
     /// Looks at something that happened.
     pub fn see(&mut self, event: &Event) -> Result<(), Violation> {
         self.oracle.see(event);
-        for invariant in self.invariants.iter_mut().chain(&mut self.fairness) {
+        for invariant in &mut self.invariants {
             let invariant_name = invariant.name();
             invariant
                 .see(event, &self.oracle)
@@ -116,7 +110,7 @@ impl Judge {
         let kept_since = now - self.retention;
         let ledger =
             Ledger::read(store, &self.oracle, now, kept_since).await.map_err(unreadable)?;
-        for invariant in self.invariants.iter_mut().chain(&mut self.fairness) {
+        for invariant in &mut self.invariants {
             let invariant_name = invariant.name();
             invariant
                 .check(&ledger, &self.oracle, settled)

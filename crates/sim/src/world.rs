@@ -63,7 +63,7 @@ impl World {
         let wall = clock.clone();
         let store = SqliteStore::open_with(
             &folder.path().join("world.db"),
-            Arc::new(move || wall.store_wall()),
+            Arc::new(move || wall.look()),
             SqliteOptions { durable: false },
         )?;
         let link = Arc::new(Link::new(clock.clone(), random.fork(), profile.rates));
@@ -344,12 +344,8 @@ impl World {
             text += &format!(" {name} for {takes}s ({:?});", attempt.end);
             let machine = &mut self.machines[index];
             machine.attempts.push(attempt);
-            let (node, clock) = match &machine.node {
-                Some(node) => (node.id(), machine.clock.newest()),
-                None => continue,
-            };
             let started = Box::new(started);
-            self.link.saw(Event::Started { at, machine: index, node, clock, started });
+            self.link.saw(Event::Started { at, machine: index, started });
         }
         text
     }

@@ -78,6 +78,12 @@ pub trait Store: Send + Sync + 'static {
         want: Want,
     ) -> impl Future<Output = Result<Pumped>> + Send;
 
+    /// Everything that a node holds, after every call of the node that was sent before. A node
+    /// asks when the answer to a claim was lost; nothing when it was buried.
+    fn held(&self, _node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
     /// What is known about runs that are about to start, in the order of the questions.
     fn facts(
         &self,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
-use domain::run::{NewRun, Reason};
+use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use tokio::sync::Notify;
@@ -166,6 +166,10 @@ impl Store for SqliteStore {
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
         let done = done.to_vec();
         self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await
+    }
+
+    async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
+        self.writer.write(move |tx| nodes::held(tx, node)).await
     }
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {

@@ -39,6 +39,8 @@ impl<S: Store> Node<S> {
         state.held.clear();
         state.done.clear();
         state.asked_soon = 0;
+        state.calls = 0;
+        state.unsure = false;
         state.hungry = true;
         running
     }

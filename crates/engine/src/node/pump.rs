@@ -1,38 +1,22 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
-use domain::id::NodeId;
 use domain::run::{ClaimedRun, NewRun};
 use jiff::Timestamp;
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
 
 use super::Node;
+use super::call::Call;
 
 impl<S: Store> Node<S> {
     /// One call to the store. Answers whether another one would have something to say.
     pub async fn pump(&self) -> store::Result<bool> {
-        let (node, done, want) = self.take_news();
-        if done.is_empty() && want.due == 0 && want.soon == 0 {
+        if !self.recollect().await? {
             return Ok(false);
         }
+        let Some((call, want)) = self.take_news() else { return Ok(false) };
         let asked_at = self.parts.now();
-        let pumped = match self.store.pump(node, &done, want).await {
-            Ok(pumped) => {
-                self.heard(asked_at, pumped.now);
-                pumped
-            }
-            Err(error) => {
-                // Whether it took effect is unknown. Finishing twice is harmless; what was claimed
-                // and not heard of comes back when this node's lease ends.
-                let mut state = self.state();
-                if state.id == node {
-                    state.done.splice(0..0, done);
-                    state.free += want.due;
-                    state.asked_soon -= want.soon;
-                    state.hungry = true;
-                }
-                return Err(error);
-            }
-        };
+        let pumped = self.store.pump(call.node, &call.done, want).await?;
+        self.heard(asked_at, pumped.now);
         let stale = pumped.applied.iter().filter(|applied| **applied == Applied::Stale).count();
         if stale > 0 {
             tracing::warn!(
@@ -46,17 +30,16 @@ impl<S: Store> Node<S> {
             || soon >= want.soon && soon > 0;
         {
             let mut state = self.state();
-            if state.id != node {
+            if state.id != call.node {
                 // The lease was lost meanwhile, and with it what was claimed.
                 return Ok(false);
             }
-            state.free += want.due;
-            state.asked_soon -= want.soon;
             state.hungry |= full;
         }
         let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
         let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         self.take_in(pumped.claimed);
+        call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
             let _ = self.definitions.load(self.store.as_ref(), &ahead, now).await;
@@ -66,32 +49,31 @@ impl<S: Store> Node<S> {
 
     /// Records runs that somebody asked for; those that are due start here if there is room.
     pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
-        let claim = {
+        let call = {
             let mut state = self.state();
             let room = state.free.saturating_sub(state.crowded.len() as u32).min(runs.len() as u32);
-            let room = if state.draining { 0 } else { room };
-            state.free -= room;
-            ClaimFor { node: state.id, max: room }
+            let room = if state.draining || state.unsure { 0 } else { room };
+            Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
-        let submitted = self.store.submit(runs, Some(claim).filter(|claim| claim.max > 0)).await;
+        let claim = Some(ClaimFor { node: call.node, max: call.due });
+        let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
         let near = self.now().saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
         let near = runs.iter().filter(|run| run.due_at <= near).count();
         {
             let mut state = self.state();
-            if state.id != claim.node {
-                return submitted;
+            if state.id != call.node {
+                return Ok(submitted);
             }
-            state.free += claim.max;
             // What this node holds already, or what is far away, is nothing to ask for.
-            state.hungry |= submitted.as_ref().map_or(true, |new| new.claimed.len() < near);
+            state.hungry |= submitted.claimed.len() < near;
         }
-        let mut submitted = submitted?;
         self.take_in(std::mem::take(&mut submitted.claimed));
+        call.answered();
         Ok(submitted)
     }
 
-    /// What to tell and what to ask. Slots that are asked for are taken until the answer comes.
-    fn take_news(&self) -> (NodeId, Vec<Finish>, Want) {
+    /// What to tell and what to ask; none when there is neither.
+    fn take_news(&self) -> Option<(Call<'_>, Want)> {
         let mut state = self.state();
         let batch = self.settings.batch_max as usize;
         let done = if state.done.len() <= batch {
@@ -107,12 +89,13 @@ impl<S: Store> Node<S> {
                 state.free.saturating_sub(state.crowded.len() as u32).min(self.settings.batch_max);
             want.soon = self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max);
             want.ahead = self.settings.prepare_ahead;
-            state.free -= want.due;
-            state.asked_soon += want.soon;
             // With no slot to fill, the hunger stays for when one is free.
             state.hungry = want.due == 0;
         }
-        (state.id, done, want)
+        if done.is_empty() && want.due == 0 && want.soon == 0 {
+            return None;
+        }
+        Some((Call::begin(&self.state, &mut state, done, want.due, want.soon), want))
     }
 
     /// What this node holds and has not started, back to the store.

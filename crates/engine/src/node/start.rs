@@ -199,6 +199,9 @@ impl<S: Store> Node<S> {
         let now = self.now();
         let mut state = self.state();
         for run in claimed {
+            if state.held(run.grant).is_some() {
+                continue;
+            }
             let place = (run.run.due_at, run.grant.run);
             state.held.insert(run.grant.run, Held { run, running: None });
             if place.0 <= now {

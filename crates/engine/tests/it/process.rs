@@ -52,16 +52,17 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
+#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
+fn random() -> u128 {
+    Uuid::now_v7().as_u128().rotate_left(64)
+}
+
 async fn start() -> Process {
     let folder = tempfile::tempdir().unwrap();
     let store =
         Arc::new(SqliteStore::open(&folder.path().join("punctual.db"), Arc::new(now)).unwrap());
     let (send, seen) = mpsc::unbounded_channel();
-    let parts = Parts {
-        clock: Arc::new(now),
-        random: Arc::new(|| Uuid::now_v7().as_u128().rotate_left(64)),
-        zones: Zones::bundled(),
-    };
+    let parts = Parts { clock: Arc::new(now), random: Arc::new(random), zones: Zones::bundled() };
     let settings = Settings { max_concurrent_jobs: 16, ..Settings::default() };
     let engine = Engine::start(Arc::clone(&store), TestExecutor(send), Vec::new(), settings, parts)
         .await

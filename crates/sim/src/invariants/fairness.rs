@@ -83,6 +83,8 @@ impl Invariant for Fairness {
             Event::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
+            // Who is first by clocks that differ is no question of fairness.
+            Event::ClockSet => self.limited = true,
             // What a machine held when it fell silent waits for its lease, not for its turn. A
             // changed job may lose its prepared runs.
             Event::Interrupted { .. } | Event::Unleased { .. } | Event::Defined { .. } => {

@@ -1,11 +1,27 @@
-//! Nothing starts before its time, by the clock of the machine that starts it.
+//! Nothing starts before its time by the store's clock. When somebody sets a clock, a machine is
+//! wrong about the time until it hears from the store again, but never by more than the time for
+//! which runs are handed out ahead.
+
+use jiff::SignedDuration;
 
 use super::{Held, Invariant};
 use crate::event::Event;
 use crate::oracle::Oracle;
+use crate::profile::Profile;
 
-#[derive(Default)]
-pub struct NeverEarly;
+pub struct NeverEarly {
+    prepare_ahead: SignedDuration,
+    tolerated: SignedDuration,
+}
+
+impl NeverEarly {
+    pub fn new(profile: &Profile) -> Self {
+        NeverEarly {
+            prepare_ahead: profile.settings.prepare_ahead,
+            tolerated: SignedDuration::ZERO,
+        }
+    }
+}
 
 impl Invariant for NeverEarly {
     fn name(&self) -> &'static str {
@@ -13,10 +29,12 @@ impl Invariant for NeverEarly {
     }
 
     fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
-        if let Event::Started { clock, started, .. } = event
-            && *clock < started.run.run.due_at
-        {
-            return Err(format!("{:?} started at {clock}", started.run));
+        match event {
+            Event::ClockSet => self.tolerated = self.prepare_ahead,
+            Event::Started { at, started, .. } if *at + self.tolerated < started.run.run.due_at => {
+                return Err(format!("{:?} started at {at}", started.run));
+            }
+            _ => {}
         }
         Ok(())
     }

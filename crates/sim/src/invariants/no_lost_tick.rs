@@ -97,6 +97,6 @@ fn is_certain(
     until: jiff::Timestamp,
 ) -> bool {
     let Some(next) = stretch.schedule.next(gap) else { return false };
-    let quiet = expected.changes.iter().all(|at| *at <= stretch.after || *at < gap || *at > next);
+    let quiet = expected.changes.iter().all(|at| *at <= stretch.after || *at < gap);
     next < until - SignedDuration::from_nanos(1) && quiet && stretch.paused_at.is_none()
 }

@@ -37,14 +37,22 @@ impl World {
             self.round()?;
         }
         self.judge_ledger(false)?;
-        self.switch_off()?;
         self.calm = true;
-        let (mut left, mut idle) = (u64::MAX, 0);
-        while left > 0 && idle < IDLE_ROUNDS_MAX {
+        while !self.machines.iter().all(|machine| machine.joined) {
             self.round()?;
-            let now = self.live_runs();
-            idle = if now < left { 0 } else { idle + 1 };
-            left = now;
+        }
+        self.switch_off()?;
+        // What is left must become less, again and again.
+        let (mut least, mut idle) = (u64::MAX, 0);
+        while least > 0 && idle < IDLE_ROUNDS_MAX {
+            if idle > IDLE_ROUNDS_MAX / 2 {
+                // Some wait for a time that is hours away.
+                self.clock.advance(3_600 * SECOND);
+            }
+            self.round()?;
+            let left = self.live_runs();
+            idle = if left < least { 0 } else { idle + 1 };
+            least = least.min(left);
         }
         self.judge_ledger(true)
     }

@@ -67,14 +67,14 @@ impl World {
             _ => self.random.between(-3_600 * SECOND, 3_600 * SECOND),
         };
         self.machines[index].clock.set_offset(us);
-        self.judge.clocks_differ();
+        self.link.saw(Event::ClockSet);
         self.note(&format!("m{index}'s clock is off by {}s", us as f64 / 1e6));
     }
 
     fn step_store(&mut self) {
         let us = self.random.between(-90 * SECOND, 90 * SECOND);
         self.clock.step_store(us);
-        self.judge.clocks_differ();
+        self.link.saw(Event::ClockSet);
         self.note(&format!("the store's clock is stepped by {}s", us as f64 / 1e6));
     }
 

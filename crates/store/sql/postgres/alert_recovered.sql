@@ -6,11 +6,11 @@ recovered AS MATERIALIZED (
     SELECT f.job_id FROM failed f
     WHERE 1 = (
         SELECT h.outcome FROM history h
-        WHERE h.job_id = f.job_id AND h.outcome <= 4
-        ORDER BY h.id DESC LIMIT 1
+        WHERE h.job_id BETWEEN f.job_id AND f.job_id AND h.outcome <= 4
+        ORDER BY h.job_id DESC, h.id DESC LIMIT 1
     )
 )
 UPDATE alerts a SET settled = true
 FROM recovered r
-WHERE a.job_id = r.job_id AND NOT a.settled
+WHERE a.job_id BETWEEN r.job_id AND r.job_id AND NOT a.settled
 RETURNING a.at, a.kind, a.tenant_id, a.job_id, a.run_id, a.text

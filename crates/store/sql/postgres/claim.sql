@@ -43,7 +43,7 @@ held AS (
     SELECT r.tenant_id, count(*)::integer AS n
     FROM claims c
     CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
-    JOIN runs r ON r.id = h.id AND r.turn = h.turn
+    JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
     WHERE $5::integer IS NOT NULL OR (SELECT count(DISTINCT tenant_id) > 1 FROM busy)
     GROUP BY r.tenant_id
 ),

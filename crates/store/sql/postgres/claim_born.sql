@@ -6,7 +6,7 @@ chosen AS MATERIALIZED (
     FROM (
         SELECT r.id
         FROM unnest($3::uuid[]) WITH ORDINALITY AS u (id, place)
-        JOIN runs r ON r.id = u.id
+        JOIN runs r ON r.id BETWEEN u.id AND u.id
         WHERE r.xmin = pg_current_xact_id()::xid AND r.due_at <= (SELECT now FROM clock)
             AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
         ORDER BY u.place

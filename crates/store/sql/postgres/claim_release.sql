@@ -5,4 +5,4 @@ WITH orphan AS (
 )
 UPDATE runs r SET turn = r.turn + 1
 FROM orphan o CROSS JOIN LATERAL unnest(o.run_ids, o.turns) AS h (id, turn)
-WHERE r.id = h.id AND r.turn = h.turn
+WHERE r.id BETWEEN h.id AND h.id AND r.turn = h.turn

@@ -15,7 +15,8 @@ FROM unnest($2::uuid[], $3::bigint[], $4::integer[], $5::uuid[], $6::boolean[])
 LEFT JOIN LATERAL (
     SELECT r.id, r.job_id, r.order_at, r.cancel_code
     FROM runs r
-    WHERE r.id = u.run_id AND r.turn = u.turn AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
+    WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
+        AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
 ) AS r ON true
 LEFT JOIN LATERAL (
     SELECT array_agg(x.id) AS ids, array_agg(x.origin) AS origins, array_agg(x.wait) AS waits

@@ -27,8 +27,8 @@ again AS (
             ) THEN 1
             WHEN u.wait = 2 AND NOT EXISTS (
                 SELECT 1 FROM upstream d
-                JOIN last_ends l ON l.job_id = d.depends_on
-                WHERE d.job_id = r.job_id AND l.fence >= u.fence
+                WHERE d.job_id = r.job_id
+                    AND (SELECT l.fence FROM last_ends l WHERE l.job_id = d.depends_on) >= u.fence
             ) THEN 2
             ELSE 0
         END,
@@ -40,7 +40,7 @@ again AS (
         run_id, fence, turn, delay, wait, wait_until,
         number, attempt_end, node_id, started_at, finished_at, message, error
     )
-    WHERE r.id = u.run_id AND r.turn = u.turn
+    WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
         AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
     RETURNING
         r.id, u.fence, u.delay, u.number, u.attempt_end, coalesce(u.node_id, $1) AS node_id, u.started_at, u.finished_at, u.message, u.error

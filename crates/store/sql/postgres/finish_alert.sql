@@ -2,6 +2,6 @@
 INSERT INTO alerts (id, at, kind, tenant_id, job_id, run_id, text, settled)
 SELECT u.id, h.finished_at, u.kind, h.tenant_id, h.job_id, h.id, u.text, NOT h.dead_letter
 FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[]) AS u (id, kind, run_id, text)
-JOIN history h ON h.id = u.run_id AND h.xmin = pg_current_xact_id()::xid
+JOIN history h ON h.id BETWEEN u.run_id AND u.run_id AND h.xmin = pg_current_xact_id()::xid
 WHERE h.dead_letter OR h.outcome = 6
 ON CONFLICT (id) DO NOTHING

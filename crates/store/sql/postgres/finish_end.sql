@@ -19,7 +19,7 @@ ended AS (
         run_id, fence, turn, if_cancelled, outcome, reason, reason_text, dead_letter,
         number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected
     )
-    WHERE r.id = u.run_id AND r.turn = u.turn
+    WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
         AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
         -- A retry ends only if somebody asked for the end of the run.
         AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)

@@ -4,7 +4,8 @@ WITH clock AS MATERIALIZED (SELECT clock() AS now),
 fired AS (
     UPDATE jobs j SET next_run = u.new_next
     FROM unnest($1::uuid[], $2::integer[], $3::bigint[], $4::bigint[]) AS u (job_id, version, expected_next, new_next)
-    WHERE j.id = u.job_id AND j.version = u.version AND j.next_run = u.expected_next AND j.state = 'ENABLED'
+    WHERE j.id BETWEEN u.job_id AND u.job_id AND j.version = u.version AND j.next_run = u.expected_next
+        AND j.state || '' = 'ENABLED'
     RETURNING j.id
 ),
 run AS (
@@ -38,7 +39,8 @@ ledger AS (
         $18::uuid[], $19::uuid[], $20::uuid[], $21::integer[], $22::bigint[], $23::bigint[], $24::bigint[],
         $25::smallint[], $26::text[], $27::text[]
     ) AS u (id, job_id, tenant_id, job_version, first, last, count, outcome, reason, reason_text)
-    WHERE (u.job_id IN (SELECT id FROM fired)) IS TRUE AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = u.id)
+    WHERE (u.job_id IN (SELECT id FROM fired)) IS TRUE
+        AND (SELECT r.turn FROM runs r WHERE r.id = u.id) IS NULL
     ON CONFLICT (id) DO NOTHING
 )
 SELECT id FROM fired

@@ -1,3 +1,3 @@
 -- Jobs that are not deleted.
 SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
-FROM jobs WHERE id = ANY ($1::uuid[]) AND state <> 'DELETED'
+FROM jobs WHERE id = ANY ($1::uuid[]) AND state || '' <> 'DELETED'

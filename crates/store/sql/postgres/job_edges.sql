@@ -4,7 +4,7 @@ WITH written AS MATERIALIZED (
 ),
 old AS (
     DELETE FROM upstream u USING written w
-    WHERE u.job_id = w.id
+    WHERE u.job_id BETWEEN w.id AND w.id
         AND ((u.job_id, u.depends_on) IN (SELECT * FROM unnest($2::uuid[], $3::uuid[]))) IS NOT TRUE
 )
 INSERT INTO upstream (job_id, depends_on)

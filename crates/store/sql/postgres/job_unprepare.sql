@@ -30,7 +30,7 @@ settled AS MATERIALIZED (
 gone AS (
     DELETE FROM runs r
     USING settled s
-    WHERE r.job_id = s.id AND r.scheduled_for > s.until
+    WHERE r.job_id BETWEEN s.id AND s.id AND r.scheduled_for > s.until
         AND r.origin IN (1, 2) AND r.attempts = 0 AND r.lost = 0 AND r.cancel_code IS NULL
     RETURNING r.id, r.job_id, r.scheduled_for
 ),
@@ -49,4 +49,4 @@ forgotten AS (
 )
 UPDATE jobs j SET next_run = least(j.next_run, g.first)
 FROM (SELECT job_id, min(scheduled_for) AS first FROM gone GROUP BY job_id) AS g
-WHERE j.id = g.job_id AND j.id = ANY ($2::uuid[])
+WHERE j.id BETWEEN g.job_id AND g.job_id AND g.job_id = ANY ($2::uuid[])

@@ -14,11 +14,10 @@ FROM unnest(
     id, tenant_id, name, version, state, after_dependencies, own_retention, definition, next_run, updated_at, expected,
     ends, moves, one_time
 )
-WHERE j.id = u.id AND j.version = u.expected AND j.state <> 'DELETED'
+WHERE j.id BETWEEN u.id AND u.id AND j.version = u.expected AND j.state || '' <> 'DELETED'
     AND (NOT u.ends OR j.state <> 'ENABLED' OR j.next_run IS NULL OR j.next_run > (SELECT now FROM clock))
     AND NOT coalesce(u.moves AND NOT u.one_time AND u.next_run <= (SELECT now FROM clock), false)
-    AND NOT EXISTS (
-        SELECT 1 FROM jobs o
-        WHERE o.tenant_id = u.tenant_id AND o.name = u.name AND o.state <> 'DELETED' AND o.id <> u.id
-    )
+    AND coalesce((
+        SELECT o.id FROM jobs o WHERE o.tenant_id = u.tenant_id AND o.name = u.name AND o.state <> 'DELETED'
+    ), u.id) = u.id
 RETURNING j.id

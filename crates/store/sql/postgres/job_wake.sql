@@ -4,11 +4,11 @@
 WITH changed AS MATERIALIZED (
     SELECT j.id, u.line
     FROM unnest($1::uuid[], $2::integer[]) AS u (id, line)
-    JOIN jobs j ON j.id = u.id AND j.xmin = pg_current_xact_id()::xid
+    JOIN jobs j ON j.id BETWEEN u.id AND u.id AND j.xmin = pg_current_xact_id()::xid
 ),
 -- A holder that has looked before this change will find out when it wants to wait.
 noted AS (
-    UPDATE jobs j SET changed_fence = (SELECT fence FROM gate) FROM changed c WHERE j.id = c.id
+    UPDATE jobs j SET changed_fence = (SELECT fence FROM gate) FROM changed c WHERE j.id BETWEEN c.id AND c.id
 ),
 woken AS (
     SELECT w.id
@@ -19,6 +19,8 @@ woken AS (
         ORDER BY w.order_at, w.id LIMIT c.line
     ) AS w
     UNION
-    SELECT r.id FROM changed c JOIN runs r ON r.job_id = c.id AND r.wait = 2
+    SELECT w.id
+    FROM changed c
+    CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = c.id AND w.wait = 2 OFFSET 0) AS w
 )
-UPDATE runs r SET wait = 0, wait_until = NULL FROM woken w WHERE r.id = w.id
+UPDATE runs r SET wait = 0, wait_until = NULL FROM woken w WHERE r.id BETWEEN w.id AND w.id

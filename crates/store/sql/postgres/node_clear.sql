@@ -2,7 +2,8 @@
 WITH claim AS (
     DELETE FROM claims c USING nodes n
     WHERE n.buried AND c.node_id = n.id AND NOT EXISTS (
-        SELECT 1 FROM unnest(c.run_ids, c.turns) AS h (id, turn) JOIN runs r ON r.id = h.id AND r.turn = h.turn
+        SELECT 1 FROM unnest(c.run_ids, c.turns) AS h (id, turn)
+        JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
     )
     RETURNING c.id
 )

@@ -7,4 +7,4 @@ claim AS (
 )
 UPDATE runs r SET turn = r.turn + 1
 FROM claim c CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
-WHERE r.id = h.id AND r.turn = h.turn
+WHERE r.id BETWEEN h.id AND h.id AND r.turn = h.turn

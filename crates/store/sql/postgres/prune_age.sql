@@ -5,12 +5,12 @@ WITH gone AS (
     WHERE id = ANY (ARRAY(
         SELECT h.id FROM history h
         WHERE h.id < $1 AND h.finished_at < CASE WHEN h.outcome IN (2, 4) THEN $3::bigint ELSE $2::bigint END
-            AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job_id AND j.own_retention AND j.state <> 'DELETED')
+            AND (SELECT j.own_retention AND j.state <> 'DELETED' FROM jobs j WHERE j.id = h.job_id) IS NOT TRUE
         ORDER BY h.id LIMIT $4::bigint
     ))
     RETURNING id
 ),
 attempt AS (
-    DELETE FROM attempts a USING gone g WHERE a.run_id = g.id
+    DELETE FROM attempts a USING gone g WHERE a.run_id BETWEEN g.id AND g.id
 )
 SELECT count(*) FROM gone

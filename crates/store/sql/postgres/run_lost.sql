@@ -5,6 +5,6 @@ SELECT
 FROM nodes n
 JOIN claims c ON c.node_id = n.id
 CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
-JOIN runs r ON r.id = h.id AND r.turn = h.turn
+JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
 WHERE n.buried
 LIMIT $1::bigint

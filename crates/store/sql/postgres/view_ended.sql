@@ -11,7 +11,7 @@ SELECT
 FROM (
     SELECT * FROM history WHERE id = $1
     UNION ALL
-    (SELECT * FROM history WHERE job_id = $2 AND id < $3 ORDER BY id DESC LIMIT $4::bigint)
+    (SELECT * FROM history WHERE job_id BETWEEN $2 AND $2 AND id < $3 ORDER BY job_id DESC, id DESC LIMIT $4::bigint)
 ) AS h
 LEFT JOIN LATERAL (
     SELECT * FROM attempts a WHERE a.run_id = h.id ORDER BY a.number DESC LIMIT 1

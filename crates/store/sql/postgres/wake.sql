@@ -7,7 +7,7 @@ freed AS MATERIALIZED (
     FROM (
         SELECT job_id, n FROM unnest($1::uuid[], $2::integer[]) AS u (job_id, n)
         UNION ALL
-        SELECT job_id, 1 FROM history WHERE id = ANY ($4::uuid[])
+        SELECT job_id, 1 FROM history WHERE id = ANY ($4::uuid[]) AND outcome > 0
     ) AS u
     GROUP BY job_id
 ),
@@ -29,16 +29,17 @@ in_line AS (
         WHERE w.job_id = a.job_id AND w.wait = 1 AND (w.order_at, w.id) > (a.order_at, a.id)
         ORDER BY w.order_at, w.id LIMIT 1
     ) AS w
-    WHERE a.id = ANY ($5::uuid[]) AND a.wait = 2
+    WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 2
 ),
 overlap AS (
     UPDATE runs r SET wait = 0, wait_until = NULL
     FROM in_line i
-    WHERE r.id = i.id
+    WHERE r.id BETWEEN i.id AND i.id
     RETURNING r.id
 ),
 dependent AS MATERIALIZED (
-    SELECT d.job_id, d.depends_on FROM freed f JOIN upstream d ON d.depends_on = f.job_id
+    SELECT d.job_id, d.depends_on FROM freed f
+    CROSS JOIN LATERAL (SELECT job_id, depends_on FROM upstream WHERE depends_on = f.job_id OFFSET 0) AS d
 ),
 ended AS MATERIALIZED (
     SELECT h.job_id, h.outcome, h.finished_at
@@ -66,13 +67,14 @@ next AS MATERIALIZED (
 upstream AS (
     UPDATE runs r SET wait = 0, wait_until = NULL
     FROM next n
-    WHERE r.job_id = n.job_id AND r.wait = 2
+    CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = n.job_id AND w.wait = 2 OFFSET 0) AS w
+    WHERE r.id BETWEEN w.id AND w.id
     RETURNING r.id
 ),
 planned AS (
     UPDATE jobs j SET next_run = (SELECT now FROM clock)
     FROM next n
-    WHERE j.id = n.job_id AND j.after_dependencies AND j.state = 'ENABLED' AND j.next_run IS NULL
+    WHERE j.id BETWEEN n.job_id AND n.job_id AND j.after_dependencies AND j.state || '' = 'ENABLED' AND j.next_run IS NULL
     RETURNING j.id
 )
 SELECT (SELECT count(*) FROM overlap) + (SELECT count(*) FROM upstream) + (SELECT count(*) FROM planned) AS woken

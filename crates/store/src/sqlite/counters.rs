@@ -19,8 +19,8 @@ pub(super) struct Counters {
     pub clock: Timestamp,
     /// Whether the fence or the time must be written.
     pub dirty: bool,
-    /// What came with one group of commands came before what came with the next, even if the
-    /// clock stands still.
+    /// What came with one group of commands came before what came with the next, and after what
+    /// was due by then, even if the clock stands still.
     pub order: i64,
     held: HashMap<TenantId, i64>,
     /// Runs of these jobs have ended or stepped aside.
@@ -54,7 +54,7 @@ impl Counters {
     /// A group of commands begins.
     pub fn begin(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
-        self.order = us(self.clock).max(self.order + 1);
+        self.order = us(self.clock).max(self.order) + 1;
     }
 
     /// Something was rolled back: what it had counted did not happen. Its fences are not used

@@ -1,6 +1,7 @@
 //! Nodes: their leases, and what becomes of what they held.
 
 use domain::id::{NodeId, RunId};
+use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 
@@ -60,6 +61,19 @@ pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
     }
     tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
     Ok(())
+}
+
+pub(super) fn held(tx: &mut Tx<'_>, node: NodeId) -> Result<Vec<ClaimedRun>> {
+    if !is_alive(tx.connection, node)? {
+        return Ok(Vec::new());
+    }
+    let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
+    let mut rows = query.query((node.0, -1))?;
+    let mut held = Vec::new();
+    while let Some(row) = rows.next()? {
+        held.push(claimed(row, row.get(15)?)?);
+    }
+    Ok(held)
 }
 
 pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {

@@ -3,10 +3,6 @@
 //! [`suite`] holds the promises of the `Store` trait, written once; each runs as
 //! `sqlite::<verb>::<promise>` and as `postgres::<verb>::<promise>`, on a database of its own.
 //! The other modules are about crashes, full disks and schemas.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the tests start servers, kill processes and read PG_BIN and UPDATE_GOLDEN"
-)]
 
 mod bench;
 mod lab;

@@ -50,7 +50,7 @@ impl Bench for PostgresBench {
 
     async fn door(&self) -> Arc<PostgresStore> {
         // Few connections, so that calls meet on them.
-        let options = PostgresOptions { pool_size: 4, ..PostgresOptions::default() };
+        let options = PostgresOptions { pool_size: 4 };
         Arc::new(PostgresStore::connect(&self.url(), options).await.unwrap())
     }
 

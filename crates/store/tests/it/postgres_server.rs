@@ -7,6 +7,7 @@
 //! Nothing runs at the end of a test binary, and a panic or a kill ends it anyhow. So the server
 //! belongs to a guard, a shell that waits for the end of its input: when the tests are gone, for
 //! whichever reason, it stops the server and removes the folder.
+#![expect(clippy::disallowed_methods, reason = "the server is a process, and PG_BIN may say where")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -59,7 +60,7 @@ impl Server {
     /// The server that all tests share.
     pub fn shared() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
-        SERVER.get_or_init(|| Server::start())
+        SERVER.get_or_init(Server::start)
     }
 
     /// The address of a database.
@@ -116,9 +117,13 @@ impl Server {
             seen += &line;
             seen.push('\n');
         }
+        let tests = guard.stdin.take().unwrap();
         // A full pipe would stop the server.
-        std::thread::spawn(move || output.for_each(drop));
-        Server { folder, _tests: guard.stdin.take().unwrap() }
+        std::thread::spawn(move || {
+            output.for_each(drop);
+            guard.wait()
+        });
+        Server { folder, _tests: tests }
     }
 }
 

@@ -16,6 +16,7 @@ mod order;
 mod prepared;
 mod prune;
 mod read;
+mod storm;
 mod submit;
 mod upstream;
 mod value;
@@ -160,7 +161,8 @@ promises! {
         only_the_dead_are_buried
         several_nodes_fall_silent_at_once
         losses_are_settled_in_portions
-        a_node_that_leaves_returns_its_runs_untouched;
+        a_node_that_leaves_returns_its_runs_untouched
+        a_node_can_ask_what_it_holds;
     facts:
         a_run_is_held_until_its_grant_ends
         questions_are_answered_in_their_order
@@ -206,4 +208,6 @@ promises! {
         a_missed_time_raises_an_alert
         ordinary_ends_raise_none
         a_recovery_is_told_once;
+    storm:
+        every_verb_at_once;
 }

@@ -49,7 +49,7 @@ impl Server {
         text.push_str(&format!("port = {port}\nunix_socket_directories = '{}'\n", data.display()));
         std::fs::write(data.join("postgresql.conf"), text)?;
         let log = std::fs::File::create(folder.path().join("log"))?;
-        let process = as_postgres(&binaries.join("postgres"))
+        let process = as_postgres(binaries.join("postgres"))
             .arg("-D")
             .arg(&data)
             .stdout(log.try_clone()?)

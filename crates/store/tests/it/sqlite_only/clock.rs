@@ -1,10 +1,12 @@
 //! The machine's clock may be set back; the store's time never is.
 
-use domain::run::RunState;
-use store::Store;
+use domain::id::RunId;
+use domain::run::{NewRun, RunState};
+use store::{FactsFor, Store};
+use uuid::Uuid;
 
 use crate::bench::{Bench, SqliteBench};
-use crate::lab::{Lab, minutes, seconds, want};
+use crate::lab::{Lab, minutes, question, seconds, want};
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
@@ -44,4 +46,23 @@ async fn the_instant_itself_counts() {
     lab.bench.clock.set(now + seconds(10));
     assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
+}
+
+/// A run that comes at the very instant at which another one is due stands behind it, whatever
+/// their ids: the other one may have begun.
+#[tokio::test]
+async fn who_comes_at_the_same_instant_comes_after() {
+    let lab = lab().await;
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let at = lab.now().await + seconds(10);
+    let tick = lab.tick(&job, at);
+    lab.submit(std::slice::from_ref(&tick)).await;
+    lab.bench.clock.set(at);
+    let smaller = RunId(Uuid::from_u128(tick.id.0.as_u128() - 1));
+    lab.submit(&[NewRun { id: smaller, ..lab.run(&job, at) }]).await;
+    let held = lab.claim(node, want(2)).await;
+    let late = held.iter().find(|held| held.run.id == smaller).unwrap();
+    let about = FactsFor { earlier: true, ..question(late) };
+    let facts = lab.store.facts(node, &[about]).await.unwrap();
+    assert_eq!(facts[0].earlier.iter().map(|run| run.id).collect::<Vec<_>>(), [tick.id]);
 }

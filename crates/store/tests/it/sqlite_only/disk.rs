@@ -1,4 +1,5 @@
 //! Disks that fail: a full one and one that cannot sync. Both are an error, never a false yes.
+#![expect(clippy::disallowed_methods, reason = "mounting a disk and tracing take other programs")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::{env, fs};
 
 use domain::run::NewRun;
 use store::sqlite::SqliteStore;
-use store::{Store, StoreError};
+use store::{ClaimFor, Store, StoreError, Want};
+use tokio::task::JoinSet;
 
 use super::child::{self, Heard};
 use crate::bench::ManualClock;
@@ -80,13 +82,24 @@ async fn a_full_disk_refuses_and_recovers() {
     for run in &answered {
         assert!(store.run(run.id).await.unwrap().is_some());
     }
+    // Many at once share a transaction, and claims that came to nothing are not counted.
+    let mut callers = JoinSet::new();
+    for _ in 0..8 {
+        let (store, batch) = (Arc::clone(&store), refused.0.clone());
+        let born = Some(ClaimFor { node, max: 20 });
+        callers.spawn(async move { store.submit(&batch, born).await });
+    }
+    for answer in callers.join_all().await {
+        assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    }
     eprintln!("{} runs were answered before the disk was full", answered.len());
     fs::remove_file(&filler).unwrap();
     // Whether the refused ones were recorded is unknown; sent again, they are there once.
     let again = store.submit(&refused.0, None).await.unwrap();
     assert_eq!(again.accepted.len(), 20);
     answered.extend(refused.0);
-    assert_eq!(lab.claim(node, want(10)).await.len(), 10);
+    let limited = Want { tenant_max: Some(10), ..want(20) };
+    assert_eq!(lab.claim(node, limited).await.len(), 10);
     let counts = store.counts().await.unwrap();
     assert_eq!((counts.held + counts.queued) as usize, answered.len());
     drop((lab, store));

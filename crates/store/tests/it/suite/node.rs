@@ -1,8 +1,8 @@
 //! Nodes: leases, leaving, and what becomes of the runs of a node that fell silent.
 
 use domain::id::NodeId;
-use domain::run::{Outcome, RunState};
-use store::{Applied, Finish, Store, Verdict, Want};
+use domain::run::{ClaimedRun, Outcome, RunState};
+use store::{Applied, ClaimFor, Finish, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -213,4 +213,34 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     // Leaving twice, and leaving without having been there, is nothing.
     lab.store.leave(node).await.unwrap();
     lab.store.leave(NodeId(lab.id())).await.unwrap();
+}
+
+/// A node whose answer was lost can ask what it was.
+pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    assert_eq!(lab.store.held(node).await.unwrap(), []);
+    let soon = lab.run(&job, lab.now().await + minutes(10));
+    lab.submit(std::slice::from_ref(&soon)).await;
+    let born = Some(ClaimFor { node, max: 1 });
+    let born = lab.store.submit(&[lab.run(&job, lab.ago(60).await)], born).await.unwrap().claimed;
+    let mut expected = [born, lab.claim(node, want_soon(1)).await].concat();
+    let done = lab.started(node, &job).await;
+    lab.finish(node, completed(node, &done)).await;
+    let retrying = lab.started(node, &job).await;
+    lab.finish(node, retried(node, &retrying, seconds(0))).await;
+    expected.extend(lab.claim(node, want(9)).await);
+    let others = lab.started(other, &job).await;
+    let by_run = |mut held: Vec<ClaimedRun>| {
+        held.sort_by_key(|held| held.grant.run);
+        held
+    };
+    let held = lab.store.held(node).await.unwrap();
+    assert_eq!(by_run(held), by_run(expected));
+    assert_eq!(lab.store.held(other).await.unwrap(), [others]);
+    lab.expire(node).await;
+    lab.store.reap(9).await.unwrap();
+    assert_eq!(lab.store.held(node).await.unwrap(), []);
+    lab.store.leave(other).await.unwrap();
+    assert_eq!(lab.store.held(other).await.unwrap(), []);
+    assert_eq!(lab.store.held(NodeId(lab.id())).await.unwrap(), []);
 }

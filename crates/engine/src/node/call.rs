@@ -1,0 +1,103 @@
+//! Calls that end grants or take new ones, and what is left of one whose answer never came.
+//!
+//! ```text
+//!   leave ──▶ committed ──▶ answer            nothing to do
+//!   leave ──▶ committed ──▶ ✗ (or never sent) unsure: end the same grants again, and ask the
+//!                                             store what this node holds before claiming more
+//! ```
+//!
+//! Ending a grant twice is harmless. A claim that nobody heard of is not: the node would renew
+//! the lease of runs that it does not know, and nobody would ever start them.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use domain::id::NodeId;
+use domain::run::ClaimedRun;
+use store::{Finish, Store};
+
+use super::{Node, State};
+
+/// A call under way. Whoever drops it without an answer does not know whether it took effect.
+pub(super) struct Call<'a> {
+    state: &'a Mutex<State>,
+    /// Who calls.
+    pub node: NodeId,
+    /// Grants that it ends.
+    pub done: Vec<Finish>,
+    /// Slots that it asks to fill now.
+    pub due: u32,
+    /// Runs that it asks for ahead of their time.
+    pub soon: u32,
+    answered: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Begins a call; the slots are taken until it is over.
+    pub fn begin(
+        of: &'a Mutex<State>,
+        state: &mut State,
+        done: Vec<Finish>,
+        due: u32,
+        soon: u32,
+    ) -> Self {
+        state.calls += 1;
+        state.free -= due;
+        state.asked_soon += soon;
+        Call { state: of, node: state.id, done, due, soon, answered: false }
+    }
+
+    /// The answer came, and what it brought is taken in.
+    pub fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.id != self.node {
+            return;
+        }
+        state.calls -= 1;
+        state.free += self.due;
+        state.asked_soon -= self.soon;
+        if !self.answered {
+            state.done.splice(0..0, std::mem::take(&mut self.done));
+            state.unsure |= self.due + self.soon > 0;
+            state.hungry = true;
+        }
+    }
+}
+
+impl<S: Store> Node<S> {
+    /// Asks the store what this node holds, if a claim may have gone unheard. Answers false while
+    /// that is not known: other calls are still under way.
+    pub(super) async fn recollect(&self) -> store::Result<bool> {
+        let node = {
+            let state = self.state();
+            if !state.unsure || state.calls > 0 {
+                return Ok(!state.unsure);
+            }
+            state.id
+        };
+        let held = self.store.held(node).await?;
+        let unheard: Vec<ClaimedRun> = {
+            let mut state = self.state();
+            if state.id != node {
+                return Ok(false);
+            }
+            state.unsure = false;
+            let ending: HashSet<i64> = state.done.iter().map(|finish| finish.grant.fence).collect();
+            let known = |run: &ClaimedRun| {
+                state.held(run.grant).is_some() || ending.contains(&run.grant.fence)
+            };
+            held.into_iter().filter(|run| !known(run)).collect()
+        };
+        if !unheard.is_empty() {
+            tracing::warn!(runs = unheard.len(), "found runs whose claim went unheard");
+        }
+        self.take_in(unheard);
+        Ok(true)
+    }
+}

@@ -1,0 +1,205 @@
+//! Everything at once: many tasks use every verb on the same few jobs, and the promises hold.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use domain::id::{NodeId, RunId};
+use domain::job::Job;
+use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
+use jiff::Timestamp;
+use store::{
+    Applied, Cancelled, Change, ClaimFor, Cut, FactsFor, Finish, Prepared, Store, Verdict,
+};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::bench::Bench;
+use crate::lab::{
+    Lab, completed, ended, lost, retried, seconds, skipped, stop, tenant, untried, want,
+};
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+}
+
+/// What a task has seen.
+#[derive(Default)]
+struct Seen {
+    fences: Vec<i64>,
+    completed: HashSet<RunId>,
+    cancelled: HashSet<RunId>,
+}
+
+impl Seen {
+    fn took(&mut self, claimed: &[ClaimedRun]) {
+        self.fences.extend(claimed.iter().map(|claimed| claimed.grant.fence));
+    }
+}
+
+fn finish(dice: &mut Dice, node: NodeId, held: &ClaimedRun, past: Timestamp) -> Finish {
+    match dice.roll(20) {
+        0..3 => retried(node, held, seconds(0)),
+        3..5 => untried(held, Verdict::Release),
+        5 => untried(held, Verdict::Wait(Wait::Overlap, Some(past))),
+        6 => untried(held, Verdict::Wait(Wait::Upstream, Some(past))),
+        7 => skipped(held, Outcome::Skipped),
+        8 => ended(node, held, Outcome::Failed),
+        _ => completed(node, held),
+    }
+}
+
+/// A node that works, and now and then loses its lease and comes back as another one.
+async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: Timestamp) -> Seen {
+    let mut seen = Seen::default();
+    let mut life = u128::from(dice.0) << 32;
+    let mut node = NodeId(Uuid::from_u128(life));
+    store.join(node, "worker", seconds(3_600)).await.unwrap();
+    let mut held: Vec<ClaimedRun> = Vec::new();
+    for batch in runs.chunks(4) {
+        // Every batch is sent twice, and the second time nothing is new.
+        let claim = Some(ClaimFor { node, max: 2 });
+        let submitted = store.submit(batch, claim).await.unwrap();
+        assert!(!submitted.accepted.contains(&false));
+        assert!(!store.submit(batch, claim).await.unwrap().accepted.contains(&true));
+        seen.took(&submitted.claimed);
+        held.extend(submitted.claimed);
+        let about = |held: &ClaimedRun| FactsFor {
+            grant: held.grant,
+            job: held.run.job,
+            earlier: true,
+            upstream: vec![held.run.job],
+        };
+        store.facts(node, &held.iter().map(about).collect::<Vec<_>>()).await.unwrap();
+        let done: Vec<_> = held.iter().map(|held| finish(&mut dice, node, held, past)).collect();
+        let pumped = store.pump(node, &done, want(3)).await.unwrap();
+        let ends = held.iter().zip(&pumped.applied);
+        let ends = ends.filter(|(_, end)| **end == Applied::Ended(Outcome::Completed));
+        for (held, _) in ends {
+            assert!(seen.completed.insert(held.run.id), "a run ended twice");
+        }
+        seen.took(&pumped.claimed);
+        held = pumped.claimed;
+        let leaves = match dice.roll(12) {
+            0 => store.renew(node, seconds(-1)).await.unwrap().is_none(),
+            1 => store.leave(node).await.map(|()| true).unwrap(),
+            _ => store.renew(node, seconds(3_600)).await.unwrap().is_none(),
+        };
+        if leaves {
+            life += 1;
+            node = NodeId(Uuid::from_u128(life));
+            held.clear();
+            store.join(node, "worker again", seconds(3_600)).await.unwrap();
+        }
+    }
+    store.leave(node).await.unwrap();
+    seen
+}
+
+/// Buries the dead and settles what they held.
+async fn bury_all<S: Store>(store: &S) -> usize {
+    let reaped = store.reap(50).await.unwrap();
+    let settled: Vec<_> = reaped.lost.iter().map(|(node, held)| lost(*node, held)).collect();
+    store.bury(&settled).await.unwrap();
+    settled.len()
+}
+
+/// Somebody who cancels, changes, prunes and reads, until the work is over.
+async fn trouble<S: Store>(
+    store: Arc<S>,
+    mut dice: Dice,
+    mut jobs: Vec<Job>,
+    runs: Vec<RunId>,
+    working: Arc<AtomicUsize>,
+) -> Seen {
+    let mut seen = Seen::default();
+    while working.load(Ordering::SeqCst) > 0 {
+        let run = runs[dice.roll(runs.len())];
+        match store.cancel(run, &stop()).await.unwrap() {
+            Cancelled::Ended | Cancelled::Requested(_) => drop(seen.cancelled.insert(run)),
+            Cancelled::EndedBefore(_) | Cancelled::NotFound => {}
+        }
+        bury_all(&*store).await;
+        let place = dice.roll(jobs.len());
+        let job = &mut jobs[place];
+        job.version += 1;
+        let expected = Some(job.version - 1);
+        let change = Change { job: job.clone(), expected, prepared: Prepared::Keep };
+        store.define(&[change]).await.unwrap();
+        let all = Timestamp::UNIX_EPOCH;
+        let cut = Cut { job: Some(job.id), before: all, failed_before: all, keep_last: None };
+        assert_eq!(store.prune(&cut, 10).await.unwrap(), 0);
+        let page = store.runs_of_job(job.id, None, 1_000).await.unwrap().items;
+        let once: HashSet<_> = page.iter().map(|run| run.id).collect();
+        assert_eq!(once.len(), page.len(), "a run was live and ended at once");
+        store.counts().await.unwrap();
+    }
+    seen
+}
+
+/// Takes what is left, whoever held it, until nothing is.
+async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
+    let node = lab.node().await;
+    let mut fences = Vec::new();
+    for _ in 0..1_000 {
+        bury_all(&*lab.store).await;
+        let held = lab.claim(node, want(100)).await;
+        fences.extend(held.iter().map(|held| held.grant.fence));
+        let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
+        lab.store.pump(node, &done, store::Want::default()).await.unwrap();
+        let counts = lab.store.counts().await.unwrap();
+        if counts.held + counts.queued + counts.pending == 0 {
+            return fences;
+        }
+    }
+    panic!("something never ends: {:?}", lab.store.counts().await);
+}
+
+pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
+    let first = lab.job("first").await;
+    let jobs = vec![lab.job_after("second", &[&first]).await, lab.job("third").await, first];
+    let past = lab.ago(60).await;
+    let runs: Vec<_> = (0..480)
+        .map(|n| NewRun { tenant: tenant(1 + n % 4), ..lab.run(&jobs[n as usize % 3], past) })
+        .collect();
+    let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
+    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let working = Arc::new(AtomicUsize::new(4));
+    let mut tasks = JoinSet::new();
+    for (n, part) in runs.chunks(120).enumerate() {
+        let (store, dice) = (Arc::clone(&doors[n % 2]), Dice(0x9e37_79b9 + n as u64));
+        let (part, working) = (part.to_vec(), Arc::clone(&working));
+        tasks.spawn(async move {
+            let seen = work(store, dice, part, past).await;
+            working.fetch_sub(1, Ordering::SeqCst);
+            seen
+        });
+    }
+    let (door, dice) = (lab.bench.door().await, Dice(0x85eb_ca6b));
+    tasks.spawn(trouble(door, dice, jobs.clone(), ids, working));
+    let seen = tasks.join_all().await;
+    let mut fences = sweep(lab).await;
+    fences.extend(seen.iter().flat_map(|seen| &seen.fences));
+    assert_eq!(fences.iter().collect::<HashSet<_>>().len(), fences.len(), "a fence came twice");
+    for run in &runs {
+        let RunState::Ended(outcome) = lab.state(run.id).await else { panic!("{run:?} is live") };
+        let completed = seen.iter().filter(|seen| seen.completed.contains(&run.id)).count();
+        assert!(completed <= 1, "a run was completed twice");
+        assert!(completed == 0 || outcome == Outcome::Completed);
+        let cancelled = seen.iter().any(|seen| seen.cancelled.contains(&run.id));
+        assert!(!cancelled || outcome == Outcome::Cancelled, "{outcome} after a cancel");
+    }
+    let mut recorded = 0;
+    for job in &jobs {
+        recorded += lab.store.runs_of_job(job.id, None, 1_000).await.unwrap().items.len();
+    }
+    assert_eq!(recorded, runs.len());
+}
