@@ -19,6 +19,9 @@ pub struct Profile {
     pub jobs_max: usize,
     /// How much people ask for, in a hundred steps.
     pub commands: u64,
+    /// Whether people only trigger jobs, many at a time, and nothing goes wrong: what is left is
+    /// the question who comes first.
+    pub flood: bool,
     /// What every node is told.
     pub settings: Settings,
     /// How the way to the store is disturbed.
@@ -55,14 +58,16 @@ impl Profile {
         let sometimes = |random: &mut Random, often: u64, high: i64| {
             if random.percent(often) { random.between(1, high) as u64 } else { 0 }
         };
-        let calm = random.percent(15);
+        let flood = random.percent(8);
+        let calm = flood || random.percent(15);
         let often = |share: u64| if calm { 0 } else { share };
         Profile {
             start: start + jitter,
-            machines: random.between(1, 3) as usize,
-            tenants: random.between(1, 3) as u64,
-            jobs_max: random.between(2, 8) as usize,
-            commands: random.between(2, 12) as u64,
+            machines: if flood { 1 } else { random.between(1, 3) as usize },
+            tenants: if flood { 2 } else { random.between(1, 3) as u64 },
+            jobs_max: if flood { 4 } else { random.between(2, 8) as usize },
+            commands: random.between(2, 12) as u64 + if flood { 20 } else { 0 },
+            flood,
             settings: settings(random),
             rates: Rates {
                 park: sometimes(random, 60, 400),

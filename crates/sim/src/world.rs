@@ -145,7 +145,8 @@ impl World {
         let start = self.profile.start;
         let mut remember = |run: &domain::run::NewRun| {
             let at = run.scheduled_for.duration_since(start).as_secs_f64();
-            let name = format!("{}@{at:+}/{:?}", self.trace.job(run.job), run.origin);
+            let tail = run.id.0.as_u128() as u16;
+            let name = format!("{}@{at:+}/{:?}#{tail:04x}", self.trace.job(run.job), run.origin);
             self.trace.name_run(run.id, name);
             self.runs.push(run.id);
         };
@@ -336,7 +337,7 @@ impl World {
         let mut text = "started".to_owned();
         for started in started {
             let mut attempt = Attempt::begin(self.seed, &mut self.random, &started, now);
-            if self.calm {
+            if self.calm || self.profile.flood {
                 attempt.calm(now);
             }
             let takes = (attempt.ends_at - now) as f64 / 1e6;

@@ -11,7 +11,7 @@ use deadpool_postgres::Pool;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
-use domain::run::{NewRun, Reason};
+use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::RwLock;
 use tokio_postgres::Row;
@@ -172,6 +172,10 @@ impl Store for PostgresStore {
         let pumped = self.shared.pump(node, done, want).await?;
         self.shared.count_ended(pumped.applied.len());
         Ok(pumped)
+    }
+
+    async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
+        self.shared.held(node).await
     }
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {

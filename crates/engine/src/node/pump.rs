@@ -100,11 +100,11 @@ impl<S: Store> Node<S> {
 
     /// What this node holds and has not started, back to the store.
     pub async fn hand_back(&self) -> store::Result<()> {
-        let unstarted: Vec<ClaimedRun> = {
+        let (node, unstarted) = {
             let mut state = self.state();
             state.prepared.clear();
             state.crowded.clear();
-            let unstarted: Vec<ClaimedRun> = state
+            let mut unstarted: Vec<ClaimedRun> = state
                 .held
                 .values()
                 .filter(|held| held.running.is_none())
@@ -113,7 +113,8 @@ impl<S: Store> Node<S> {
             for run in &unstarted {
                 state.held.remove(&run.grant.run);
             }
-            unstarted
+            unstarted.sort_unstable_by_key(|run| run.grant.fence);
+            (state.id, unstarted)
         };
         let release = |run: &ClaimedRun| Finish {
             grant: run.grant,
@@ -123,7 +124,7 @@ impl<S: Store> Node<S> {
         };
         let done: Vec<Finish> = unstarted.iter().map(release).collect();
         for batch in done.chunks(self.settings.batch_max as usize) {
-            self.store.pump(self.id(), batch, Want::default()).await?;
+            self.store.pump(node, batch, Want::default()).await?;
         }
         Ok(())
     }

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use domain::id::{JobId, NodeId, RunId};
-use domain::job::Overlap as Policy;
+use domain::job::{Definition, Overlap as Policy};
+use domain::run::ClaimedRun;
 use jiff::Timestamp;
 use store::Applied;
 
@@ -28,6 +29,22 @@ struct Working {
     node: NodeId,
     /// It began before its time by the store's clock, and so can be planned anew.
     early: bool,
+    /// How many its job allowed when it began.
+    allowed: usize,
+}
+
+/// Whether a run may have begun under another policy: it goes on under this one.
+fn began_before(run: &ClaimedRun, oracle: &Oracle) -> bool {
+    let changed = oracle.job(run.run.job).is_none_or(|it| it.definitions.len() > 1);
+    changed && run.attempts + run.lost > 0
+}
+
+/// How many runs of a job may be at work.
+fn allowed(definition: &Definition) -> usize {
+    match definition.overlap {
+        Policy::Allow => usize::MAX,
+        _ => definition.concurrency as usize,
+    }
 }
 
 impl Invariant for Overlap {
@@ -61,6 +78,11 @@ impl Invariant for Overlap {
                     job: run.run.job,
                     node: node.unwrap_or(NodeId(uuid::Uuid::nil())),
                     early: *at < run.run.due_at,
+                    allowed: if began_before(run, oracle) {
+                        usize::MAX
+                    } else {
+                        allowed(&started.job.definition)
+                    },
                 };
                 self.working.insert(run.grant.fence, working);
                 return held;
@@ -88,12 +110,12 @@ impl Overlap {
             return Err(format!("{run:?} is worked on under fence {fence} already"));
         }
         let definition = &started.job.definition;
-        // A run that began under another policy goes on under this one.
-        let changed = oracle.job(run.run.job).is_none_or(|it| it.definitions.len() > 1);
-        if definition.overlap == Policy::Allow || changed && run.attempts + run.lost > 0 {
+        let allowed = allowed(definition);
+        if began_before(run, oracle) {
             return Ok(());
         }
-        if others.len() >= definition.concurrency as usize {
+        let others: Vec<_> = others.iter().filter(|(_, it)| it.allowed <= allowed).collect();
+        if others.len() >= allowed {
             let fences: Vec<&i64> = others.iter().map(|(fence, _)| *fence).collect();
             return Err(format!(
                 "{:?} {} started {run:?} while these work: {fences:?}",

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use domain::id::{JobId, TenantId};
+use domain::job::{Definition, Overlap};
 use domain::run::NewRun;
 use engine::{Backfill, NewJob, Trigger};
 use jiff::{SignedDuration, Timestamp};
@@ -31,9 +32,14 @@ impl World {
         if self.jobs.is_empty() || self.random.below(100) < create {
             return self.ask_to_create(index, node);
         }
-        let (job, tenant) = self.random.pick(&self.jobs.clone());
+        let (job, tenant) = self.random.pick(&self.jobs);
         let name = self.trace.job(job);
-        match self.random.weighted(&[10, 14, 5, 3, 10, 8, 20, 3, 12, 5, 4]) {
+        let weights = if self.profile.flood {
+            [0, 0, 0, 0, 0, 0, 20, 5, 0, 0, 0]
+        } else {
+            [10, 14, 5, 3, 10, 8, 20, 3, 12, 5, 4]
+        };
+        match self.random.weighted(&weights) {
             0 => self.run_command(index, format!("pause {name}"), async move {
                 node.pause_job(job).await.map(drop)
             }),
@@ -51,7 +57,12 @@ impl World {
                 let dependent = self.random.percent(20);
                 let when = jobs::when(&mut self.random, self.clock.store_wall(), dependent);
                 self.run_command(index, format!("reschedule {name}"), async move {
-                    node.alter_job(job, |job| job.definition.when = when).await.map(drop)
+                    let edit = |job: &mut domain::job::Job| {
+                        job.definition.when = when;
+                        // Without a next time nothing else would end a wait.
+                        job.definition.dependency_timeout = Some(SignedDuration::from_secs(60));
+                    };
+                    node.alter_job(job, edit).await.map(drop)
                 });
             }
             5 => {
@@ -65,7 +76,7 @@ impl World {
             }
             6 => self.ask_to_trigger(index, node, job, 1),
             7 => {
-                let flood = self.random.between(10, 40);
+                let flood = self.random.between(10, if self.profile.flood { 80 } else { 40 });
                 self.ask_to_trigger(index, node, job, flood);
             }
             8 => self.ask_to_cancel(index, node),
@@ -117,7 +128,10 @@ impl World {
         let tenant = self.random.pick(&self.tenants);
         let others = self.others(tenant, None);
         let name = format!("j{}", self.random.below(1_000));
-        let definition = jobs::definition(&mut self.random, self.clock.store_wall(), &others);
+        let mut definition = jobs::definition(&mut self.random, self.clock.store_wall(), &others);
+        if self.profile.flood {
+            definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+        }
         let enabled = self.random.percent(90);
         let job = NewJob { tenant, name: name.clone(), definition, enabled };
         self.run_command(index, format!("create {name}"), async move {

@@ -35,10 +35,26 @@ struct Claim {
 impl Holdings {
     /// A node was handed runs of these jobs, in the order of their fences.
     pub fn take(&mut self, claim: i64, node: NodeId, jobs: Vec<JobId>) {
-        let jobs: Vec<_> = jobs.into_iter().map(Some).collect();
+        self.insert(claim, node, jobs.into_iter().map(Some).collect());
+    }
+
+    /// A claim turned out to be a node's, with these grants left.
+    pub fn find(&mut self, claim: i64, node: NodeId, grants: &[(i64, JobId)]) {
+        let mut jobs = Vec::new();
+        for (fence, job) in grants {
+            let Some(place) = place(claim, *fence) else { continue };
+            jobs.resize(jobs.len().max(place + 1), None);
+            jobs[place] = Some(*job);
+        }
+        self.insert(claim, node, jobs);
+    }
+
+    fn insert(&mut self, id: i64, node: NodeId, jobs: Vec<Option<JobId>>) {
+        self.remove(id);
+        let open = jobs.iter().flatten().count();
         self.listed += jobs.len();
-        self.open += jobs.len();
-        self.claims.insert(claim, Claim { node, open: jobs.len(), jobs });
+        self.open += open;
+        self.claims.insert(id, Claim { node, open, jobs });
     }
 
     /// The job of a grant that is not over.
@@ -195,6 +211,17 @@ mod tests {
         holdings.close(1);
         assert_eq!(holdings.spent(), [0, 1]);
         assert_eq!((holdings.listed, holdings.open), (0, 0));
+    }
+
+    #[test]
+    fn a_claim_that_is_found_is_held() {
+        let mut holdings = Holdings::default();
+        holdings.find(10, node(), &[(11, job(1)), (13, job(3))]);
+        assert!(holdings.has(10));
+        assert_eq!((holdings.job(12), holdings.job(13)), (None, Some(job(3))));
+        // Its answer arrives after all.
+        holdings.take(10, node(), vec![job(1), job(2), job(3)]);
+        assert_eq!((holdings.listed, holdings.open), (3, 3));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Nodes: their leases, and what becomes of what they held.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::id::{NodeId, RunId};
+use domain::id::{JobId, NodeId, RunId};
+use domain::run::ClaimedRun;
 use jiff::SignedDuration;
 use uuid::Uuid;
 
@@ -43,6 +45,30 @@ impl Shared {
             self.split(old).await;
         }
         Ok(Some(renewed))
+    }
+
+    /// What a node holds. Claims whose answers were lost are among the holdings from now on.
+    pub(super) async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
+        let _no_claim_under_way = self.claiming.write().await;
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node_alone"), values![lock_of(node)]);
+        let held = pipeline.push(sql!("run_held"), values![node.0]);
+        let answers = pipeline.commit(&self.pool).await?;
+        let mut runs = Vec::with_capacity(answers[held].len());
+        let mut claims: BTreeMap<i64, Vec<(i64, JobId)>> = BTreeMap::new();
+        for row in &answers[held] {
+            let run = claimed(row)?;
+            let grants = claims.entry(row.try_get(16)?).or_default();
+            grants.push((run.grant.fence, run.run.job));
+            runs.push(run);
+        }
+        let mut holdings = self.holdings();
+        for (claim, grants) in claims {
+            if !holdings.knows(claim) {
+                holdings.find(claim, node, &grants);
+            }
+        }
+        Ok(runs)
     }
 
     /// A claim whose answer was lost on the way belongs to this node, and nobody knows it: the

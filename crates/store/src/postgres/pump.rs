@@ -46,7 +46,16 @@ impl Shared {
             pipeline.push(sql!("claim_spent"), values![spent.clone()]);
         }
         let claim = (fences > 0).then(|| claim(&mut pipeline, node, want));
-        let mut answers = pipeline.commit(&self.pool).await?;
+        let mut answers = match pipeline.commit_new(&self.pool).await? {
+            Some(answers) => answers,
+            // Somebody stood in the way, or a run has a record although it is live, which must
+            // not keep the others from ending.
+            None => {
+                let runs: Vec<Uuid> = done.iter().map(|finish| finish.grant.run.0).collect();
+                self.query(sql!("run_known"), values![runs]).await?;
+                pipeline.commit(&self.pool).await?
+            }
+        };
         let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
         let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
         let applied = ending.applied(&answers)?;

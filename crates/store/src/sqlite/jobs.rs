@@ -99,7 +99,7 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let deleted = job.state == JobState::Deleted;
     let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
     tx.connection.prepare_cached(sql!("run_wake_overlap"))?.execute((job.id.0, line))?;
-    tx.connection.prepare_cached(sql!("run_wake_changed"))?.execute((job.id.0,))?;
+    tx.connection.prepare_cached(sql!("run_wake_changed"))?.execute((job.id.0, tx.order()))?;
     Ok(())
 }
 

@@ -82,7 +82,8 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
     reaped.buried =
         bury.query_map((now,), |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
-    reaped.woken = tx.connection.prepare_cached(sql!("run_wake_expired"))?.execute((now,))? as u64;
+    reaped.woken =
+        tx.connection.prepare_cached(sql!("run_wake_expired"))?.execute((now, tx.order()))? as u64;
     let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
     let buried: Vec<NodeId> =
         buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteOptions;
@@ -27,8 +28,16 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Connection> {
     if !options.durable {
         connection.execute_batch("PRAGMA synchronous = OFF;")?;
     }
+    keep_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
+}
+
+/// A statement is planned once. Without this, SQLite looks at the values of some parameters while
+/// it plans, and plans anew each time that another value is bound.
+fn keep_plans(connection: &Connection) -> Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// A connection that cannot write.
@@ -36,6 +45,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -16384;")?;
+    keep_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }

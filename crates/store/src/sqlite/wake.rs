@@ -62,7 +62,9 @@ impl Freed {
                 finished_at,
                 room.succeeded_at,
             ))?;
-            tx.connection.prepare_cached(sql!("run_wake_upstream"))?.execute((job.0,))?;
+            tx.connection
+                .prepare_cached(sql!("run_wake_upstream"))?
+                .execute((job.0, tx.order()))?;
             tx.connection.prepare_cached(sql!("job_wake_after"))?.execute((job.0, tx.now_us()))?;
         }
         Ok(())

@@ -9,7 +9,7 @@ mod postgres;
 mod sqlite;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::id::{NodeId, TenantId};
@@ -46,6 +46,17 @@ fn old_databases(store: &str) -> Vec<PathBuf> {
     files.retain(|file| file.file_name().unwrap().to_string_lossy().starts_with(store));
     assert!(!files.is_empty(), "there is a dump of every release's tables");
     files
+}
+
+/// The store of a dump that was opened by this release.
+fn upgraded<S>(opened: store::Result<S>, dump: &Path) -> S {
+    opened.unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}\nA migration that was released must not change; until then, \
+             UPDATE_GOLDEN=1 writes the dump of the newest version anew",
+            dump.display()
+        )
+    })
 }
 
 /// The file for a dump of the newest tables with data.

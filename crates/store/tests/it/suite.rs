@@ -150,7 +150,8 @@ promises! {
         edges_follow_the_definition
         a_job_that_runs_after_others_becomes_due
         a_changed_job_looks_again
-        the_line_of_a_changed_job_looks_again;
+        the_line_of_a_changed_job_looks_again
+        who_stood_aside_gets_in_line_anew;
     node:
         a_lease_goes_on_while_it_is_renewed
         a_late_renewal_is_in_time_before_the_burial

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use store::StoreError;
 use store::postgres::{PostgresOptions, PostgresStore};
 
-use super::{compare, furnish, goes_on, is_update, newest_database, old_databases};
+use super::{compare, furnish, goes_on, is_update, newest_database, old_databases, upgraded};
 use crate::bench::Bench;
 use crate::lab::Lab;
 use crate::postgres_bench::PostgresBench;
@@ -102,7 +102,7 @@ async fn an_old_database_with_data_becomes_a_new_one() {
         let bench = PostgresBench::empty().await;
         let script = std::fs::read_to_string(&old).unwrap();
         bench.connect().await.batch_execute(&script).await.unwrap();
-        let store = Arc::new(open(&bench).await.unwrap());
+        let store = Arc::new(upgraded(open(&bench).await, &old));
         compare(&dump(&bench).await, "postgres.sql");
         goes_on(store).await;
         bench.close().await;

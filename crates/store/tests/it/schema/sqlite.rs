@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use store::StoreError;
 use store::sqlite::SqliteStore;
 
-use super::{compare, furnish, goes_on, is_update, newest_database, old_databases};
+use super::{compare, furnish, goes_on, is_update, newest_database, old_databases, upgraded};
 use crate::bench::{Bench, ManualClock, SqliteBench};
 use crate::lab::Lab;
 
@@ -68,7 +68,7 @@ async fn an_old_database_with_data_becomes_a_new_one() {
         let script = std::fs::read_to_string(&old).unwrap();
         Connection::open(&file).unwrap().execute_batch(&script).unwrap();
         let clock = ManualClock::new();
-        let store = Arc::new(SqliteStore::open(&file, clock.reader()).unwrap());
+        let store = Arc::new(upgraded(SqliteStore::open(&file, clock.reader()), &old));
         compare(&dump(&file), "sqlite.sql");
         goes_on(store).await;
     }

@@ -2,10 +2,10 @@
 
 use domain::job::{Dependency, Job, JobState, When};
 use domain::run::{Outcome, RunState, Wait};
-use store::{Prepared, Store};
+use store::{FactsFor, Prepared, Store};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, ids, minutes, seconds, want};
+use crate::lab::{Lab, completed, ended, ids, minutes, question, seconds, want};
 
 pub async fn the_end_of_an_upstream_job_wakes_its_dependents<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
@@ -125,4 +125,34 @@ pub async fn the_line_of_a_changed_job_looks_again<B: Bench>(lab: &Lab<B>) {
     let rest = lab.claim(node, want(9)).await;
     assert_eq!(rest.len() + woken.len(), 4);
     assert_eq!(lab.state(held[4].run.id).await, RunState::Running);
+}
+
+/// Whoever stood aside for other jobs gets in line anew: behind what has begun since.
+pub async fn who_stood_aside_gets_in_line_anew<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let upstream = lab.job("upstream").await;
+    let mut job = lab.job_after("job", &[&upstream]).await;
+    let first = lab.started(node, &job).await;
+    lab.wait(node, &first, Wait::Upstream, None).await;
+    let mut begun = vec![lab.started(node, &job).await.run.id];
+    // Woken by the end of the other job, by the end of the wait, and by a change.
+    for how in 0..3 {
+        match how {
+            0 => {
+                let cause = lab.started(node, &upstream).await;
+                lab.finish(node, completed(node, &cause)).await;
+            }
+            1 => assert_eq!(lab.store.reap(9).await.unwrap().woken, 1),
+            _ => lab.update(&mut job, Prepared::Keep).await,
+        }
+        let again = lab.claim_one(node).await;
+        assert_eq!(again.run.id, first.run.id);
+        let about = FactsFor { earlier: true, ..question(&again) };
+        let facts = lab.store.facts(node, &[about]).await.unwrap().remove(0);
+        let earlier: Vec<_> = facts.earlier.iter().map(|run| run.id).collect();
+        assert_eq!(earlier, begun, "woken in way {how}");
+        let until = (how == 0).then_some(lab.ago(1).await);
+        lab.wait(node, &again, Wait::Upstream, until).await;
+        begun.push(lab.started(node, &job).await.run.id);
+    }
 }
