@@ -84,9 +84,11 @@ async fn a_failing_run_is_tried_four_times_and_becomes_a_dead_letter() {
         assert_eq!(started.len(), 1);
         node.complete(started[0].run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no luck"));
         node.flush().await;
-        world.pass(backoff - 1);
-        assert!(node.work().await.is_empty(), "not before the backoff is over");
-        world.pass(1);
+        if backoff > 0 {
+            world.pass(backoff - 1);
+            assert!(node.work().await.is_empty(), "not before the backoff is over");
+            world.pass(1);
+        }
     }
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!(
