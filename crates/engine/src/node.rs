@@ -28,6 +28,7 @@ use store::{Finish, Store};
 use crate::settings::{Parts, Settings};
 
 mod call;
+mod crowd;
 mod definitions;
 mod lease;
 mod notify;
@@ -40,6 +41,7 @@ mod start;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 
+use crowd::Crowd;
 use definitions::Definitions;
 
 /// One process's part in the work.
@@ -71,8 +73,8 @@ struct State {
     free: u32,
     /// Claimed before their time, by due time.
     prepared: BTreeSet<(Timestamp, RunId)>,
-    /// Due, but the slots are taken: by due time.
-    crowded: BTreeSet<(Timestamp, RunId)>,
+    /// Due, but the slots are taken.
+    crowded: Crowd,
     held: HashMap<RunId, Held>,
     /// Ended grants that the store does not know about yet.
     done: Vec<Finish>,
@@ -109,7 +111,7 @@ impl<S: Store> Node<S> {
             id: parts.new_node(),
             free: settings.max_concurrent_jobs,
             prepared: BTreeSet::new(),
-            crowded: BTreeSet::new(),
+            crowded: Crowd::default(),
             held: HashMap::new(),
             done: Vec::new(),
             asked_soon: 0,
@@ -186,8 +188,7 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0;
         }
-        let room = state.free > state.crowded.len() as u32;
-        !state.done.is_empty() || state.hungry && !state.draining && room
+        !state.done.is_empty() || state.hungry && !state.draining && state.free > 0
     }
 
     /// An attempt has ended. Answers false when the grant is not this node's any more, even if

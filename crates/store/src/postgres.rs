@@ -5,6 +5,7 @@
 //! happens: [`pump`] for claims and ends, [`submit`] for callers that share a commit.
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::Pool;
@@ -84,6 +85,8 @@ struct Shared {
     own: Mutex<HashSet<NodeId>>,
     /// Read while a claim is under way: its answer is not among the holdings yet.
     claiming: RwLock<()>,
+    /// How deep claims look into the work of each tenant.
+    depth: AtomicI64,
     vacuum: Vacuum,
     signal: Signal,
 }
@@ -99,6 +102,7 @@ impl PostgresStore {
             holdings: Mutex::default(),
             own: Mutex::default(),
             claiming: RwLock::default(),
+            depth: AtomicI64::new(1),
             vacuum: Vacuum::default(),
             signal: Signal::start(config),
         });

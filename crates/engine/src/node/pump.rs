@@ -51,7 +51,7 @@ impl<S: Store> Node<S> {
     pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
         let call = {
             let mut state = self.state();
-            let room = state.free.saturating_sub(state.crowded.len() as u32).min(runs.len() as u32);
+            let room = state.free.saturating_sub(state.crowded.len()).min(runs.len() as u32);
             let room = if state.draining || state.unsure { 0 } else { room };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
@@ -84,9 +84,11 @@ impl<S: Store> Node<S> {
         };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
         if state.hungry && !state.draining {
-            let held = state.prepared.len() as u32 + state.asked_soon;
-            want.due =
-                state.free.saturating_sub(state.crowded.len() as u32).min(self.settings.batch_max);
+            let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
+            // A slot is worth a look at the store even if those in line here could fill it: a
+            // tenant who is not among them may have waited longer for a turn.
+            let spare = state.free.saturating_sub(state.crowded.len());
+            want.due = spare.max(state.free.min(1)).min(self.settings.batch_max);
             want.soon = self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max);
             want.ahead = self.settings.prepare_ahead;
             // With no slot to fill, the hunger stays for when one is free.

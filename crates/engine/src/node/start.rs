@@ -38,9 +38,8 @@ impl<S: Store> Node<S> {
     /// A run that could not be decided about is as due as before.
     fn put_back(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
-        if state.id == node && is_waiting(&state, run.grant) {
-            state.free += 1;
-            state.crowded.insert((run.run.due_at, run.grant.run));
+        if state.frees_slot(node, run.grant) {
+            state.crowded.insert(run.run.tenant, (run.run.due_at, run.grant.run));
         }
     }
 
@@ -53,12 +52,16 @@ impl<S: Store> Node<S> {
         while let Some(first) = state.prepared.first().copied().filter(|(due_at, _)| *due_at <= now)
         {
             state.prepared.remove(&first);
-            state.crowded.insert(first);
+            if let Some(held) = state.held.get(&first.1) {
+                let tenant = held.run.run.tenant;
+                state.crowded.insert(tenant, first);
+            }
         }
         let mut due = Vec::new();
         while state.free > 0 && due.len() < self.settings.batch_max as usize {
-            let Some((_, run)) = state.crowded.pop_first() else { break };
-            if let Some(held) = state.held.get(&run) {
+            let Some(run) = state.crowded.pop() else { break };
+            let waiting = state.held.get(&run).filter(|held| held.running.is_none());
+            if let Some(held) = waiting {
                 due.push(held.run.clone());
                 state.free -= 1;
             }
@@ -87,10 +90,10 @@ impl<S: Store> Node<S> {
                 Some(facts) => self.decide(run, &job, &facts, now),
             };
             if verdict == Start::Go {
-                if self.mark_running(run, &job, now) {
+                if self.mark_running(node, run, &job, now) {
                     started.push(Started { run: run.clone(), job, started_at: now });
                 }
-            } else if let Err(error) = self.turn_away(run, &job, verdict).await {
+            } else if let Err(error) = self.turn_away(node, run, &job, verdict).await {
                 // The others have begun already, and somebody must hear of it.
                 tracing::warn!(run = %run.grant.run, %error, "a start is put off");
                 self.put_back(node, run);
@@ -152,9 +155,10 @@ impl<S: Store> Node<S> {
     }
 
     /// Answers false when the run was given back or lost while it was looked at.
-    fn mark_running(&self, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) -> bool {
+    fn mark_running(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) -> bool {
         let mut state = self.state();
-        if !is_waiting(&state, run.grant) {
+        if !state.is_waiting(run.grant) {
+            state.frees_slot(node, run.grant);
             return false;
         }
         state.late.extend(late_start(run, now));
@@ -164,7 +168,13 @@ impl<S: Store> Node<S> {
         true
     }
 
-    async fn turn_away(&self, run: &ClaimedRun, job: &Job, verdict: Start) -> store::Result<()> {
+    async fn turn_away(
+        &self,
+        node: NodeId,
+        run: &ClaimedRun,
+        job: &Job,
+        verdict: Start,
+    ) -> store::Result<()> {
         let verdict = match verdict {
             Start::Go | Start::Forget => None,
             Start::Wait(wait, until) => Some(Verdict::Wait(wait, until)),
@@ -182,11 +192,10 @@ impl<S: Store> Node<S> {
             }
         };
         let mut state = self.state();
-        if !is_waiting(&state, run.grant) {
+        if !state.frees_slot(node, run.grant) {
             return Ok(());
         }
         state.held.remove(&run.grant.run);
-        state.free += 1;
         if let Some(verdict) = verdict {
             let job_state = job_state_after(run, job, &verdict);
             state.done.push(Finish { grant: run.grant, verdict, attempt: None, job_state });
@@ -202,20 +211,30 @@ impl<S: Store> Node<S> {
             if state.held(run.grant).is_some() {
                 continue;
             }
-            let place = (run.run.due_at, run.grant.run);
+            let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
             state.held.insert(run.grant.run, Held { run, running: None });
             if place.0 <= now {
-                state.crowded.insert(place)
+                state.crowded.insert(tenant, place);
             } else {
-                state.prepared.insert(place)
-            };
+                state.prepared.insert(place);
+            }
         }
     }
 }
 
-/// Whether a grant is held and its run has neither started nor been turned away.
-fn is_waiting(state: &State, grant: Grant) -> bool {
-    state.held(grant).is_some_and(|held| held.running.is_none())
+impl State {
+    /// Whether a grant is held and its run has neither started nor been turned away.
+    fn is_waiting(&self, grant: Grant) -> bool {
+        self.held(grant).is_some_and(|held| held.running.is_none())
+    }
+
+    /// The slot that was taken for a run is free again, unless the node is another one by now.
+    /// Answers whether the run still waits for it.
+    fn frees_slot(&mut self, node: NodeId, grant: Grant) -> bool {
+        let same = self.id == node;
+        self.free += u32::from(same);
+        same && self.is_waiting(grant)
+    }
 }
 
 /// A run that was asked for by hand, of a job that guards nothing, is let in unseen.

@@ -1,5 +1,6 @@
 -- Hands runs to a node, under the gate: fair between tenants, then by priority with ageing, then by time.
--- $1 node, $2 how many due runs, $3 how many that are due soon, $4 how soon, $5 the most a tenant may hold.
+-- $1 node, $2 how many due runs, $3 how many that are due soon, $4 how soon, $5 the most a tenant may hold,
+-- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at.
 WITH RECURSIVE
 clock AS MATERIALIZED (SELECT clock() AS now),
 -- The (tenant, priority) pairs that have work, and the first time in each, by one step in the index.
@@ -21,8 +22,13 @@ lanes (tenant_id, priority, first) AS (
 busy AS MATERIALIZED (
     SELECT tenant_id, priority, first FROM lanes WHERE first <= (SELECT now FROM clock)
 ),
--- The front of each lane: all that may be needed of it, less where there are many lanes. It begins
--- at the first time, so that what has ended since the last vacuum is stepped over only once.
+-- How many runs of one tenant may be chosen.
+quota AS MATERIALIZED (
+    SELECT least($2::bigint, greatest(1024, 2 * $2::bigint * $6::bigint) / greatest(count(DISTINCT tenant_id), 1) + 1) AS n
+    FROM busy
+),
+-- The front of each lane. It begins at the first time, so that what has ended since the last vacuum
+-- is stepped over only once.
 due AS NOT MATERIALIZED (
     SELECT r.*
     FROM busy b
@@ -35,7 +41,7 @@ due AS NOT MATERIALIZED (
             AND r.due_at >= b.first AND r.due_at <= (SELECT now FROM clock)
             AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
         ORDER BY r.due_at
-        LIMIT least($2::bigint, $2::bigint * 4 / (SELECT count(*) FROM busy) + 32)
+        LIMIT (SELECT n FROM quota)
     ) AS r
 ),
 -- What each tenant holds already, where that matters.
@@ -50,7 +56,7 @@ held AS (
 -- Each tenant's n-th run goes before any tenant's (n + 1)-th, what it holds included. A point of
 -- priority is worth a minute of waiting, so the order of two runs never changes while they wait.
 placed AS (
-    SELECT p.*, sum(p.n) OVER (PARTITION BY p.tenant_id ORDER BY p.rank, p.due_at, p.id) AS place
+    SELECT p.*, sum(p.n) OVER line AS place, count(p.id) OVER line AS nth
     FROM (
         SELECT 1 AS n, d.due_at - d.priority * 60000000::bigint AS rank, d.* FROM due d
         WHERE (SELECT count(*) > 1 FROM busy) OR $5::integer IS NOT NULL
@@ -60,6 +66,7 @@ placed AS (
             NULL, NULL, NULL
         FROM held h
     ) AS p
+    WINDOW line AS (PARTITION BY p.tenant_id ORDER BY p.rank, p.due_at, p.id)
 ),
 soon AS (
     SELECT r.*
@@ -89,7 +96,7 @@ chosen AS MATERIALIZED (
             id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, priority, origin, coalesced,
             ignore_dependencies, parameters, attempts, lost, turn
         FROM placed
-        WHERE id IS NOT NULL AND ($5::integer IS NULL OR place <= $5)
+        WHERE id IS NOT NULL AND nth <= (SELECT n FROM quota) AND ($5::integer IS NULL OR place <= $5)
         ORDER BY place, rank, due_at, id
         LIMIT $2::bigint
     )

@@ -23,4 +23,8 @@ woken AS (
     FROM changed c
     CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = c.id AND w.wait = 2 OFFSET 0) AS w
 )
-UPDATE runs r SET wait = 0, wait_until = NULL FROM woken w WHERE r.id BETWEEN w.id AND w.id
+-- Those that stood aside for other jobs get in line anew.
+UPDATE runs r
+SET wait = 0, wait_until = NULL, order_at = CASE r.wait WHEN 2 THEN greatest(r.order_at, clock()) ELSE r.order_at END
+FROM woken w
+WHERE r.id BETWEEN w.id AND w.id

@@ -64,8 +64,9 @@ record AS (
 next AS MATERIALIZED (
     SELECT DISTINCT d.job_id FROM dependent d WHERE (d.depends_on IN (SELECT job_id FROM ended)) IS TRUE
 ),
+-- They stood aside meanwhile and get in line anew: whoever has begun since is before them.
 upstream AS (
-    UPDATE runs r SET wait = 0, wait_until = NULL
+    UPDATE runs r SET wait = 0, wait_until = NULL, order_at = greatest(r.order_at, (SELECT now FROM clock))
     FROM next n
     CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = n.job_id AND w.wait = 2 OFFSET 0) AS w
     WHERE r.id BETWEEN w.id AND w.id

@@ -14,6 +14,7 @@
 //! something to wait for; whoever comes second sees the first.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use domain::id::NodeId;
 use domain::run::ClaimedRun;
@@ -24,6 +25,9 @@ use super::pipeline::{Pipeline, values};
 use super::row::{at, claimed, outcome, signed, span_us};
 use super::{Shared, first, lock_of};
 use crate::{Applied, Finish, Pumped, Result, Want};
+
+/// How much deeper than an even share a claim looks at most.
+const DEPTH_MAX: i64 = 1_024;
 
 impl Shared {
     pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -45,7 +49,8 @@ impl Shared {
         if !spent.is_empty() {
             pipeline.push(sql!("claim_spent"), values![spent.clone()]);
         }
-        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want));
+        let depth = self.depth.load(Ordering::Relaxed);
+        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
             // Somebody stood in the way, or a run has a record although it is live, which must
@@ -58,6 +63,7 @@ impl Shared {
         };
         let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
         let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
+        self.look_deeper(want, &claimed, depth);
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
         drop(claiming);
@@ -69,6 +75,14 @@ impl Shared {
         let thin = self.holdings().thin();
         self.split(thin).await;
         Ok(Pumped { applied, claimed, now })
+    }
+
+    /// Where tenants have much and little work, an even share of each does not fill a claim: the
+    /// next one looks deeper, until it does.
+    fn look_deeper(&self, want: Want, claimed: &[ClaimedRun], depth: i64) {
+        let filled = claimed.len() >= want.due as usize;
+        let deeper = if filled { depth / 2 } else { depth.saturating_mul(2) };
+        self.depth.store(deeper.clamp(1, DEPTH_MAX), Ordering::Relaxed);
     }
 
     /// Brings the list of holdings in line with what was committed.
@@ -114,8 +128,9 @@ impl Shared {
     }
 }
 
-fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want) -> usize {
+fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> usize {
     let (due, soon) = (i64::from(want.due), i64::from(want.soon));
     let tenant_max = want.tenant_max.map(signed);
-    pipeline.push(sql!("claim"), values![node.0, due, soon, span_us(want.ahead), tenant_max])
+    let values = values![node.0, due, soon, span_us(want.ahead), tenant_max, depth];
+    pipeline.push(sql!("claim"), values)
 }

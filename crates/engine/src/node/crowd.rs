@@ -1,0 +1,73 @@
+//! Runs that are due while the slots are taken: the tenants take turns, each tenant's runs go by
+//! their time. Whoever prepared most must not come first all the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+
+use domain::id::{RunId, TenantId};
+use jiff::Timestamp;
+
+/// Runs in line for a slot.
+#[derive(Default)]
+pub(super) struct Crowd {
+    lines: BTreeMap<TenantId, BTreeSet<(Timestamp, RunId)>>,
+    /// Who had the last turn.
+    last: Option<TenantId>,
+    len: usize,
+}
+
+impl Crowd {
+    /// How many they are.
+    pub fn len(&self) -> u32 {
+        self.len as u32
+    }
+
+    /// A run gets in line.
+    pub fn insert(&mut self, tenant: TenantId, place: (Timestamp, RunId)) {
+        self.len += usize::from(self.lines.entry(tenant).or_default().insert(place));
+    }
+
+    /// The run whose turn it is.
+    pub fn pop(&mut self) -> Option<RunId> {
+        let after = self.last.map_or(Unbounded, Excluded);
+        let next = self.lines.range((after, Unbounded)).next();
+        let tenant = *next.or_else(|| self.lines.iter().next())?.0;
+        let line = self.lines.get_mut(&tenant)?;
+        let first = line.pop_first();
+        if line.is_empty() {
+            self.lines.remove(&tenant);
+        }
+        self.last = Some(tenant);
+        self.len -= 1;
+        first.map(|(_, run)| run)
+    }
+
+    /// Everybody goes.
+    pub fn clear(&mut self) {
+        *self = Crowd::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn tenants_take_turns_and_times_decide_within_one() {
+        let mut crowd = Crowd::default();
+        let tenant = |n: u128| TenantId(Uuid::from_u128(n));
+        let place = |second: i64, run: u128| {
+            (Timestamp::from_second(second).unwrap(), RunId(Uuid::from_u128(run)))
+        };
+        for (of, second, run) in [(1, 3, 13), (1, 1, 11), (1, 2, 12), (2, 9, 21), (3, 5, 31)] {
+            crowd.insert(tenant(of), place(second, run));
+        }
+        crowd.insert(tenant(1), place(1, 11));
+        assert_eq!(crowd.len(), 5, "a run is in line once");
+        let order: Vec<u128> =
+            std::iter::from_fn(|| crowd.pop()).map(|run| run.0.as_u128()).collect();
+        assert_eq!(order, [11, 21, 31, 12, 13]);
+        assert_eq!(crowd.len(), 0);
+    }
+}
