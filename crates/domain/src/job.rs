@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::action::Action;
 use crate::id::{JobId, TenantId};
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
@@ -58,6 +59,8 @@ pub struct Definition {
     pub when: When,
     /// What it does.
     pub action: Action,
+    /// As whom it acts on a database; whoever created it when absent.
+    pub run_as: Option<String>,
     /// When a failed attempt is tried again.
     pub retry: RetryPolicy,
     /// How long one attempt may take.
@@ -98,6 +101,7 @@ impl Default for Definition {
             description: None,
             when: When::Manual,
             action: Action::Noop,
+            run_as: None,
             retry: RetryPolicy::default(),
             timeout: SignedDuration::from_secs(3_600),
             grace_period: SignedDuration::from_secs(10),
@@ -209,15 +213,6 @@ impl When {
     pub fn is_one_time(&self) -> bool {
         matches!(self, When::At { .. })
     }
-}
-
-/// What a run does.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "type", deny_unknown_fields)]
-pub enum Action {
-    /// Nothing, successfully: what is left of a run when its work is taken away.
-    #[default]
-    Noop,
 }
 
 /// When a failed attempt is tried again: `backoff × multiplier^n`, at most `max_backoff`.

@@ -365,6 +365,8 @@ pub struct AttemptResult {
     pub result: Option<String>,
     /// Rows that a statement changed.
     pub rows_affected: Option<u64>,
+    /// What was in force and what was used, as JSON: limits, sandbox, times, bytes.
+    pub details: Option<String>,
     /// How long the target asked to be left alone.
     pub retry_after: Option<SignedDuration>,
 }
@@ -378,6 +380,7 @@ impl AttemptResult {
             error: None,
             result: None,
             rows_affected: None,
+            details: None,
             retry_after: None,
         }
     }
@@ -428,21 +431,43 @@ impl AttemptEnd {
 pub enum ErrorCode {
     /// A command ended with this code.
     Exit(i32),
+    /// A command was ended by this signal.
+    Signal(i32),
     /// An endpoint answered with this status.
     Http(u16),
     /// A database answered with this code.
     SqlState(String),
+    /// It was not even tried, because it is not allowed or cannot be: by name.
+    Refused(String),
     /// Something else, by name.
     Other(String),
+}
+
+impl ErrorCode {
+    /// Whether another try meets the same error for sure, unless somebody changes something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            // Syntax and privileges, a feature that is missing, a login that is refused.
+            ErrorCode::SqlState(code) => {
+                ["42", "0A", "28"].iter().any(|class| code.starts_with(class))
+            }
+            ErrorCode::Refused(_) => true,
+            ErrorCode::Exit(_)
+            | ErrorCode::Signal(_)
+            | ErrorCode::Http(_)
+            | ErrorCode::Other(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ErrorCode::Exit(code) => write!(f, "EXIT_{code}"),
+            ErrorCode::Signal(signal) => write!(f, "SIGNAL_{signal}"),
             ErrorCode::Http(status) => write!(f, "HTTP_{status}"),
             ErrorCode::SqlState(code) => write!(f, "SQLSTATE_{code}"),
-            ErrorCode::Other(name) => f.write_str(name),
+            ErrorCode::Refused(name) | ErrorCode::Other(name) => f.write_str(name),
         }
     }
 }

@@ -368,6 +368,7 @@ impl<S: Store> Node<S> {
                 return invalid(field, "a duration must be longer than nothing");
             }
         }
+        definition.action.check()?;
         definition.when.compile(&self.parts.zones)?;
         if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
             return invalid(

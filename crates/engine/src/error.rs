@@ -1,5 +1,6 @@
 //! Why a command was refused.
 
+use domain::action::ActionError;
 use domain::id::JobId;
 use domain::job::WhenError;
 use store::StoreError;
@@ -24,6 +25,9 @@ pub enum EngineError {
     /// The schedule cannot be read.
     #[error("schedule: {0}")]
     Schedule(#[from] WhenError),
+    /// The action cannot be carried out.
+    #[error("action.{0}")]
+    Action(#[from] ActionError),
     /// Another job has that name.
     #[error("a job named {name:?} exists already")]
     NameTaken {

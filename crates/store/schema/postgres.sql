@@ -29,6 +29,7 @@ attempts.finished_at bigint not null
 attempts.attempt_end smallint not null
 attempts.message text
 attempts.error text
+attempts.details text
 claims.id bigint not null
 claims.node_id uuid not null
 claims.claimed_at bigint not null
@@ -70,6 +71,7 @@ history.reason_text text
 history.message text
 history.error text
 history.result text
+history.details text
 jobs.id uuid not null
 jobs.tenant_id uuid not null
 jobs.name text not null collate C

@@ -24,7 +24,7 @@ CREATE TABLE attempts (
     finished_at INTEGER NOT NULL,
     attempt_end TEXT NOT NULL,
     message TEXT,
-    error TEXT,
+    error TEXT, details TEXT,
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -69,7 +69,7 @@ CREATE TABLE history (
     error TEXT,
     result TEXT,
     rows_affected INTEGER
-) STRICT, WITHOUT ROWID;
+, details TEXT) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
 

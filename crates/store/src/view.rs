@@ -87,4 +87,6 @@ pub struct AttemptView {
     pub message: Option<String>,
     /// Its error.
     pub error: Option<String>,
+    /// What was in force and what was used, as JSON.
+    pub details: Option<String>,
 }

@@ -106,7 +106,8 @@ fn backoff(retry: &RetryPolicy, attempts: u32, chance: f64) -> SignedDuration {
 fn is_retryable(retry: &RetryPolicy, error: Option<&ErrorCode>) -> bool {
     let Some(error) = error else { return true };
     let listed = |filter: &ErrorFilter| contains(filter, error);
-    !retry.no_retry_on.as_ref().is_some_and(listed) && retry.retry_on.as_ref().is_none_or(listed)
+    let wanted = retry.retry_on.as_ref().map_or(!error.is_permanent(), listed);
+    wanted && !retry.no_retry_on.as_ref().is_some_and(listed)
 }
 
 fn contains(filter: &ErrorFilter, error: &ErrorCode) -> bool {
@@ -118,7 +119,7 @@ fn contains(filter: &ErrorFilter, error: &ErrorCode) -> bool {
         ErrorCode::SqlState(code) => {
             filter.sqlstates.iter().any(|listed| code.starts_with(listed.as_str()))
         }
-        ErrorCode::Other(_) => false,
+        ErrorCode::Signal(_) | ErrorCode::Refused(_) | ErrorCode::Other(_) => false,
     }
 }
 
@@ -228,6 +229,26 @@ mod tests {
                 expected,
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn what_cannot_change_by_itself_is_not_tried_again() {
+        let never = Definition::default();
+        let always = ErrorFilter { sqlstates: vec!["42".into()], ..ErrorFilter::default() };
+        let retry = RetryPolicy { retry_on: Some(always), ..RetryPolicy::default() };
+        let asked = Definition { retry, ..Definition::default() };
+        for (definition, error, again) in [
+            (&never, ErrorCode::SqlState("42601".into()), false),
+            (&never, ErrorCode::SqlState("40P01".into()), true),
+            (&never, ErrorCode::Refused("COMMAND_NOT_ALLOWED".into()), false),
+            (&never, ErrorCode::Signal(9), true),
+            (&never, ErrorCode::Http(404), true),
+            (&asked, ErrorCode::SqlState("42P01".into()), true),
+        ] {
+            let expected = if again { "retry 60000ms" } else { "FAILED NOT_RETRYABLE dead" };
+            let answer = settle(definition, 0, &failed(error.clone()), 0.0);
+            assert_eq!(words(&answer), expected, "{error}");
         }
     }
 

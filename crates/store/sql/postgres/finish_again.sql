@@ -35,19 +35,20 @@ again AS (
         wait_until = u.wait_until
     FROM unnest(
         $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[], $6::smallint[], $7::bigint[],
-        $8::integer[], $9::smallint[], $10::uuid[], $11::bigint[], $12::bigint[], $13::text[], $14::text[]
+        $8::integer[], $9::smallint[], $10::uuid[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $16::text[]
     ) AS u (
         run_id, fence, turn, delay, wait, wait_until,
-        number, attempt_end, node_id, started_at, finished_at, message, error
+        number, attempt_end, node_id, started_at, finished_at, message, error, details
     )
     WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
         AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
     RETURNING
-        r.id, u.fence, u.delay, u.number, u.attempt_end, coalesce(u.node_id, $1) AS node_id, u.started_at, u.finished_at, u.message, u.error
+        r.id, u.fence, u.delay, u.number, u.attempt_end, coalesce(u.node_id, $1) AS node_id, u.started_at, u.finished_at, u.message, u.error,
+        u.details
 ),
 attempt AS (
-    INSERT INTO attempts (run_id, number, fence, node_id, started_at, finished_at, attempt_end, message, error)
-    SELECT id, number, fence, node_id, started_at, finished_at, attempt_end, message, error
+    INSERT INTO attempts (run_id, number, fence, node_id, started_at, finished_at, attempt_end, message, error, details)
+    SELECT id, number, fence, node_id, started_at, finished_at, attempt_end, message, error, details
     FROM again
     WHERE delay IS NOT NULL AND number IS NOT NULL
     ON CONFLICT (run_id, number) DO NOTHING

@@ -14,10 +14,10 @@ ended AS (
     USING unnest(
         $2::uuid[], $3::bigint[], $4::integer[], $5::boolean[], $6::smallint[], $7::text[], $8::text[], $9::boolean[],
         $10::integer[], $11::smallint[], $12::uuid[], $13::bigint[], $14::bigint[], $15::text[], $16::text[],
-        $17::text[], $18::bigint[]
+        $17::text[], $18::bigint[], $20::text[]
     ) AS u (
         run_id, fence, turn, if_cancelled, outcome, reason, reason_text, dead_letter,
-        number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected
+        number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected, details
     )
     WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
         AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
@@ -34,16 +34,16 @@ ended AS (
         r.cancel_code IS NULL AND u.dead_letter IS TRUE AS dead_letter, r.shard, r.parameters,
         coalesce(r.cancel_code, u.reason) AS reason,
         CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
-        u.message, u.error, u.result
+        u.message, u.error, u.result, u.details
 )
 INSERT INTO history (
     id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
     rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
-    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result
+    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
 )
 SELECT
     id, job_id, tenant_id, node_id, scheduled_for, due_at, coalesce(finished_at, clock()), started_at, fence,
     rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
-    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result
+    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
 FROM ended
 RETURNING fence, outcome

@@ -139,6 +139,7 @@ struct Attempts<'a> {
     finished_at: Vec<Option<i64>>,
     message: Vec<Option<Cow<'a, str>>>,
     error: Vec<Option<String>>,
+    details: Vec<Option<Cow<'a, str>>>,
 }
 
 impl<'a> Attempts<'a> {
@@ -153,6 +154,7 @@ impl<'a> Attempts<'a> {
         self.message.push(message.filter(|message| !message.is_empty()).map(text));
         let error = result.and_then(|result| result.error.as_ref());
         self.error.push(error.map(|error| text(&error.to_string()).into_owned()));
+        self.details.push(result.and_then(|result| result.details.as_deref()).map(text));
     }
 
     /// The same without columns that say nothing. An attempt was made by the holder, if no other
@@ -162,6 +164,7 @@ impl<'a> Attempts<'a> {
         self.node = sparse(self.node, others);
         self.message = sparse(self.message, Option::is_some);
         self.error = sparse(self.error, Option::is_some);
+        self.details = sparse(self.details, Option::is_some);
         self
     }
 }
@@ -238,6 +241,7 @@ impl<'a> Ends<'a> {
                 sparse(self.result, Option::is_some),
                 sparse(self.rows_affected, Option::is_some),
                 claims,
+                attempts.details,
             ],
         )
     }
@@ -289,6 +293,7 @@ impl<'a> Agains<'a> {
                 attempts.message,
                 attempts.error,
                 claims,
+                attempts.details,
             ],
         )
     }

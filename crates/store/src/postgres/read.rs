@@ -131,7 +131,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
     })
 }
 
-/// number, fence, node_id, started_at, finished_at, attempt_end, message, error
+/// number, fence, node_id, started_at, finished_at, attempt_end, message, error, details
 fn attempt(row: &Row) -> Result<AttemptView> {
     Ok(AttemptView {
         number: unsigned(row.try_get(0)?),
@@ -142,5 +142,6 @@ fn attempt(row: &Row) -> Result<AttemptView> {
         end: attempt_end(row.try_get(5)?)?.name().to_owned(),
         message: row.try_get(6)?,
         error: row.try_get(7)?,
+        details: row.try_get(8)?,
     })
 }

@@ -254,7 +254,7 @@ fn is_one_time(tx: &Tx<'_>, taken: &Taken) -> Result<bool> {
 
 fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttempt) -> Result<()> {
     let message = Some(attempt.result.message.as_str()).filter(|message| !message.is_empty());
-    tx.connection.prepare_cached(sql!("attempt_insert"))?.execute((
+    tx.connection.prepare_cached(sql!("attempt_insert"))?.execute(rusqlite::params![
         finish.grant.run.0,
         attempt.number,
         job.0,
@@ -265,7 +265,8 @@ fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttem
         attempt.result.end.name(),
         message,
         attempt.result.error.as_ref().map(ToString::to_string),
-    ))?;
+        attempt.result.details,
+    ])?;
     Ok(())
 }
 

@@ -68,6 +68,7 @@ pub(super) fn insert_history(tx: &Tx<'_>, row: &HistoryRow<'_>) -> Result<i64> {
         result.and_then(|result| result.error.as_ref()).map(ToString::to_string),
         result.and_then(|result| result.result.as_deref()),
         result.and_then(|result| result.rows_affected).map(|rows| rows as i64),
+        result.and_then(|result| result.details.as_deref()),
     ])?;
     if inserted > 0 && (row.dead_letter || row.outcome == Outcome::Missed) {
         raise_for(tx, row, finished_at)?;

@@ -130,7 +130,7 @@ pub(super) fn attempts(connection: &Connection, run: RunId) -> Result<Vec<Attemp
     Ok(attempts)
 }
 
-/// number, fence, node_id, started_at, finished_at, attempt_end, message, error
+/// number, fence, node_id, started_at, finished_at, attempt_end, message, error, details
 fn attempt(row: &Row<'_>) -> Result<AttemptView> {
     Ok(AttemptView {
         number: row.get(0)?,
@@ -141,6 +141,7 @@ fn attempt(row: &Row<'_>) -> Result<AttemptView> {
         end: row.get(5)?,
         message: row.get(6)?,
         error: row.get(7)?,
+        details: row.get(8)?,
     })
 }
 

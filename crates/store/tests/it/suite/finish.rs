@@ -26,6 +26,7 @@ pub async fn an_end_is_recorded_with_its_last_attempt<B: Bench>(lab: &Lab<B>) {
         error: Some(ErrorCode::Http(503)),
         result: Some(r#"{"rows": [1, 2]}"#.into()),
         rows_affected: Some(2),
+        details: Some(r#"{"bytes": 3}"#.into()),
         ..AttemptResult::failed(ErrorCode::Http(503), "")
     };
     let (started_at, finished_at) = (made.started_at, made.finished_at);
@@ -42,6 +43,8 @@ pub async fn an_end_is_recorded_with_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(view.error.as_deref(), Some("HTTP_503"));
     assert_eq!(view.result.as_deref(), Some(r#"{"rows": [1, 2]}"#));
     assert_eq!(view.rows_affected, Some(2));
+    let attempts = lab.store.attempts(claimed.run.id).await.unwrap();
+    assert_eq!(attempts[0].details.as_deref(), Some(r#"{"bytes": 3}"#));
 }
 
 pub async fn every_outcome_is_kept<B: Bench>(lab: &Lab<B>) {
