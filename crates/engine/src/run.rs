@@ -26,6 +26,10 @@ use crate::settings::{Parts, Settings};
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 2;
 
+/// How much longer than its grace period a stopped run may take: its executor stops what it
+/// started, and tells what came of it, by itself.
+const AFTER_GRACE: Duration = Duration::from_secs(5);
+
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {
     /// Does the work of a run. It must end soon after `stop` says so.
@@ -39,6 +43,11 @@ type StopSender = watch::Sender<Option<AttemptEnd>>;
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 
 impl Stop {
+    /// The wish itself, for an executor that hands it on.
+    pub fn into_requests(self) -> watch::Receiver<Option<AttemptEnd>> {
+        self.0
+    }
+
     /// Waits until the run must stop, and says why: cancelled, or out of time.
     pub async fn requested(&mut self) -> AttemptEnd {
         loop {
@@ -256,7 +265,7 @@ async fn overdue(
     if tokio::time::timeout(timeout, stopped.requested()).await.is_err() {
         stop.send_replace(Some(AttemptEnd::Timeout));
     }
-    tokio::time::sleep(grace).await;
+    tokio::time::sleep(grace + AFTER_GRACE).await;
 }
 
 fn std_duration(duration: SignedDuration) -> Duration {
