@@ -21,4 +21,11 @@ impl Output {
         let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.push((stream, bytes.to_vec()));
     }
+
+    /// What one of the two has taken so far.
+    pub fn read(&self, stream: Stream) -> Vec<u8> {
+        let chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_stream = chunks.iter().filter(|(of, _)| *of == stream);
+        of_stream.flat_map(|(_, bytes)| bytes).copied().collect()
+    }
 }
