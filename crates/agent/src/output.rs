@@ -11,9 +11,12 @@ pub enum Stream {
     Stderr,
 }
 
+/// What came out, in order.
+type Chunks = Vec<(Stream, Vec<u8>)>;
+
 /// Takes the output of one attempt.
 #[derive(Clone, Default)]
-pub struct Output(Arc<Mutex<Vec<(Stream, Vec<u8>)>>>);
+pub struct Output(Arc<Mutex<Chunks>>);
 
 impl Output {
     /// Takes some bytes.

@@ -202,6 +202,7 @@ impl Http {
         request: &Request,
         exchange: &mut Exchange,
     ) -> Result<Response, Failure> {
+        (exchange.status, exchange.version, exchange.remote) = (None, None, None);
         let mut builder = client.request(request.method.clone(), request.url.clone())?;
         builder = builder.headers(request.headers());
         if let Some(body) = &request.body {

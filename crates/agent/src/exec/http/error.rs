@@ -55,6 +55,9 @@ impl Failure {
             return Failure::other("TLS", message);
         }
         let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
+        if error.is_builder() {
+            return Failure::refused("INVALID_REQUEST", format!("it cannot be sent: {last}"));
+        }
         if error.is_connect() {
             return Failure::other("CONNECT", format!("no connection to {host}: {last}"));
         }

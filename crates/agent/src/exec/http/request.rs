@@ -1,5 +1,6 @@
 //! From an action to the request that is sent.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -158,7 +159,9 @@ async fn url(
     let written = Url::parse(endpoint)
         .map_err(|error| invalid(format!("it is no URL ({error}); write https://host/path")))?;
     let resolved = resolve(endpoint, assignment, &Encoded(secrets)).await;
-    let resolved = resolved.map_err(|error| secret("endpoint", error))?;
+    let Cow::Owned(resolved) = resolved.map_err(|error| secret("endpoint", error))? else {
+        return Ok(written);
+    };
     let full = Url::parse(&resolved).map_err(|_| {
         invalid("with its secrets it is no URL; keep them to path and query".into())
     })?;

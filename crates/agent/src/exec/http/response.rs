@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// The largest result of a run.
 pub(super) const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// The longest wish to be left alone that is heard. Without it an endpoint could end a job for ever.
+const RETRY_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);
+
 /// Whether a status means success.
 pub(super) fn is_expected(action: &HttpAction, status: StatusCode) -> bool {
     let status = status.as_u16();
@@ -27,12 +30,12 @@ pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Sig
     }
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // What is longer than any number of seconds is as good as for ever.
-        return Some(SignedDuration::from_secs(text.parse().unwrap_or(i64::MAX)));
+        let seconds = text.parse().map_or(RETRY_AFTER_MAX, SignedDuration::from_secs);
+        return Some(seconds.min(RETRY_AFTER_MAX));
     }
     let until = rfc2822::parse(text).ok()?.timestamp();
     let now = rfc2822::parse(headers.get(DATE)?.to_str().ok()?.trim()).ok()?.timestamp();
-    Some(until.duration_since(now).max(SignedDuration::ZERO))
+    Some(until.duration_since(now).clamp(SignedDuration::ZERO, RETRY_AFTER_MAX))
 }
 
 /// The result of a run: JSON as it is, other text as a JSON string, everything else as a
@@ -92,7 +95,9 @@ mod tests {
             (503, "120", None, Some(120)),
             (429, " 7 ", None, Some(7)),
             (429, "0", None, Some(0)),
-            (429, "99999999999999999999", None, Some(i64::MAX)),
+            (429, "99999999999999999999", None, Some(86_400)),
+            (429, "86401", None, Some(86_400)),
+            (503, "Sat, 06 Nov 2094 08:51:37 GMT", Some(date), Some(86_400)),
             (503, "Sun, 06 Nov 1994 08:51:37 GMT", Some(date), Some(120)),
             (503, "Sun, 06 Nov 1994 08:49:00 GMT", Some(date), Some(0)),
             (503, "Sun, 06 Nov 1994 08:51:37 GMT", None, None),
