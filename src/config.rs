@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
     secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
     key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),
     key("log_format", "auto", "`pretty`, `json`, or `auto`: pretty on a terminal"),
-    key("log", "info", "what is logged, in the language of `RUST_LOG`"),
+    key("log", "info,refinery_core=warn", "what is logged, in the language of `RUST_LOG`"),
     key("api.strict_concurrency", "false", "whether a change must name the version it is based on"),
     key("api.open_metrics", "auto", "`true`, `false`, or `auto`: without a key on loopback only"),
     key("api.body_bytes_max", "2097152", "the largest body of a request"),
@@ -57,6 +57,7 @@ pub const KEYS: &[Key] = &[
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
 ];
 
 /// Variables of ours that are not settings of the server.
@@ -218,6 +219,11 @@ impl Config {
     /// The value of a setting.
     pub fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", |(value, _)| value)
+    }
+
+    /// The value of a setting that is a list.
+    pub fn list(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty())
     }
 
     /// The value of a setting as something that is made from text.

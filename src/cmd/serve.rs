@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, StaticSecrets};
+use agent::guard::Rule;
+use agent::{Agent, HttpOptions};
 use clap::{ArgAction, Args};
 use engine::{Alerts, Engine, LogCourier, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
@@ -81,6 +82,7 @@ pub struct Plan {
     grace: Duration,
     settings: Settings,
     options: server::Options,
+    allow_private: Vec<Rule>,
 }
 
 enum StoreKind {
@@ -138,7 +140,15 @@ impl Plan {
         if settings.max_concurrent_jobs == 0 {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
         }
+        let mut allow_private = Vec::new();
+        for rule in config.list("jobs.http_allow_private") {
+            let right =
+                "addresses, networks or host names that are not public, such as 10.1.0.0/16";
+            allow_private
+                .push(rule.parse().map_err(|_| config.wrong("jobs.http_allow_private", right))?);
+        }
         Ok(Plan {
+            allow_private,
             data: config.text("data").into(),
             store,
             http,
@@ -153,6 +163,15 @@ impl Plan {
                 lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
             },
         })
+    }
+}
+
+impl Plan {
+    /// What jobs may do.
+    fn agent_options(&self) -> agent::Options {
+        let http =
+            HttpOptions { allow_private: self.allow_private.clone(), ..HttpOptions::default() };
+        agent::Options { http, ..agent::Options::default() }
     }
 }
 
@@ -208,9 +227,8 @@ async fn serve<S: Alerts>(
     let parts =
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
-    let secrets = Arc::new(StaticSecrets::default());
     let executor = LocalAgent {
-        agent: Agent::new(agent::Options { secrets }),
+        agent: Agent::new(plan.agent_options()),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
