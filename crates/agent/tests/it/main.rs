@@ -1,0 +1,3 @@
+//! The agent against the real machine.
+
+mod output;
