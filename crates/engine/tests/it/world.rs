@@ -10,7 +10,7 @@ use domain::schedule::{DstPolicy, Zones};
 use engine::{NewJob, Node, Parts, Settings, Started, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
-use store::{RunView, Store};
+use store::{RunFilter, RunView, Store};
 
 pub struct World {
     pub store: Arc<SqliteStore>,
@@ -67,7 +67,8 @@ impl World {
 
     /// The job's rows, oldest first: `00:01 COMPLETED`, `00:02..00:05 x4 SKIPPED CATCH_UP`.
     pub async fn ledger(&self, job: JobId) -> Vec<String> {
-        let mut runs = self.store.runs_of_job(job, None, 500).await.unwrap().items;
+        let mut runs =
+            self.store.list_runs(&RunFilter::of_job(job), None, 500).await.unwrap().items;
         runs.reverse();
         runs.iter().map(line).collect()
     }
