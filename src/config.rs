@@ -264,7 +264,7 @@ fn known(name: &str) -> Option<&'static Key> {
 }
 
 /// The variable of a setting.
-pub fn variable_of(name: &str) -> String {
+fn variable_of(name: &str) -> String {
     format!("PUNCTUAL_{}", name.replace('.', "__").to_ascii_uppercase())
 }
 
@@ -376,6 +376,21 @@ mod tests {
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.text("store"), "postgres://secret@host");
         assert!(!config.wrong("store", "better").to_string().contains("secret"));
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let mut table = String::from("| setting | default | variable | meaning |\n|---|---|---|---|\n");
+        for key in KEYS {
+            let default = if key.default.is_empty() { "–".into() } else { format!("`{}`", key.default) };
+            let variable = variable_of(key.name);
+            table.push_str(&format!(
+                "| `{}` | {default} | `{variable}` | {} |\n",
+                key.name, key.meaning
+            ));
+        }
+        let page = include_str!("../docs/configuration.md");
+        assert!(page.contains(&table), "docs/configuration.md must contain:\n\n{table}");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::guard::Rule;
+use agent::output::{Limits, Outputs};
 use agent::{Agent, HttpOptions};
 use clap::{ArgAction, Args};
-use engine::{Alerts, Engine, LogCourier, Parts, Settings};
+use engine::{Alerts, Desk, Engine, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -121,7 +122,12 @@ impl Plan {
         };
         let grace = config.duration("shutdown_grace")?;
         let settings = Settings {
-            name: config.text("engine.name").to_owned(),
+            info: NodeInfo {
+                name: config.text("engine.name").to_owned(),
+                address: Some(http.to_string()),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                roles: ["scheduler", "agent", "server"].map(str::to_owned).to_vec(),
+            },
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
             look_ahead: config.duration("engine.look_ahead")?,
@@ -207,7 +213,7 @@ fn no_store(what: &str, error: &store::StoreError) -> Failure {
     Failure::Failed(Complaint::new(format!("{what} cannot be opened: {error}")))
 }
 
-async fn serve<S: Alerts>(
+async fn serve<S: Alerts + Desk>(
     plan: &Plan,
     folder: &DataFolder,
     store: S,
@@ -227,7 +233,9 @@ async fn serve<S: Alerts>(
     let parts =
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
+    let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
     let executor = LocalAgent {
+        outputs: outputs.clone(),
         agent: Agent::new(plan.agent_options()),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
@@ -240,6 +248,7 @@ async fn serve<S: Alerts>(
     let app = App {
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
         authority: Arc::new(AdminKey::new(&admin_key)),
+        outputs,
         metrics,
         clock,
         random,

@@ -21,4 +21,7 @@ pub use error::{EngineError, Result};
 pub use node::{Node, PlanReport, ReapReport, Started};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
-pub use store::{Alerts, AttemptView, Cancelled, Counts, Page, RunView};
+pub use store::{
+    Alerts, Answer, AttemptView, Begun, Cancelled, Counts, Desk, JobFilter, NodeInfo, NodeView,
+    Page, RunFilter, RunView, RunsOf,
+};
