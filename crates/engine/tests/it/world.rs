@@ -41,11 +41,17 @@ impl World {
     }
 
     pub async fn node_with(&self, settings: Settings) -> TestNode {
+        self.node_behind(settings, Arc::default()).await
+    }
+
+    /// A node whose clock is so many microseconds behind the store's.
+    pub async fn node_behind(&self, settings: Settings, behind_us: Arc<AtomicI64>) -> TestNode {
         let clock = Arc::clone(&self.clock);
         let random = Arc::clone(&self.random);
         let parts = Parts {
             clock: Arc::new(move || {
-                Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
+                let behind_us = behind_us.load(Ordering::Relaxed);
+                Timestamp::from_microsecond(clock.load(Ordering::Relaxed) - behind_us).unwrap()
             }),
             random: Arc::new(move || {
                 u128::from(random.fetch_add(1, Ordering::Relaxed)) << 50 | 0x5bd1

@@ -211,7 +211,9 @@ promises! {
         jobs_are_found_by_name;
     dead_letter:
         dead_letters_are_listed_until_they_are_acknowledged
-        dead_letters_are_counted_up_to_a_number;
+        dead_letters_are_counted_up_to_a_number
+        waiting_dead_letters_raise_one_alert
+        racing_nodes_raise_one_alert;
     request:
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew

@@ -1,8 +1,9 @@
 //! Dead letters: they are listed and counted until somebody sees to them.
 
+use domain::alert::AlertKind;
 use domain::id::RunId;
 use domain::run::{Outcome, RunState};
-use store::{Desk, RunFilter, RunsOf, Store};
+use store::{Alerts, Desk, RunFilter, RunsOf, Store};
 
 use super::list_runs::dead;
 use crate::bench::Bench;
@@ -46,4 +47,41 @@ pub async fn dead_letters_are_counted_up_to_a_number<B: Bench>(lab: &Lab<B>) {
     }
     assert_eq!((count(9).await, count(3).await, count(2).await), (3, 3, 2));
     assert_eq!(lab.store.count_dead_letters(tenant(9), 9).await.unwrap(), 0);
+}
+
+/// A tenant is told when the first one comes, and not again until there were none.
+pub async fn waiting_dead_letters_raise_one_alert<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let mut elsewhere = lab.draft("elsewhere").await;
+    elsewhere.tenant = tenant(9);
+    lab.create(&elsewhere).await;
+    let raise = async || lab.store.raise_dead_letters().await.unwrap();
+    assert_eq!(raise().await, 0);
+    let mut letters = vec![dead(lab, node, &job).await, dead(lab, node, &job).await];
+    dead(lab, node, &elsewhere).await;
+    assert_eq!((raise().await, raise().await), (2, 0));
+    let alerts = lab.store.undelivered("log", 99).await.unwrap();
+    let alerts = alerts.iter().map(|(alert, _)| alert);
+    let told = alerts.filter(|alert| alert.kind == AlertKind::DeadLetters);
+    let mut words: Vec<_> = told.map(|alert| (alert.tenant, alert.text.as_str())).collect();
+    words.sort();
+    let expected = [
+        (job.tenant, "2 runs wait among the dead letters"),
+        (tenant(9), "1 run waits among the dead letters"),
+    ];
+    assert_eq!(words, expected);
+    letters.push(dead(lab, node, &job).await);
+    assert_eq!(raise().await, 0, "they were told");
+    lab.store.acknowledge(&letters).await.unwrap();
+    assert_eq!(raise().await, 0);
+    dead(lab, node, &job).await;
+    assert_eq!((raise().await, raise().await), (1, 0));
+}
+
+pub async fn racing_nodes_raise_one_alert<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    dead(lab, node, &job).await;
+    let door = lab.bench.door().await;
+    let (first, second) = tokio::join!(lab.store.raise_dead_letters(), door.raise_dead_letters());
+    assert_eq!(first.unwrap() + second.unwrap(), 1);
 }
