@@ -9,6 +9,7 @@ mod backfill;
 mod bulk;
 mod dead_letters;
 mod executions;
+mod explain;
 mod find;
 mod jobs;
 mod logs;
@@ -28,6 +29,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
         .routes(routes!(outlook::next_runs))
+        .routes(routes!(explain::explain))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))

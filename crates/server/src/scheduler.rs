@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use domain::decide::explain::Explanation;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::NewRun;
@@ -48,6 +49,8 @@ pub trait Scheduler: Send + Sync + 'static {
     fn cancel<'a>(&'a self, run: RunId, text: &'a str) -> Answer<'a, Cancelled>;
     /// Asks for runs of times that have passed.
     fn backfill(&self, id: JobId, backfill: Backfill) -> Answer<'_, Vec<Timestamp>>;
+    /// Says why a job did or did not run at a time.
+    fn explain(&self, id: JobId, at: Timestamp) -> Answer<'_, Explanation>;
     /// Jobs by id.
     fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>>;
     /// A job by its name.
@@ -165,6 +168,10 @@ impl<S: Alerts + Desk> Scheduler for Engine<S> {
 
     fn backfill(&self, id: JobId, backfill: Backfill) -> Answer<'_, Vec<Timestamp>> {
         Box::pin(self.node().backfill(id, backfill))
+    }
+
+    fn explain(&self, id: JobId, at: Timestamp) -> Answer<'_, Explanation> {
+        Box::pin(self.node().explain(id, at))
     }
 
     fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>> {
