@@ -43,7 +43,7 @@ async fn text_parts_and_events() {
     let events = world.call("GET", &path, &sse, None).await;
     assert_eq!(
         events.text,
-        "event: output\nid: 13\ndata: one\ndata: two\ndata: oops\ndata: \n\nevent: end\ndata: \n\n"
+        "event: output\nid: 13\ndata: one\ndata: two\ndata: oops\ndata: \n\nevent: end\ndata: end\n\n"
     );
     let seen = [("accept", "text/event-stream"), ("last-event-id", "8")];
     let events = world.call("GET", &path, &seen, None).await;

@@ -163,12 +163,12 @@ async fn addresses_methods_and_parameters() {
         ),
         ("GET", "/v1/jobs?limit=0", 400, "INVALID_REQUEST", "limit"),
         ("GET", "/v1/jobs?limit=501", 400, "INVALID_REQUEST", "limit"),
-        ("GET", "/v1/jobs?limit=many", 400, "INVALID_REQUEST", ""),
+        ("GET", "/v1/jobs?limit=many", 400, "INVALID_REQUEST", "limit"),
         ("GET", "/v1/jobs?cursor=%21", 400, "INVALID_REQUEST", "cursor"),
         ("GET", "/v1/jobs?status=SLEEPING", 400, "INVALID_REQUEST", "status"),
-        ("GET", "/v1/jobs?statsu=ACTIVE", 400, "INVALID_REQUEST", ""),
+        ("GET", "/v1/jobs?statsu=ACTIVE", 400, "INVALID_REQUEST", "statsu"),
         ("GET", "/v1/executions?origin=FATE", 400, "INVALID_REQUEST", "origin"),
-        ("GET", "/v1/executions?since=yesterday", 400, "INVALID_REQUEST", ""),
+        ("GET", "/v1/executions?since=yesterday", 400, "INVALID_REQUEST", "since"),
         ("GET", "/v1/executions?cursor=bm9wZQ", 400, "INVALID_REQUEST", "cursor"),
     ] {
         let reply = world.call(method, path, &[], None).await;

@@ -92,7 +92,9 @@ impl Reply {
 
 #[expect(clippy::disallowed_methods, reason = "ids of tests must not repeat")]
 fn random() -> u128 {
-    Uuid::now_v7().as_u128()
+    let id = Uuid::now_v7().as_u128();
+    // Both ends must differ, whichever of them is used.
+    id ^ id.swap_bytes()
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests about streams run in real time")]
