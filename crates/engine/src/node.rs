@@ -84,6 +84,8 @@ struct State {
     calls: u32,
     /// Whether a claim may have gone unheard.
     unsure: bool,
+    /// The node for which the store is being asked what it holds.
+    asking: Option<NodeId>,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     draining: bool,
@@ -117,6 +119,7 @@ impl<S: Store> Node<S> {
             asked_soon: 0,
             calls: 0,
             unsure: false,
+            asking: None,
             hungry: true,
             draining: false,
             late: Vec::new(),
@@ -186,7 +189,7 @@ impl<S: Store> Node<S> {
     pub fn has_news(&self) -> bool {
         let state = self.state();
         if state.unsure {
-            return state.calls == 0;
+            return state.calls == 0 && !state.is_asking();
         }
         !state.done.is_empty() || state.hungry && !state.draining && state.free > 0
     }
