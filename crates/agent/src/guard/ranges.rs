@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_standard_library_and_the_clothes_of_version_6_agree() {
         for high in 0..=u16::MAX {
-            for low in [0_u16, 1, 0x0201, 0xa9fe, u16::MAX] {
+            for low in [0_u16, 0x0201, u16::MAX] {
                 let v4 = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
                 let verdict = kind(IpAddr::V4(v4));
                 let is_special = v4.is_private()
