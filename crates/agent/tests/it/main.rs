@@ -1,0 +1,3 @@
+//! The executors against real things that misbehave.
+
+mod http;
