@@ -217,8 +217,15 @@ impl<S: Store> Node<S> {
 
     pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
         let now = self.now();
-        self.definitions.load(self.store.as_ref(), &[(id, version)], now).await?;
-        Ok(self.definitions.get(id))
+        Ok(self.definitions.read(self.store.as_ref(), &[(id, version)], now).await?.remove(&id))
+    }
+
+    /// The job of each run.
+    async fn jobs_of(&self, runs: &[&ClaimedRun]) -> store::Result<Vec<Arc<Job>>> {
+        let wanted: Vec<_> = runs.iter().map(|run| (run.run.job, run.run.job_version)).collect();
+        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        let job_of = |run: &&ClaimedRun| known.get(&run.run.job).cloned();
+        Ok(runs.iter().map(|run| job_of(run).unwrap_or_else(|| orphan(run))).collect())
     }
 
     /// A job changed here: what is remembered of it is old.
