@@ -36,14 +36,16 @@ mod alerts;
 mod desk;
 mod error;
 mod filter;
+mod follow;
 pub mod postgres;
 pub mod sqlite;
 mod view;
 
 pub use alerts::{Alerts, Delivery};
-pub use desk::{Answer, Begun, Desk};
+pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
+pub use follow::{Cursor, Follow};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
