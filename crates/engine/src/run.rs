@@ -13,7 +13,7 @@ use std::time::Duration;
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun};
 use jiff::SignedDuration;
-use store::{Alerts, Desk, Follow, StoreError, Submitted};
+use store::{FullStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -80,7 +80,7 @@ struct Shared {
     idle: Notify,
 }
 
-impl<S: Alerts + Desk + Follow> Engine<S> {
+impl<S: FullStore> Engine<S> {
     /// Joins the cluster and starts to work. Each courier is told every alert.
     pub async fn start<E: Executor>(
         store: Arc<S>,
@@ -267,7 +267,7 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: Alerts + Desk + Follow, E: Executor> Driver<S, E> {
+impl<S: FullStore, E: Executor> Driver<S, E> {
     async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {

@@ -199,6 +199,11 @@ pub trait Store: Send + Sync + 'static {
     fn changed(&self) -> impl Future<Output = ()> + Send;
 }
 
+/// A store that does everything that a server needs.
+pub trait FullStore: Alerts + Desk + Follow {}
+
+impl<S: Alerts + Desk + Follow> FullStore for S {}
+
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeInfo {

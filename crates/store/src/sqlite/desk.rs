@@ -141,19 +141,16 @@ fn begin(tx: &mut Tx<'_>, tenant: TenantId, key: &str, fingerprint: &[u8]) -> Re
         return Ok(Begun::New);
     }
     let mut query = tx.connection.prepare_cached(sql!("request_known"))?;
-    let known: Option<(Vec<u8>, Option<u16>, Option<String>, Option<Vec<u8>>)> = query
-        .query_row((tenant.0, key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .optional()?;
-    let Some((first, status, head, body)) = known else {
+    let mut rows = query.query((tenant.0, key))?;
+    let Some(row) = rows.next()? else {
         return Err(StoreError::Unreadable(format!("the request {key} is there and is not")));
     };
-    Ok(match status {
-        _ if first != fingerprint => Begun::Conflict,
-        None => Begun::InProgress,
-        Some(status) => Begun::Replay(Answer {
-            status,
-            head: head.unwrap_or_default(),
-            body: body.unwrap_or_default(),
-        }),
-    })
+    if row.get::<_, Vec<u8>>(0)? != fingerprint {
+        return Ok(Begun::Conflict);
+    }
+    let Some(status) = row.get(1)? else { return Ok(Begun::InProgress) };
+    let head: Option<String> = row.get(2)?;
+    let body: Option<Vec<u8>> = row.get(3)?;
+    let (head, body) = (head.unwrap_or_default(), body.unwrap_or_default());
+    Ok(Begun::Replay(Answer { status, head, body }))
 }
