@@ -75,6 +75,12 @@ impl Complaint {
     }
 }
 
+impl std::fmt::Display for Complaint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.draw(&Renderer::plain()))
+    }
+}
+
 /// The text with everything escaped that is not plainly visible.
 pub fn visible(text: &str) -> String {
     visible_span(text, 0..0).0

@@ -10,7 +10,7 @@ use crate::complaint::{self, Complaint};
 pub const HELP: &str = "\
 Exit codes:
   0  the command did what was asked
-  1  it could not read its input or write its output
+  1  it could not be done: input or output failed, a port or a folder is taken
   2  the request is wrong: an unknown option, a bad expression, zone or time";
 
 /// Why a command did not succeed.
@@ -19,6 +19,8 @@ pub enum Failure {
     CommandLine(clap::Error),
     /// The request is understood and wrong.
     Refused(Complaint),
+    /// The request is fine and could not be carried out.
+    Failed(Complaint),
     /// Reading stdin or writing stdout failed.
     Io(io::Error),
 }
@@ -41,7 +43,7 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
     // Nobody is left to tell when stderr is gone as well.
     let _ = match &failure {
         Failure::CommandLine(error) => print_parser_message(error),
-        Failure::Refused(complaint) => complaint.print(),
+        Failure::Refused(complaint) | Failure::Failed(complaint) => complaint.print(),
         Failure::Io(error) if is_reader_gone(error) => Ok(()),
         Failure::Io(error) => Complaint::new(error.to_string()).print(),
     };
@@ -52,7 +54,7 @@ fn code_of(failure: &Failure) -> u8 {
     match failure {
         Failure::CommandLine(error) if !error.use_stderr() => 0,
         Failure::Io(error) if is_reader_gone(error) => 0,
-        Failure::Io(_) => 1,
+        Failure::Io(_) | Failure::Failed(_) => 1,
         Failure::CommandLine(_) | Failure::Refused(_) => 2,
     }
 }

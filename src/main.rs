@@ -3,7 +3,13 @@
 mod clock;
 mod cmd;
 mod complaint;
+mod config;
+mod data;
+mod executor;
 mod exit;
+mod logs;
+mod random;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Prepared, Store};
+use store::{Cancelled, Change, Changed, Desk, Prepared, Store};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -85,6 +85,12 @@ impl<S: Store> Node<S> {
         self.create_jobs(vec![job]).await?.pop().unwrap_or_else(|| Err(missing()))
     }
 
+    /// Whether a job could be created. Its name may still be taken.
+    pub async fn check_job(&self, job: NewJob) -> Result<()> {
+        let now = self.store.now().await?;
+        self.new_job(job, now).await.map(drop)
+    }
+
     async fn new_job(&self, new: NewJob, now: Timestamp) -> Result<Job> {
         let random = (self.parts.random)().to_be_bytes();
         let bytes = random[..10].try_into().unwrap_or([0; 10]);
@@ -110,9 +116,22 @@ impl<S: Store> Node<S> {
     /// Changes a job: what `edit` makes of it replaces it, unless somebody was faster. A changed
     /// schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
+        let edit = |job: &mut Job| {
+            edit(job);
+            Ok::<(), EngineError>(())
+        };
+        self.try_alter_job(id, edit).await
+    }
+
+    /// Changes a job if `edit` agrees to it: its error is the answer, and nothing is written.
+    pub async fn try_alter_job<E: From<EngineError>>(
+        &self,
+        id: JobId,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
-        edit(&mut job);
+        edit(&mut job)?;
         (job.id, job.tenant, job.version, job.created_at) =
             (old.id, old.tenant, old.version + 1, old.created_at);
         self.check(&job)?;
@@ -129,14 +148,14 @@ impl<S: Store> Node<S> {
         };
         let mut tries = 0;
         loop {
-            job.updated_at = self.store.now().await?;
+            job.updated_at = self.store.now().await.map_err(EngineError::from)?;
             if let When::At { at } = job.definition.when
                 && job.definition.when != old.definition.when
                 && at <= job.updated_at
             {
                 // The old schedule has answered for that time.
                 let problem = format!("{at} has passed; a changed job runs at a time to come");
-                return Err(EngineError::Invalid { field: "at", problem });
+                return Err(EngineError::Invalid { field: "at", problem }.into());
             }
             if prepared == Prepared::Drop {
                 job.next_run = match job.state {
@@ -146,7 +165,8 @@ impl<S: Store> Node<S> {
                 };
             }
             let change = Change { expected: Some(old.version), prepared, job: job.clone() };
-            let changed = self.store.define(std::slice::from_ref(&change)).await?.pop();
+            let changed = self.store.define(std::slice::from_ref(&change)).await;
+            let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
             match changed {
                 Some(Changed::VersionConflict(version))
@@ -155,13 +175,13 @@ impl<S: Store> Node<S> {
                     // Times of the old schedule have passed that nobody planned yet. They belong
                     // to it, and into the ledger.
                     tries += 1;
-                    self.plan_past(&old).await?;
+                    self.plan_past(&old).await.map_err(EngineError::from)?;
                     let current = self.existing(id).await?;
                     old.next_run = current.next_run;
                     old.state = current.state;
                 }
-                Some(changed) => return answer(change, changed),
-                None => return Err(EngineError::NotFound(format!("job {id}"))),
+                Some(changed) => return Ok(answer(change, changed)?),
+                None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }
         }
     }
@@ -322,7 +342,31 @@ impl<S: Store> Node<S> {
         Ok(NewRun { scheduled_for: view.scheduled_for, ..fresh })
     }
 
-    async fn existing(&self, id: JobId) -> Result<Job> {
+    /// Starts dead letters once more and marks them as seen to. Answers for each the new run, in
+    /// their order.
+    pub async fn redrive(&self, dead: &[RunId]) -> Result<Vec<Result<RunId>>>
+    where
+        S: Desk,
+    {
+        let mut answers = Vec::with_capacity(dead.len());
+        let mut fresh = Vec::new();
+        let mut seen_to = Vec::new();
+        for run in dead {
+            let again = self.redriven(*run).await;
+            answers.push(again.map(|again| {
+                seen_to.push(*run);
+                let id = again.id;
+                fresh.push(again);
+                id
+            }));
+        }
+        self.submit(&fresh).await?;
+        // In this order: a crash in between leaves a letter too many rather than a run too few.
+        self.store.acknowledge(&seen_to).await?;
+        Ok(answers)
+    }
+
+    pub(crate) async fn existing(&self, id: JobId) -> Result<Job> {
         let found = self.store.jobs_by_id(&[id]).await?.pop();
         found.ok_or_else(|| EngineError::NotFound(format!("job {id}")))
     }

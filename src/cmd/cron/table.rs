@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 
 /// Prints a heading and rows, each line after `indent`.
-pub(super) fn print(
+pub fn print(
     out: &mut dyn Write,
     indent: &str,
     header: &[&str],

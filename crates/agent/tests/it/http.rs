@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use agent::output::{Output, Stream};
+use agent::output::{Limits, Outputs, Stream};
 use agent::{Agent, HttpOptions, Options, StaticSecrets, Stop};
 use domain::action::{Action, Assignment};
 use domain::id::{JobId, RunId, TenantId};
@@ -95,9 +95,14 @@ impl Ended {
 /// Carries out an attempt that nobody stops.
 async fn execute(agent: &Agent, assignment: &Assignment) -> Ended {
     let (_nobody, requests) = watch::channel(None);
-    let output = Output::default();
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = Outputs::new(folder.path(), Limits::default()).unwrap();
+    let output = outputs.open(assignment.run, assignment.attempt);
     let result = agent.execute(assignment, output.clone(), Stop::new(requests)).await;
-    Ended { result, stdout: output.read(Stream::Stdout) }
+    output.finish().await.unwrap();
+    let (run, attempt) = (assignment.run, assignment.attempt);
+    let stdout = outputs.read(run, attempt, 0, usize::MAX >> 1, Some(Stream::Stdout)).unwrap();
+    Ended { result, stdout: stdout.bytes }
 }
 
 /// The same with an agent that may call this machine.

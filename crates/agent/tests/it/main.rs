@@ -1,3 +1,4 @@
-//! The executors against real things that misbehave.
+//! The agent against the real machine, and the executors against real things that misbehave.
 
 mod http;
+mod output;

@@ -1,11 +1,14 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
 mod alerts;
+mod clock;
 mod commands;
 mod corridor;
 mod dependencies;
+mod explain;
 mod leases;
 mod overlap;
 mod process;
 mod retention;
+mod tally;
 mod world;

@@ -1,0 +1,132 @@
+//! What those at the doors ask.
+
+use std::collections::HashSet;
+
+use domain::id::{RunId, TenantId};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::pipeline::values;
+use super::row::{at, signed, text, unsigned};
+use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
+use crate::{Answer, Begun, Desk, LiveCounts, NodeView, Result, Set, Setting};
+
+impl Desk for PostgresStore {
+    async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+        let rows = self.shared.query(sql!("dead_acknowledge"), values![ids]).await?;
+        let mut done =
+            rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<HashSet<Uuid>>>()?;
+        Ok(runs.iter().map(|run| done.remove(&run.0)).collect())
+    }
+
+    async fn count_dead_letters(&self, tenant: TenantId, most: u32) -> Result<u32> {
+        let values = values![tenant.0, i64::from(most)];
+        let count: i64 = self.shared.query_one(sql!("dead_count"), values).await?.try_get(0)?;
+        Ok(u32::try_from(count).unwrap_or(most))
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.shared.nodes().await
+    }
+
+    async fn live(&self, tenant: TenantId) -> Result<LiveCounts> {
+        let row = self.shared.query_one(sql!("count_live_of_tenant"), values![tenant.0]).await?;
+        let count =
+            |column: usize| -> Result<u64> { Ok(row.try_get::<_, i64>(column)?.cast_unsigned()) };
+        Ok(LiveCounts {
+            pending: count(0)?,
+            queued: count(1)?,
+            running: count(2)?,
+            oldest_due: row.try_get::<_, Option<i64>>(3)?.map(at),
+        })
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>> {
+        let setting = |row: &Row| {
+            Ok(Setting {
+                name: row.try_get(0)?,
+                value: row.try_get(1)?,
+                version: unsigned(row.try_get(2)?),
+                changed_at: at(row.try_get(3)?),
+            })
+        };
+        self.shared.query(sql!("setting_list"), values![]).await?.iter().map(setting).collect()
+    }
+
+    async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+        let name = text(name);
+        let version = async |sql, values| -> Result<Option<u32>> {
+            let rows = self.shared.query(sql, values).await?;
+            rows.first().map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
+        };
+        let done = match (value, expected) {
+            (Some(value), 0) => {
+                version(sql!("setting_insert"), values![name.clone(), text(value)]).await?
+            }
+            (Some(value), expected) => {
+                let values = values![name.clone(), text(value), signed(expected)];
+                version(sql!("setting_update"), values).await?
+            }
+            (None, 0) => None,
+            (None, expected) => {
+                version(sql!("setting_delete"), values![name.clone(), signed(expected)]).await?
+            }
+        };
+        if let Some(version) = done {
+            return Ok(Set::Done(version));
+        }
+        let found = version(sql!("setting_version"), values![name]).await?.unwrap_or(0);
+        let gone = value.is_none() && expected == 0 && found == 0;
+        Ok(if gone { Set::Done(0) } else { Set::Conflict(found) })
+    }
+
+    async fn begin_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        fingerprint: &[u8],
+    ) -> Result<Begun> {
+        let key = text(key);
+        let values = values![tenant.0, key.clone(), fingerprint, KEY_TTL_US, ANSWER_TTL_US];
+        if !self.shared.query(sql!("request_begin"), values).await?.is_empty() {
+            return Ok(Begun::New);
+        }
+        let rows = self.shared.query(sql!("request_known"), values![tenant.0, key]).await?;
+        // One that came to nothing in between leaves the caller to ask once more.
+        let Some(row) = rows.first() else { return Ok(Begun::InProgress) };
+        if row.try_get::<_, &[u8]>(0)? != fingerprint {
+            return Ok(Begun::Conflict);
+        }
+        let Some(status) = row.try_get::<_, Option<i16>>(1)? else {
+            return Ok(Begun::InProgress);
+        };
+        Ok(Begun::Replay(Answer {
+            status: status.cast_unsigned(),
+            head: row.try_get::<_, Option<String>>(2)?.unwrap_or_default(),
+            body: row.try_get::<_, Option<Vec<u8>>>(3)?.unwrap_or_default(),
+        }))
+    }
+
+    async fn finish_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        answer: Option<&Answer>,
+    ) -> Result<()> {
+        let (sql, mut values) = (sql!("request_drop"), values![tenant.0, text(key)]);
+        let Some(answer) = answer else {
+            return self.shared.query(sql, values).await.map(drop);
+        };
+        let kept = values![answer.status.cast_signed(), text(&answer.head), answer.body.as_slice()];
+        values.extend(kept);
+        self.shared.query(sql!("request_finish"), values).await.map(drop)
+    }
+
+    async fn forget_requests(&self, limit: u32) -> Result<u64> {
+        let values = values![KEY_TTL_US, i64::from(limit)];
+        let gone: i64 = self.shared.query_one(sql!("request_forget"), values).await?.try_get(0)?;
+        Ok(gone.cast_unsigned())
+    }
+}
