@@ -7,6 +7,7 @@
 pub mod context;
 mod exec;
 pub mod output;
+pub mod sandbox;
 mod secrets;
 mod stop;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
+pub use exec::external::{ExternalOptions, Network};
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -23,11 +25,14 @@ pub use stop::Stop;
 pub struct Options {
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: Arc<dyn Secrets>,
+    /// Which commands of this machine may be started, and how.
+    pub external: ExternalOptions,
 }
 
 /// Carries out attempts.
 pub struct Agent {
     secrets: Arc<dyn Secrets>,
+    external: ExternalOptions,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -45,7 +50,7 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        Agent { secrets: options.secrets }
+        Agent { secrets: options.secrets, external: options.external }
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.
@@ -58,9 +63,8 @@ impl Agent {
         let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
-            Action::Http(_) | Action::Sql(_) | Action::Procedure(_) | Action::External(_) => {
-                exec::unknown(&attempt)
-            }
+            Action::External(action) => exec::external::run(&self.external, action, attempt).await,
+            Action::Http(_) | Action::Sql(_) | Action::Procedure(_) => exec::unknown(&attempt),
         }
     }
 }

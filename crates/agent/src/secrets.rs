@@ -51,7 +51,8 @@ impl Secrets for StaticSecrets {
     }
 }
 
-const OPEN: &str = "${secrets.";
+/// How a reference begins.
+pub(crate) const OPEN: &str = "${secrets.";
 
 /// The text with the values of the secrets that it names. A value is never looked at again: what
 /// looks like a reference in it stays as it is.

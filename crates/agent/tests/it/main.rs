@@ -1,3 +1,4 @@
 //! The agent against the real machine.
 
+mod external;
 mod output;

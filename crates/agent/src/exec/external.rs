@@ -1,0 +1,266 @@
+//! EXTERNAL: starts a command of this machine, inside walls.
+
+mod launch;
+mod policy;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use domain::action::ExternalAction;
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use serde_json::{Value, json};
+
+use crate::Attempt;
+use crate::context::FACTS;
+use crate::output::printable;
+use crate::sandbox::spec::{self, Limits, Spec, User};
+use crate::sandbox::{Level, Report};
+use launch::{Ending, Launched};
+
+/// Whether commands have a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// None, not even to the machine itself.
+    #[default]
+    Deny,
+    /// The machine's.
+    Allow,
+}
+
+/// Which commands of this machine may be started, and how. Nothing may by default.
+#[derive(Clone, Debug)]
+pub struct ExternalOptions {
+    /// Whether there are external commands at all.
+    pub enabled: bool,
+    /// The commands that may be started: files, or folders with everything in them.
+    pub allow: Vec<PathBuf>,
+    /// Where every command runs.
+    pub working_directory: PathBuf,
+    /// The variables that every command gets.
+    pub environment: BTreeMap<String, String>,
+    /// The variables that an action may set: names, or beginnings of names followed by `*`.
+    pub variables: Vec<String>,
+    /// How much of the machine a command may use. Wall time is the job's.
+    pub limits: Limits,
+    /// Whether commands have a network.
+    pub network: Network,
+    /// How much of the sandbox there must be.
+    pub sandbox: Level,
+    /// As whom commands run. The agent's user when absent, or nobody if that is root.
+    pub user: Option<User>,
+    /// What commands may read, besides the folders of the system and the allowed commands.
+    pub readable: Vec<PathBuf>,
+    /// What commands may write, besides the working directory.
+    pub writable: Vec<PathBuf>,
+    /// What commands may never see: the data folder, the configuration.
+    pub protected: Vec<PathBuf>,
+    /// The binary that calls [`crate::sandbox::helper_main`] first: this one.
+    pub helper: PathBuf,
+}
+
+impl Default for ExternalOptions {
+    fn default() -> Self {
+        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8")];
+        ExternalOptions {
+            enabled: false,
+            allow: Vec::new(),
+            working_directory: "/".into(),
+            environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+            variables: Vec::new(),
+            limits: Limits::default(),
+            network: Network::default(),
+            sandbox: Level::default(),
+            user: None,
+            readable: Vec::new(),
+            writable: Vec::new(),
+            protected: Vec::new(),
+            helper: "/proc/self/exe".into(),
+        }
+    }
+}
+
+/// The user that commands run as when the agent is root and nobody was named.
+const NOBODY: User = User { uid: 65534, gid: 65534 };
+
+/// When the node has lost the right to the run, nobody waits for its command.
+const LOST_GRACE: Duration = Duration::from_secs(1);
+
+impl ExternalOptions {
+    /// What a command gets, whichever it is.
+    fn spec(&self, command: Option<spec::Command>) -> Spec {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let is_root = nix::unistd::geteuid().is_root();
+        Spec {
+            sandbox: self.sandbox,
+            deny_network: self.network == Network::Deny && self.sandbox != Level::Off,
+            command,
+            working_directory: real(&self.working_directory),
+            readable: self.allow.iter().chain(&self.readable).map(real).collect(),
+            writable: self.writable.iter().map(real).collect(),
+            protected: self.protected.iter().map(real).collect(),
+            limits: self.limits,
+            user: self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY)),
+        }
+    }
+
+    /// What would be in force for a command on this machine, for whoever wants to know before the
+    /// first one runs.
+    pub async fn probe(&self) -> Result<Report, String> {
+        let launched = Launched::new(self, self.spec(None), "probe").await;
+        let told = launched.map_err(|error| error.to_string())?.answer().await;
+        match (told.report, told.refused) {
+            // A refusal for what is missing stands in the report.
+            (Some(report), _) => Ok(report),
+            (None, Some((_, message))) => Err(message),
+            (None, None) => Err("the sandbox's helper ended without a word".to_owned()),
+        }
+    }
+}
+
+fn refused(code: &str, message: impl Into<String>) -> AttemptResult {
+    AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message)
+}
+
+/// Carries the action out.
+pub(crate) async fn run(
+    options: &ExternalOptions,
+    action: &ExternalAction,
+    mut attempt: Attempt<'_>,
+) -> AttemptResult {
+    let command = match prepare(options, action, &attempt).await {
+        Ok(command) => command,
+        Err(refusal) => return refusal,
+    };
+    // What was stopped before it began does not begin.
+    tokio::select! {
+        biased;
+        end = attempt.stop.requested() => {
+            return AttemptResult {
+                end,
+                message: "stopped before the command was started".to_owned(),
+                ..AttemptResult::completed()
+            };
+        }
+        () = std::future::ready(()) => {}
+    }
+    let path = command.path.display().to_string();
+    let name = format!("{}-{}", attempt.assignment.run, attempt.assignment.attempt);
+    let launched = match Launched::new(options, options.spec(Some(command)), &name).await {
+        Ok(launched) => launched,
+        Err(error) => {
+            let code = ErrorCode::Other("START_FAILED".to_owned());
+            return AttemptResult::failed(code, format!("the sandbox's helper: {error}"));
+        }
+    };
+    let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
+    let ending = launched.finish(&attempt.output, &mut attempt.stop, grace).await;
+    result(options, &path, ending)
+}
+
+/// The command as it will be started, or why it will not.
+async fn prepare(
+    options: &ExternalOptions,
+    action: &ExternalAction,
+    attempt: &Attempt<'_>,
+) -> Result<spec::Command, AttemptResult> {
+    if !options.enabled {
+        let message = "external commands are not enabled on this node";
+        return Err(refused("EXTERNAL_DISABLED", message));
+    }
+    let (path, name) = policy::command(&options.allow, &action.command)?;
+    if let Some(argument) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN)) {
+        let message = format!(
+            "arguments: number {} names a secret, and everybody on the machine can read arguments: hand it over in environment",
+            argument + 1
+        );
+        return Err(refused("SECRET_IN_ARGUMENTS", message));
+    }
+    let mut environment = options.environment.clone();
+    let home = options.working_directory.display().to_string();
+    environment.entry("HOME".to_owned()).or_insert(home);
+    for (name, value) in &action.environment {
+        policy::variable(&options.variables, name)?;
+        let value = crate::secrets::resolve(value, attempt.assignment, attempt.secrets).await;
+        let value = value.map_err(|error| {
+            refused("SECRET_NOT_AVAILABLE", format!("environment: {name}: {error}"))
+        })?;
+        if value.contains('\0') {
+            let message = format!("environment: the value of {name} holds a zero byte");
+            return Err(refused("VARIABLE_NOT_ALLOWED", message));
+        }
+        environment.insert(name.clone(), value.into_owned());
+    }
+    for fact in FACTS {
+        // What comes from the job's definition may hold anything.
+        let value = (fact.value)(attempt.assignment).replace('\0', "\u{fffd}");
+        environment.insert(fact.variable.to_owned(), value);
+    }
+    environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(attempt.assignment));
+    let parameters: Value = attempt.assignment.parameters.clone().into_iter().collect();
+    let stdin = parameters.to_string();
+    Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
+}
+
+/// What became of it, for the record.
+fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResult {
+    let Ending { told, stopped, was_killed, bytes, last_words, is_clean } = ending;
+    let mut details = json!({
+        "command": path,
+        "limits": options.limits,
+        "sandbox": { "level": options.sandbox, "report": told.report },
+        "output": { "stdout_bytes": bytes[0], "stderr_bytes": bytes[1] },
+    });
+    let mut how = "the command was lost".to_owned();
+    let mut error = Some(ErrorCode::Other("COMMAND_LOST".to_owned()));
+    if let Some(ended) = told.ended {
+        details["usage"] = json!({
+            "user_ms": ended.user_ms,
+            "system_ms": ended.system_ms,
+            "peak_memory_bytes": ended.peak_memory_bytes,
+        });
+        details["left_behind"] = json!(ended.left_behind + told.swept);
+        (how, error) = match (ended.code, ended.signal) {
+            (Some(0), _) => ("the command ended well".to_owned(), None),
+            (Some(code), _) => {
+                details["exit_code"] = json!(code);
+                (format!("the command ended with code {code}"), Some(ErrorCode::Exit(code)))
+            }
+            (None, Some(signal)) => {
+                details["signal"] = json!(signal);
+                let name = nix::sys::signal::Signal::try_from(signal);
+                let name = name.map_or_else(|_| signal.to_string(), |name| name.to_string());
+                (format!("the command was ended by {name}"), Some(ErrorCode::Signal(signal)))
+            }
+            (None, None) => (how, error),
+        };
+    } else if let Some((code, message)) = told.refused {
+        how = message;
+        error = Some(match code.as_str() {
+            "START_FAILED" | "SANDBOX_FAILED" => ErrorCode::Other(code),
+            _ => ErrorCode::Refused(code),
+        });
+    }
+    if !is_clean {
+        details["survivors"] = json!(true);
+    }
+    if error.is_some() && !last_words.is_empty() {
+        how = format!("{how}: {}", printable(&last_words));
+    }
+    let (end, message) = match stopped {
+        Some(end) => {
+            let why = match end {
+                AttemptEnd::Cancelled => "cancelled",
+                AttemptEnd::Timeout => "took too long",
+                _ => "the node has lost the run",
+            };
+            let force = if was_killed { " (killed: it did not end in time)" } else { "" };
+            (end, format!("{why}{force}: {how}"))
+        }
+        None if error.is_none() => (AttemptEnd::Completed, String::new()),
+        None => (AttemptEnd::Failed, how),
+    };
+    let details = Some(details.to_string());
+    AttemptResult { end, message, error, details, ..AttemptResult::completed() }
+}
