@@ -50,6 +50,9 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
+        if options.external.enabled {
+            sandbox::cgroup::sweep();
+        }
         Agent { secrets: options.secrets, external: options.external }
     }
 

@@ -10,7 +10,25 @@ use super::spec::Limits;
 
 /// How often and how long a group that still has processes is waited for.
 const WAIT: Duration = Duration::from_millis(5);
-const WAITS: u32 = 400;
+const WAITS: u32 = 200;
+
+/// What the names of groups begin with; the number of the agent's process follows.
+const PREFIX: &str = "punctual-";
+
+/// Takes away the groups that agents left behind which were killed. A group that has processes
+/// stays: it is in use, whoever made it.
+pub fn sweep() {
+    let Ok(entries) = own_folder().and_then(fs::read_dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        let is_ours = process.is_some_and(|process| process.parse::<u32>().is_ok());
+        let is_alive = process.is_some_and(|process| Path::new("/proc").join(process).exists());
+        if is_ours && !is_alive {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
 
 /// The group of one command. Dropping it kills whatever is in it.
 pub struct Cgroup {
@@ -22,7 +40,7 @@ impl Cgroup {
     /// Makes a group with this name under the one that this process is in. Also says which of the
     /// limits are the group's.
     pub fn new(name: &str, limits: &Limits) -> io::Result<(Self, String)> {
-        let folder = own_folder()?.join(name);
+        let folder = own_folder()?.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&folder)?;
         let group = Cgroup { folder, is_gone: false };
         let mut does = vec!["kill"];

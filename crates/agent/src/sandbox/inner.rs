@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd::{Gid, Uid, chdir, geteuid, setgroups, setresgid, setresuid, setsid};
+use nix::unistd::{Gid, Uid, chdir, getegid, geteuid, setgroups, setresgid, setresuid, setsid};
 use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create, openat2};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::thread::{
@@ -73,11 +73,13 @@ fn begin(
     let has_temporary = report.in_force.contains_key(&Feature::Temporary);
     let rules =
         (spec.sandbox != Level::Off).then(|| files::rules(spec, has_own_proc, has_temporary));
-    let user = change_user(spec);
+    let change = change_user(spec);
     if spec.sandbox == Level::Off {
-        user.map_err(|error| failed("the user cannot be changed", &error))?;
+        change.map_err(|error| failed("the user", &error))?;
     } else {
-        report.note(Feature::User, user);
+        let uid = geteuid();
+        let is_root = if uid.is_root() { Err("it is root".to_owned()) } else { Ok(()) };
+        report.note(Feature::User, change.and(is_root).map(|()| format!("uid {uid}")));
         let own_count = if namespaces.has_user { Ok(()) } else { own_user_namespace() };
         report.note(Feature::OwnCount, own_count.map(|()| "user namespace".to_owned()));
     }
@@ -92,6 +94,10 @@ fn begin(
             report.note::<&str>(Feature::Network, Ok("no sockets (seccomp)".to_owned()));
         }
         report.note(Feature::SystemCalls, filtered);
+    }
+    if spec.sandbox != Level::Off {
+        // The command is of the same user and may not look into this process.
+        let _ = prctl::set_dumpable(false);
     }
     // A change of user takes this away, so it comes late. Should the outer helper have died before,
     // the socket will tell.
@@ -150,26 +156,24 @@ fn stdin(spec: &Spec) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Becomes the user that commands run as: who it is then.
-fn change_user(spec: &Spec) -> Result<String, String> {
-    if let Some(user) = spec.user {
-        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-        let change = || -> nix::Result<()> {
-            setgroups(&[])?;
-            setresgid(gid, gid, gid)?;
-            setresuid(uid, uid, uid)
-        };
-        if geteuid() != uid {
-            change().map_err(|error| format!("the agent cannot become user {uid}: {error}"))?;
-        }
+/// Becomes the user that commands run as.
+fn change_user(spec: &Spec) -> Result<(), String> {
+    let Some(user) = spec.user else { return Ok(()) };
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    if (geteuid(), getegid()) == (uid, gid) {
+        return Ok(());
     }
-    let uid = geteuid();
-    if uid.is_root() { Err("it is root".to_owned()) } else { Ok(format!("uid {uid}")) }
+    let change = || -> nix::Result<()> {
+        setgroups(&[])?;
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)
+    };
+    change().map_err(|error| format!("the agent cannot become user {uid}: {error}"))
 }
 
 /// A user namespace of its own, where the limit of processes counts only those of the command.
 fn own_user_namespace() -> io::Result<()> {
-    let (uid, gid) = (geteuid(), nix::unistd::getegid());
+    let (uid, gid) = (geteuid(), getegid());
     // The maps belong to root otherwise, after a change of user.
     prctl::set_dumpable(true)?;
     unshare(CloneFlags::CLONE_NEWUSER)?;

@@ -26,6 +26,8 @@ pub(super) fn run() -> io::Result<()> {
         Level::Off => Namespaces { problem: "the sandbox is off".into(), ..Namespaces::default() },
         Level::Required | Level::BestEffort => enter(spec.deny_network),
     };
+    // The command may be of the same user and may not look into this process.
+    let _ = prctl::set_dumpable(false);
     let inner = start(&socket, &namespaces)?;
     let killed = supervise::outlive(&socket, inner, namespaces.entered)?;
     if killed > 0 {

@@ -1,13 +1,16 @@
-//! What the tests of the agent start: the sandbox's helper, and an agent that can be killed.
+//! What the tests of the agent start: the sandbox's helper, the same on a kernel that lacks
+//! something, and an agent that can be killed.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use agent::output::{Limits, Outputs};
 use agent::sandbox::Level;
 use agent::{Agent, ExternalOptions, Options, StaticSecrets, Stop};
 use domain::action::Assignment;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 /// `agent-under-test FOLDER LEVEL ASSIGNMENT` carries the assignment out. Commands and working
 /// directory are in the folder, where the outputs go too.
@@ -29,11 +32,34 @@ async fn attempt(folder: PathBuf, level: Level, assignment: Assignment) {
     println!("{result:?}");
 }
 
+/// `agent-under-test without FEATURE …` goes on with the other arguments as if the kernel did not
+/// have the feature.
+#[expect(clippy::disallowed_methods, reason = "it becomes the helper, under other conditions")]
+fn without(feature: &str, arguments: impl Iterator<Item = String>) -> std::io::Error {
+    let (call, error) = match feature {
+        "namespaces" => (libc::SYS_unshare, libc::EPERM),
+        "landlock" => (libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP),
+        "mounts" => (libc::SYS_mount, libc::EACCES),
+        other => panic!("{other:?} is none of namespaces, landlock, mounts"),
+    };
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let refuse = SeccompAction::Errno(error as u32);
+    let rules = [(call, Vec::new())].into();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).unwrap();
+    apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+    Command::new("/proc/self/exe").args(arguments).exec()
+}
+
 fn main() -> ExitCode {
     if let Some(code) = agent::sandbox::helper_main() {
         return code;
     }
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.next_if(|argument| argument == "without").is_some() {
+        let feature = arguments.next().expect("a feature");
+        eprintln!("{}", without(&feature, arguments));
+        return ExitCode::FAILURE;
+    }
     let mut next = || arguments.next().expect("FOLDER LEVEL ASSIGNMENT");
     let folder = PathBuf::from(next());
     let level = serde_json::from_value(next().into()).expect("a level");

@@ -5,6 +5,7 @@
 
 mod ends;
 mod killed;
+mod lacking;
 mod policy;
 mod walls;
 

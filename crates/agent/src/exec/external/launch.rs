@@ -25,10 +25,10 @@ use crate::sandbox::{Feature, MARK, Report};
 use crate::stop::Stop;
 
 /// How long the helpers may take to kill what they were told to kill.
-const KILL_PATIENCE: Duration = Duration::from_secs(2);
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long output that is still under way is waited for when everything has ended.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How much of the end of the complaints is remembered for the message.
 const LAST_WORDS: usize = 400;
@@ -151,7 +151,6 @@ impl Launched {
 
 fn group(name: &str, spec: &Spec, process: Option<u32>) -> io::Result<(Cgroup, String)> {
     let process = process.ok_or_else(|| io::Error::other("the helper has ended"))?;
-    let name = format!("punctual-{}-{name}", std::process::id());
     let (cgroup, does) = Cgroup::new(&name, &spec.limits)?;
     cgroup.add(process)?;
     Ok((cgroup, does))
