@@ -16,7 +16,7 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
-pub use exec::external::{ExternalOptions, Network};
+pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;

@@ -157,6 +157,11 @@ impl Report {
     }
 }
 
+/// What this machine could put in force for a command, whatever is configured.
+pub async fn probe() -> Result<Report, String> {
+    crate::ExternalOptions::default().probe().await
+}
+
 /// The helper's part of the binary: call it first in `main`, and return what it returns. None
 /// means that the process is no helper.
 pub fn helper_main() -> Option<ExitCode> {

@@ -81,6 +81,16 @@ impl Default for ExternalOptions {
     }
 }
 
+/// Why the options cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct ExternalProblem {
+    /// The option.
+    pub field: &'static str,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
 /// The user that commands run as when the agent is root and nobody was named.
 const NOBODY: User = User { uid: 65534, gid: 65534 };
 
@@ -88,6 +98,49 @@ const NOBODY: User = User { uid: 65534, gid: 65534 };
 const LOST_GRACE: Duration = Duration::from_secs(1);
 
 impl ExternalOptions {
+    /// Whether the options make sense on this machine. Options that are not switched on do.
+    pub fn check(&self) -> Result<(), ExternalProblem> {
+        let wrong = |field, problem: String| Err(ExternalProblem { field, problem });
+        if !self.enabled {
+            return Ok(());
+        }
+        let lists = [
+            ("allow", &self.allow),
+            ("readable", &self.readable),
+            ("writable", &self.writable),
+            ("protected", &self.protected),
+        ];
+        for (field, list) in lists {
+            if let Some(path) = list.iter().find(|path| !path.is_absolute()) {
+                return wrong(field, format!("{path:?} must be an absolute path"));
+            }
+        }
+        if self.allow.is_empty() {
+            return wrong("allow", "is empty: name the commands, or folders of them".into());
+        }
+        let work = match self.working_directory.canonicalize() {
+            Ok(work) if work.is_dir() && self.working_directory.is_absolute() => work,
+            _ => {
+                let path = &self.working_directory;
+                let problem = format!("{path:?} must be the absolute path of a folder that exists");
+                return wrong("working_directory", problem);
+            }
+        };
+        for path in &self.protected {
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            if work.starts_with(&path) {
+                let problem = format!("must not be inside {path:?}, which commands may not see");
+                return wrong("working_directory", problem);
+            }
+        }
+        for name in self.environment.keys().chain(&self.variables) {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return wrong("environment", format!("{name:?} is no name of a variable"));
+            }
+        }
+        Ok(())
+    }
+
     /// What a command gets, whichever it is.
     fn spec(&self, command: Option<spec::Command>) -> Spec {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -119,8 +172,15 @@ impl ExternalOptions {
     }
 }
 
-fn refused(code: &str, message: impl Into<String>) -> AttemptResult {
-    AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message)
+/// Why a command is not started, and would not be at another try.
+#[derive(Debug)]
+struct Refusal {
+    code: &'static str,
+    message: String,
+}
+
+fn refused(code: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal { code, message: message.into() }
 }
 
 /// Carries the action out.
@@ -131,7 +191,9 @@ pub(crate) async fn run(
 ) -> AttemptResult {
     let command = match prepare(options, action, &attempt).await {
         Ok(command) => command,
-        Err(refusal) => return refusal,
+        Err(Refusal { code, message }) => {
+            return AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message);
+        }
     };
     // What was stopped before it began does not begin.
     tokio::select! {
@@ -164,7 +226,7 @@ async fn prepare(
     options: &ExternalOptions,
     action: &ExternalAction,
     attempt: &Attempt<'_>,
-) -> Result<spec::Command, AttemptResult> {
+) -> Result<spec::Command, Refusal> {
     if !options.enabled {
         let message = "external commands are not enabled on this node";
         return Err(refused("EXTERNAL_DISABLED", message));

@@ -21,7 +21,7 @@ use super::spec::{Ended, KILL, TERMINATE};
 const COLLECT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// How long the inner helper may take to clean up when the agent is gone.
-const PATIENCE: Timespec = Timespec { tv_sec: 3, tv_nsec: 0 };
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// The inner helper's watch over the command, until nothing of it is left.
 pub(super) fn watch(socket: &mut UnixStream, command: u32, is_first: bool) -> io::Result<Ended> {

@@ -151,7 +151,7 @@ impl Launched {
 
 fn group(name: &str, spec: &Spec, process: Option<u32>) -> io::Result<(Cgroup, String)> {
     let process = process.ok_or_else(|| io::Error::other("the helper has ended"))?;
-    let (cgroup, does) = Cgroup::new(&name, &spec.limits)?;
+    let (cgroup, does) = Cgroup::new(name, &spec.limits)?;
     cgroup.add(process)?;
     Ok((cgroup, does))
 }
@@ -201,10 +201,13 @@ impl Ender<'_> {
         was_killed.store(true, Ordering::Relaxed);
         let _ = self.writer.write_all(&[spec::KILL]).await;
         sleep(KILL_PATIENCE).await;
-        tracing::warn!("the sandbox's helper does not answer and is killed");
+        tracing::warn!("the sandbox's helper does not answer");
         if let Some(cgroup) = self.cgroup {
             cgroup.kill();
         }
+        // The outer helper takes this for the agent's end, and cleans up alone.
+        let _ = self.writer.shutdown().await;
+        sleep(2 * KILL_PATIENCE).await;
         let _ = self.child.start_kill();
         std::future::pending().await
     }

@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use domain::run::AttemptResult;
-
-use super::refused;
+use super::{Refusal, refused};
 
 /// Variables that change what a program is, whoever allows them.
 const NEVER: &[&str] = &[
@@ -60,7 +58,7 @@ const NEVER: &[&str] = &[
 
 /// The file of a command, without any link, and what the command is to be called. A command is a
 /// path, or a path beneath an allowed folder, or the last part of an allowed file.
-pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String), AttemptResult> {
+pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String), Refusal> {
     let not_allowed = |why: &str| {
         let allowed: Vec<_> = allow.iter().map(|path| path.display().to_string()).collect();
         let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
@@ -102,7 +100,7 @@ pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String)
     Err(not_allowed("is not among them, or is a link that leads elsewhere"))
 }
 
-fn executable(real: &Path, text: &str) -> Result<(), AttemptResult> {
+fn executable(real: &Path, text: &str) -> Result<(), Refusal> {
     let problem = match fs::metadata(real) {
         Ok(metadata) if !metadata.is_file() => "is no file".to_owned(),
         Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => {
@@ -115,7 +113,7 @@ fn executable(real: &Path, text: &str) -> Result<(), AttemptResult> {
 }
 
 /// Whether an action may set a variable.
-pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), AttemptResult> {
+pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Refusal> {
     let refuse =
         |why: String| Err(refused("VARIABLE_NOT_ALLOWED", format!("environment: {name:?} {why}")));
     if name.is_empty() || name.contains(['=', '\0']) {

@@ -68,16 +68,29 @@ async fn without_namespaces_nothing_stays_either() {
         ask.send(Some(AttemptEnd::Cancelled)).unwrap();
     });
     assert_eq!(outcome.result.end, AttemptEnd::Cancelled);
-    // Neither helper can be killed or stopped by the command, so it cannot get away.
-    let script = "(setsid sleep 1000 &); kill -STOP $PPID; kill -KILL $PPID; \
-                  kill -KILL $(ps -o ppid= -p $PPID); echo end";
+}
+
+#[tokio::test]
+async fn without_namespaces_a_command_cannot_get_rid_of_its_helpers() {
+    let world = world(Level::BestEffort, "namespaces");
+    // The inner helper dies, and the outer one sees to the rest.
+    let script = "(setsid sleep 1000 &); kill -KILL $PPID; sleep 1000";
+    let outcome = world.run(&world.script(script)).await;
+    assert_eq!(outcome.result.end, AttemptEnd::Failed);
+    assert_eq!(outcome.result.error.unwrap().to_string(), "COMMAND_LOST");
+    // The inner helper hangs.
+    let mut job = world.script("(setsid sleep 1000 &); kill -STOP $PPID; echo ready; sleep 1000");
+    job.grace_period = SignedDuration::from_millis(100);
     let (ask, requests) = watch::channel(None);
-    let job = world.script(script);
     let (outcome, ()) = tokio::join!(world.run_until(&job, Stop::new(requests)), async {
-        wait_for("its end", || processes(job.run).is_empty()).await;
-        let _ = ask.send(Some(AttemptEnd::Cancelled));
+        world.has_said(job.run, "ready").await;
+        ask.send(Some(AttemptEnd::Cancelled)).unwrap();
     });
-    println!("{:?}", outcome.result);
+    assert_eq!(outcome.result.end, AttemptEnd::Cancelled);
+    // The outer helper, whose number is a little smaller, is out of reach. Signal 0 does nothing.
+    let script = "for less in 1 2 3 4; do kill -0 $((PPID-less)) && echo reached; done; echo end";
+    let outcome = world.run(&world.script(script)).await;
+    assert_eq!(outcome.stdout, "end\n", "{:?} {}", outcome.result, outcome.stderr);
 }
 
 #[tokio::test]

@@ -196,3 +196,25 @@ async fn what_cannot_be_executed_is_explained() {
         assert_refused(&world.run(&assignment(command)).await, code, words);
     }
 }
+
+#[test]
+fn options_are_checked() {
+    let world = World::new();
+    let check = |change: &dyn Fn(&mut agent::ExternalOptions)| {
+        let mut options = world.options.clone();
+        change(&mut options);
+        options.check().map_or_else(|problem| problem.to_string(), |()| "ok".to_owned())
+    };
+    assert_eq!(check(&|_| {}), "ok");
+    assert_eq!(agent::ExternalOptions::default().check(), Ok(()));
+    let answer = check(&|options| options.allow.clear());
+    assert_eq!(answer, "allow: is empty: name the commands, or folders of them");
+    let answer = check(&|options| options.readable.push("data".into()));
+    assert_eq!(answer, "readable: \"data\" must be an absolute path");
+    let answer = check(&|options| options.working_directory = "/no/such".into());
+    assert!(answer.starts_with("working_directory: \"/no/such\" must be"), "{answer}");
+    let answer = check(&|options| options.working_directory = options.protected[0].clone());
+    assert!(answer.starts_with("working_directory: must not be inside"), "{answer}");
+    let answer = check(&|options| options.variables.push("A=B".into()));
+    assert_eq!(answer, "environment: \"A=B\" is no name of a variable");
+}
