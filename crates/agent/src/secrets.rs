@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 
 use domain::action::Assignment;
 
@@ -48,6 +49,38 @@ impl Secrets for StaticSecrets {
         name: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
         Box::pin(async move { Ok(self.0.get(name).cloned()) })
+    }
+}
+
+/// Remembers the values that were asked for, so that they can be kept out of the output.
+pub(crate) struct Remembering<'a> {
+    secrets: &'a dyn Secrets,
+    values: Mutex<Vec<String>>,
+}
+
+impl<'a> Remembering<'a> {
+    pub fn new(secrets: &'a dyn Secrets) -> Self {
+        Remembering { secrets, values: Mutex::default() }
+    }
+
+    /// The values.
+    pub fn values(self) -> Vec<String> {
+        self.values.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Secrets for Remembering<'_> {
+    fn get<'a>(
+        &'a self,
+        assignment: &'a Assignment,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
+        Box::pin(async move {
+            let value = self.secrets.get(assignment, name).await?;
+            let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+            values.extend(value.clone());
+            Ok(value)
+        })
     }
 }
 

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::action::ExternalAction;
+use domain::action::{Assignment, ExternalAction};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use serde_json::{Value, json};
 
 use crate::Attempt;
 use crate::context::FACTS;
-use crate::output::printable;
+use crate::output::{Mask, printable};
 use crate::sandbox::spec::{self, Limits, Spec, User};
 use crate::sandbox::{Level, Report};
+use crate::secrets::{Remembering, Secrets};
 use launch::{Ending, Launched};
 
 /// Whether commands have a network.
@@ -189,7 +190,8 @@ pub(crate) async fn run(
     action: &ExternalAction,
     mut attempt: Attempt<'_>,
 ) -> AttemptResult {
-    let command = match prepare(options, action, &attempt).await {
+    let secrets = Remembering::new(attempt.secrets);
+    let command = match prepare(options, action, attempt.assignment, &secrets).await {
         Ok(command) => command,
         Err(Refusal { code, message }) => {
             return AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message);
@@ -217,7 +219,8 @@ pub(crate) async fn run(
         }
     };
     let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
-    let ending = launched.finish(&attempt.output, &mut attempt.stop, grace).await;
+    let mask = Mask::new(secrets.values().iter().map(String::as_str));
+    let ending = launched.finish(&attempt.output, mask, &mut attempt.stop, grace).await;
     result(options, &path, ending)
 }
 
@@ -225,7 +228,8 @@ pub(crate) async fn run(
 async fn prepare(
     options: &ExternalOptions,
     action: &ExternalAction,
-    attempt: &Attempt<'_>,
+    assignment: &Assignment,
+    secrets: &dyn Secrets,
 ) -> Result<spec::Command, Refusal> {
     if !options.enabled {
         let message = "external commands are not enabled on this node";
@@ -244,7 +248,7 @@ async fn prepare(
     environment.entry("HOME".to_owned()).or_insert(home);
     for (name, value) in &action.environment {
         policy::variable(&options.variables, name)?;
-        let value = crate::secrets::resolve(value, attempt.assignment, attempt.secrets).await;
+        let value = crate::secrets::resolve(value, assignment, secrets).await;
         let value = value.map_err(|error| {
             refused("SECRET_NOT_AVAILABLE", format!("environment: {name}: {error}"))
         })?;
@@ -256,11 +260,11 @@ async fn prepare(
     }
     for fact in FACTS {
         // What comes from the job's definition may hold anything.
-        let value = (fact.value)(attempt.assignment).replace('\0', "\u{fffd}");
+        let value = (fact.value)(assignment).replace('\0', "\u{fffd}");
         environment.insert(fact.variable.to_owned(), value);
     }
-    environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(attempt.assignment));
-    let parameters: Value = attempt.assignment.parameters.clone().into_iter().collect();
+    environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(assignment));
+    let parameters: Value = assignment.parameters.clone().into_iter().collect();
     let stdin = parameters.to_string();
     Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
 }

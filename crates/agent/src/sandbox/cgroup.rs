@@ -30,6 +30,13 @@ pub fn sweep() {
     }
 }
 
+/// Whether a group would limit anything: whether the one that this process is in hands one of
+/// the controllers on.
+pub fn has_limits() -> bool {
+    let given = own_folder().and_then(|own| fs::read_to_string(own.join("cgroup.subtree_control")));
+    given.is_ok_and(|given| given.split_whitespace().any(|name| matches!(name, "memory" | "pids")))
+}
+
 /// The group of one command. Dropping it kills whatever is in it.
 pub struct Cgroup {
     folder: PathBuf,

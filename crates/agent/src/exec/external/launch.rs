@@ -18,10 +18,10 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
 use super::{ExternalOptions, LOST_GRACE};
-use crate::output::{Output, Stream};
-use crate::sandbox::cgroup::Cgroup;
+use crate::output::{Mask, Output, Stream};
+use crate::sandbox::cgroup::{self, Cgroup};
 use crate::sandbox::spec::{self, Ended, Message, Outer, Spec};
-use crate::sandbox::{Feature, MARK, Report};
+use crate::sandbox::{Feature, Level, MARK, Report};
 use crate::stop::Stop;
 
 /// How long the helpers may take to kill what they were told to kill.
@@ -98,14 +98,23 @@ impl Launched {
     /// What the helpers say when there is no command.
     pub async fn answer(self) -> Told {
         let (_quiet, requests) = tokio::sync::watch::channel(None);
-        self.finish(&Output::default(), &mut Stop::new(requests), Duration::ZERO).await.told
+        let stop = &mut Stop::new(requests);
+        let ending = self.finish(&Output::default(), Mask::default(), stop, Duration::ZERO).await;
+        ending.told
     }
 
     /// Waits for the end, or brings it about.
-    pub async fn finish(mut self, output: &Output, stop: &mut Stop, grace: Duration) -> Ending {
+    pub async fn finish(
+        mut self,
+        output: &Output,
+        mask: Mask,
+        stop: &mut Stop,
+        grace: Duration,
+    ) -> Ending {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
-        let mut streams = [Pump::new(Stream::Stdout), Pump::new(Stream::Stderr)];
+        let mut streams =
+            [Stream::Stdout, Stream::Stderr].map(|stream| Pump::new(stream, mask.clone()));
         let told = {
             let [first, second] = &mut streams;
             let pumps = async {
@@ -151,6 +160,10 @@ impl Launched {
 
 fn group(name: &str, spec: &Spec, process: Option<u32>) -> io::Result<(Cgroup, String)> {
     let process = process.ok_or_else(|| io::Error::other("the helper has ended"))?;
+    if spec.sandbox == Level::Required && !cgroup::has_limits() {
+        // The namespace kills as well, and a move into a group takes milliseconds.
+        return Err(io::Error::other("no controllers, and the pid namespace kills as well"));
+    }
     let (cgroup, does) = Cgroup::new(name, &spec.limits)?;
     cgroup.add(process)?;
     Ok((cgroup, does))
@@ -216,13 +229,14 @@ impl Ender<'_> {
 /// Carries one stream of a command to its output.
 struct Pump {
     stream: Stream,
+    mask: Mask,
     bytes: u64,
     last: VecDeque<u8>,
 }
 
 impl Pump {
-    fn new(stream: Stream) -> Self {
-        Pump { stream, bytes: 0, last: VecDeque::new() }
+    fn new(stream: Stream, mask: Mask) -> Self {
+        Pump { stream, mask, bytes: 0, last: VecDeque::new() }
     }
 
     async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Output) {
@@ -230,13 +244,19 @@ impl Pump {
         let mut buffer = vec![0; 64 << 10];
         // A pipe that cannot be read any more has ended.
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            let bytes = &buffer[..length];
-            output.write(self.stream, bytes);
             self.bytes += length as u64;
-            self.last.extend(&bytes[length.saturating_sub(LAST_WORDS)..]);
-            let excess = self.last.len().saturating_sub(LAST_WORDS);
-            self.last.drain(..excess);
+            let shown = self.mask.feed(&buffer[..length]);
+            self.keep(&shown, output);
         }
+        let shown = self.mask.finish();
+        self.keep(&shown, output);
+    }
+
+    fn keep(&mut self, bytes: &[u8], output: &Output) {
+        output.write(self.stream, bytes);
+        self.last.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
+        let excess = self.last.len().saturating_sub(LAST_WORDS);
+        self.last.drain(..excess);
     }
 
     /// The last line that says something.

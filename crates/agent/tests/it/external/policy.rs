@@ -122,7 +122,8 @@ async fn the_environment_holds_what_is_listed_and_nothing_else() {
     let mut world = World::new();
     world.options.variables = vec!["REGION".into(), "APP_*".into()];
     world.secrets.0.insert("TOKEN".into(), "s3cret".into());
-    let mut job = world.script("env | sort; echo; cat");
+    let mut job =
+        world.script("env | sort; echo; cat; echo ${#REGION} >&2; echo $REGION >&2; exit 1");
     let environment = &mut action(&mut job).environment;
     environment.insert("REGION".into(), "eu ${secrets.TOKEN}".into());
     environment.insert("APP_MODE".into(), "$(id)".into());
@@ -150,9 +151,12 @@ async fn the_environment_holds_what_is_listed_and_nothing_else() {
             "TRACEPARENT",
         ]
     );
-    for line in ["REGION=eu s3cret", "APP_MODE=$(id)", "PUNCTUAL_FENCE=7", "TMPDIR=/tmp"] {
+    // It has the secret, as its length shows, and its output does not.
+    for line in ["REGION=eu ***", "APP_MODE=$(id)", "PUNCTUAL_FENCE=7", "TMPDIR=/tmp"] {
         assert!(variables.lines().any(|variable| variable == line), "{line}: {variables}");
     }
+    assert_eq!(outcome.stderr, "9\neu ***\n");
+    assert!(outcome.result.message.ends_with(": eu ***"), "{}", outcome.result.message);
     assert_eq!(stdin, r#"{"day":"monday"}"#, "the parameters are its standard input");
 }
 
