@@ -37,7 +37,7 @@ pub struct ExternalOptions {
     pub enabled: bool,
     /// The commands that may be started: files, or folders with everything in them.
     pub allow: Vec<PathBuf>,
-    /// Where every command runs.
+    /// Where every command runs, and what it may write.
     pub working_directory: PathBuf,
     /// The variables that every command gets.
     pub environment: BTreeMap<String, String>,
@@ -127,6 +127,9 @@ impl ExternalOptions {
                 return wrong("working_directory", problem);
             }
         };
+        if work.parent().is_none() {
+            return wrong("working_directory", "must be a folder for commands, not /".into());
+        }
         for path in &self.protected {
             let path = path.canonicalize().unwrap_or_else(|_| path.clone());
             if work.starts_with(&path) {

@@ -61,9 +61,14 @@ fn made(
         .add_rules(path_beneath_rules(&spec.readable, read))?
         .add_rules(path_beneath_rules(spec.command.iter().map(|command| &command.path), read))?
         .add_rules(path_beneath_rules(DEVICES, device))?
-        .add_rules(path_beneath_rules(&spec.writable, write))?
-        .add_rules(path_beneath_rules([&spec.working_directory], write))?
+        .add_rules(path_beneath_rules(writable(spec), write))?
         .add_rules(path_beneath_rules(has_temporary.then_some("/tmp"), write))
+}
+
+/// What it may write. To run in the root of all folders does not open all of them.
+fn writable(spec: &Spec) -> impl Iterator<Item = &Path> {
+    let work = Some(spec.working_directory.as_path()).filter(|work| *work != Path::new("/"));
+    spec.writable.iter().map(PathBuf::as_path).chain(work)
 }
 
 impl Rules {
@@ -90,10 +95,9 @@ impl Rules {
 
 /// Whether the rules or the mounts keep a command from every protected path.
 fn protected(spec: &Spec, has_rules: bool) -> Result<String, String> {
-    let open: Vec<&Path> = SYSTEM.iter().copied().map(Path::new).collect();
-    let given = [&spec.readable, &spec.writable].into_iter().flatten().map(PathBuf::as_path);
-    let open: Vec<&Path> =
-        open.into_iter().chain(given).chain([spec.working_directory.as_path()]).collect();
+    let system = SYSTEM.iter().copied().map(Path::new);
+    let given = spec.readable.iter().map(PathBuf::as_path).chain(writable(spec));
+    let open: Vec<&Path> = system.chain(given).collect();
     for path in &spec.protected {
         let is_open = !has_rules || open.iter().any(|open| path.starts_with(open));
         if is_open && !mounts::is_hidden(path) {

@@ -242,6 +242,10 @@ fn start(
             Some(libc::EACCES) => {
                 ("PERMISSION_DENIED", "may not be executed by the user of commands".to_owned())
             }
+            Some(libc::E2BIG) => (
+                "ARGUMENTS_TOO_LONG",
+                "could not be started: its arguments and variables are too long for the system, which takes 128 KB for one and about 2 MB for all".to_owned(),
+            ),
             _ => ("START_FAILED", format!("could not be started: {error}")),
         };
         Refusal { code, message: format!("command: {path} {problem}") }

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::{ExternalOptions, LOST_GRACE};
 use crate::output::{Mask, Output, Stream};
 use crate::sandbox::cgroup::{self, Cgroup};
-use crate::sandbox::spec::{self, Ended, Message, Outer, Spec};
+use crate::sandbox::spec::{self, Ended, Limits, Message, Outer, Spec};
 use crate::sandbox::{Feature, Level, MARK, Report};
 use crate::stop::Stop;
 
@@ -83,7 +83,9 @@ impl Launched {
             .stderr(Stdio::piped())
             .spawn()?;
         // The helper waits for its first message, so nothing starts outside the group.
-        let (cgroup, group_report) = match group(name, &spec, child.id()) {
+        let (name, level, limits, id) = (name.to_owned(), spec.sandbox, spec.limits, child.id());
+        let group = tokio::task::spawn_blocking(move || group(&name, level, &limits, id));
+        let (cgroup, group_report) = match group.await.map_err(io::Error::from).flatten() {
             Ok((cgroup, does)) => (Some(cgroup), Ok(does)),
             Err(error) => (None, Err(error.to_string())),
         };
@@ -158,13 +160,18 @@ impl Launched {
     }
 }
 
-fn group(name: &str, spec: &Spec, process: Option<u32>) -> io::Result<(Cgroup, String)> {
+fn group(
+    name: &str,
+    level: Level,
+    limits: &Limits,
+    process: Option<u32>,
+) -> io::Result<(Cgroup, String)> {
     let process = process.ok_or_else(|| io::Error::other("the helper has ended"))?;
-    if spec.sandbox == Level::Required && !cgroup::has_limits() {
+    if level == Level::Required && !cgroup::has_limits() {
         // The namespace kills as well, and a move into a group takes milliseconds.
         return Err(io::Error::other("no controllers, and the pid namespace kills as well"));
     }
-    let (cgroup, does) = Cgroup::new(name, &spec.limits)?;
+    let (cgroup, does) = Cgroup::new(name, limits)?;
     cgroup.add(process)?;
     Ok((cgroup, does))
 }

@@ -201,6 +201,18 @@ async fn what_cannot_be_executed_is_explained() {
     }
 }
 
+#[tokio::test]
+async fn arguments_that_are_too_long_are_not_tried_again() {
+    let world = World::new();
+    let mut job = world.script("echo started");
+    action(&mut job).arguments = vec!["x".repeat(200_000)];
+    assert_refused(&world.run(&job).await, "ARGUMENTS_TOO_LONG", "128 KB");
+    action(&mut job).arguments = vec!["x".repeat(100_000); 10];
+    job.run = super::new_run();
+    let outcome = world.run(&job).await;
+    assert_eq!(outcome.stdout, "started\n", "{:?}", outcome.result);
+}
+
 #[test]
 fn options_are_checked() {
     let world = World::new();
@@ -217,6 +229,8 @@ fn options_are_checked() {
     assert_eq!(answer, "readable: \"data\" must be an absolute path");
     let answer = check(&|options| options.working_directory = "/no/such".into());
     assert!(answer.starts_with("working_directory: \"/no/such\" must be"), "{answer}");
+    let answer = check(&|options| options.working_directory = "/".into());
+    assert_eq!(answer, "working_directory: must be a folder for commands, not /");
     let answer = check(&|options| options.working_directory = options.protected[0].clone());
     assert!(answer.starts_with("working_directory: must not be inside"), "{answer}");
     let answer = check(&|options| options.variables.push("A=B".into()));

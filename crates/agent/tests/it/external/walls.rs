@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use agent::sandbox::{Feature, Level};
 use agent::{ExternalOptions, Network};
 use domain::run::{AttemptEnd, ErrorCode};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use super::{World, assert_refused, has, open_to_all};
 
@@ -197,15 +198,30 @@ async fn limits_end_what_takes_too_much() {
 
 #[tokio::test]
 async fn nothing_that_the_agent_has_open_is_handed_on() {
-    let world = World::new();
-    let _open = fs::File::open(world.dir.path().join("data/master.key")).unwrap();
+    let mut world = World::new();
+    // As a library might open it: so that children inherit it.
+    let key = fs::File::open(world.dir.path().join("data/master.key")).unwrap();
+    fcntl(&key, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     // A program gets its three streams, and `ls` opens the folder that it lists.
-    let mut world_of_programs = World::new();
-    world_of_programs.options.allow = vec!["/bin/ls".into()];
-    let mut job = super::assignment("/bin/ls");
-    super::action(&mut job).arguments = vec!["/proc/self/fd".into()];
-    let outcome = world_of_programs.run(&job).await;
-    assert_eq!(outcome.stdout, "0\n1\n2\n3\n", "{}", outcome.stderr);
+    world.options.allow = vec!["/bin/ls".into()];
+    for level in [Level::Required, Level::Off] {
+        world.options.sandbox = level;
+        let mut job = super::assignment("/bin/ls");
+        super::action(&mut job).arguments = vec!["/proc/self/fd".into()];
+        let outcome = world.run(&job).await;
+        assert_eq!(outcome.stdout, "0\n1\n2\n3\n", "{}", outcome.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_command_in_the_root_folder_writes_nowhere() {
+    let mut world = World::new();
+    world.options.working_directory = "/".into();
+    let dir = world.dir.path().display();
+    let script = format!("pwd; cat {dir}/data/master.key; echo x > {dir}/work/x; ls /var");
+    let outcome = world.run(&world.script(&script)).await;
+    assert_eq!(outcome.stdout, "/\n", "{}", outcome.stderr);
+    assert!(!fs::exists(world.dir.path().join("work/x")).unwrap());
 }
 
 #[tokio::test]
