@@ -1,6 +1,7 @@
 //! One module for each kind of action.
 
 pub(crate) mod http;
+pub(crate) mod external;
 
 use domain::run::{AttemptResult, ErrorCode};
 

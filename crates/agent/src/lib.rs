@@ -8,6 +8,7 @@ pub mod context;
 mod exec;
 pub mod guard;
 pub mod output;
+pub mod sandbox;
 mod secrets;
 mod stop;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
+pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
@@ -27,12 +29,18 @@ pub struct Options {
     pub secrets: Arc<dyn Secrets>,
     /// What HTTP jobs may do and use.
     pub http: HttpOptions,
+    /// Which commands of this machine may be started, and how.
+    pub external: ExternalOptions,
 }
 
 impl Default for Options {
     /// No secrets, and nothing but what is safe for everybody.
     fn default() -> Self {
-        Options { secrets: Arc::new(StaticSecrets::default()), http: HttpOptions::default() }
+        Options {
+            secrets: Arc::new(StaticSecrets::default()),
+            http: HttpOptions::default(),
+            external: ExternalOptions::default(),
+        }
     }
 }
 
@@ -40,6 +48,7 @@ impl Default for Options {
 pub struct Agent {
     secrets: Arc<dyn Secrets>,
     http: exec::http::Http,
+    external: ExternalOptions,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -57,7 +66,14 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        Agent { secrets: options.secrets, http: exec::http::Http::new(options.http) }
+        if options.external.enabled {
+            sandbox::cgroup::sweep();
+        }
+        Agent {
+            secrets: options.secrets,
+            http: exec::http::Http::new(options.http),
+            external: options.external,
+        }
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.
@@ -71,7 +87,8 @@ impl Agent {
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
             Action::Http(action) => self.http.execute(action, attempt).await,
-            Action::Sql(_) | Action::Procedure(_) | Action::External(_) => exec::unknown(&attempt),
+            Action::External(action) => exec::external::run(&self.external, action, attempt).await,
+            Action::Sql(_) | Action::Procedure(_) => exec::unknown(&attempt),
         }
     }
 }

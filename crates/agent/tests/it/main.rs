@@ -1,4 +1,5 @@
 //! The agent against the real machine, and the executors against real things that misbehave.
 
 mod http;
+mod external;
 mod output;
