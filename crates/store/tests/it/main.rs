@@ -8,7 +8,6 @@ mod bench;
 mod lab;
 mod postgres_bench;
 mod postgres_only;
-mod postgres_server;
 mod schema;
 mod sqlite_only;
 mod suite;
