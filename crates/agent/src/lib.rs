@@ -15,6 +15,7 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
+pub use exec::sql::{Database, DatabaseError, Databases, PostgresDatabase, SqliteDatabase};
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -23,11 +24,14 @@ pub use stop::Stop;
 pub struct Options {
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: Arc<dyn Secrets>,
+    /// Where SQL and PROCEDURE actions may work.
+    pub databases: Databases,
 }
 
 /// Carries out attempts.
 pub struct Agent {
     secrets: Arc<dyn Secrets>,
+    databases: Databases,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -45,7 +49,7 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        Agent { secrets: options.secrets }
+        Agent { secrets: options.secrets, databases: options.databases }
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.
@@ -58,9 +62,11 @@ impl Agent {
         let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
-            Action::Http(_) | Action::Sql(_) | Action::Procedure(_) | Action::External(_) => {
-                exec::unknown(&attempt)
+            Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,
+            Action::Procedure(action) => {
+                exec::sql::procedure(attempt, action, &self.databases).await
             }
+            Action::Http(_) | Action::External(_) => exec::unknown(&attempt),
         }
     }
 }

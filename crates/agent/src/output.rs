@@ -21,4 +21,11 @@ impl Output {
         let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.push((stream, bytes.to_vec()));
     }
+
+    /// What came on a stream so far.
+    pub fn text(&self, stream: Stream) -> String {
+        let chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = chunks.iter().filter(|(of, _)| *of == stream).flat_map(|(_, bytes)| bytes);
+        String::from_utf8_lossy(&bytes.copied().collect::<Vec<_>>()).into_owned()
+    }
 }
