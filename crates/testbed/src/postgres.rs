@@ -64,8 +64,9 @@ impl Setup {
         self
     }
 
-    /// A file in the server's folder, which only the server can read. A relative path in a setting
-    /// begins in `data`, beside the file.
+    /// A file in the server's folder, which only the server can read. Most settings mean it when
+    /// they say `../name`, because the server works in the folder `data` beside it; `hba_file`
+    /// means it when it says `name`.
     pub fn file(mut self, name: &str, text: &str) -> Self {
         self.files.push((name.to_owned(), text.to_owned()));
         self

@@ -16,6 +16,7 @@ mod procedure;
 mod session;
 mod value;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::action::Assignment;
@@ -40,6 +41,15 @@ use crate::secrets::resolve;
 
 /// How long the server has to say what became of a commit whose answer was lost.
 const INQUIRY: Duration = Duration::from_secs(20);
+
+/// The processes of the server that serve nobody in particular. After a crash they are others.
+const HELPERS: &str = "ARRAY(SELECT pid FROM pg_stat_activity WHERE datid IS NULL)";
+
+/// What a transaction wrote, for whoever must ask what became of it.
+struct Written {
+    number: i64,
+    helpers: Vec<i32>,
+}
 
 pub(super) async fn run(
     database: &PostgresDatabase,
@@ -71,7 +81,8 @@ async fn supervise(
             return Err(Failure::other("STOPPED", stopped_message(end, fate)));
         }
     };
-    let work = Work { database, attempt, session: &session, job, stopped };
+    let committing = AtomicBool::new(false);
+    let work = Work { database, attempt, session: &session, job, stopped, committing: &committing };
     let done = {
         let mut work = std::pin::pin!(work.run(record));
         tokio::select! {
@@ -92,6 +103,11 @@ async fn supervise(
                 };
                 match timeout(patience(end), settled).await {
                     Ok(done) => done.map_err(|failure| after_stop(end, failure)),
+                    Err(_) if committing.load(Ordering::SeqCst) => Err(Failure::other(
+                        "COMMIT_UNKNOWN",
+                        stopped_message(end, "the server did not say whether what was committed \
+                            took effect"),
+                    )),
                     Err(_) => Err(Failure::other(
                         "STOPPED",
                         stopped_message(end, "the server did not answer; it rolls the work back \
@@ -210,6 +226,8 @@ struct Work<'w, 'a> {
     session: &'w Session,
     job: Job<'w>,
     stopped: &'w Stopped,
+    /// Whether something may have been committed.
+    committing: &'w AtomicBool,
 }
 
 impl Work<'_, '_> {
@@ -228,6 +246,7 @@ impl Work<'_, '_> {
                 let statements = Statements { script: "", all: &all, values: &call.values };
                 if call.may_commit {
                     self.prepare(false).await?;
+                    self.committing.store(true, Ordering::SeqCst);
                     let done = self.execute(&statements, &all[0], record).await;
                     done.map_err(failure::of_procedure)
                 } else {
@@ -263,7 +282,7 @@ impl Work<'_, '_> {
         &self,
         statements: &Statements<'_>,
         record: &mut Record,
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Option<Written>, Failure> {
         self.prepare(true).await?;
         for statement in statements.all {
             if self.stopped.is_set() {
@@ -273,12 +292,16 @@ impl Work<'_, '_> {
         }
         let client = &self.session.client;
         // As a number, because the type of ids is younger than some servers.
-        let row = client.query_one("SELECT txid_current_if_assigned()", &[]).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| describe(&error, None))
+        let sql = format!("SELECT txid_current_if_assigned(), {HELPERS}");
+        let row = client.query_one(&sql, &[]).await.map_err(|error| describe(&error, None))?;
+        let number: Option<i64> = row.try_get(0).map_err(|error| describe(&error, None))?;
+        let helpers = row.try_get(1).map_err(|error| describe(&error, None))?;
+        Ok(number.map(|number| Written { number, helpers }))
     }
 
     /// Commits, and finds out whether it happened when the answer is lost.
-    async fn commit(&self, written: Option<i64>) -> Result<(), Failure> {
+    async fn commit(&self, written: Option<Written>) -> Result<(), Failure> {
+        self.committing.store(written.is_some(), Ordering::SeqCst);
         let Err(error) = self.session.client.batch_execute("COMMIT").await else {
             return Ok(());
         };
@@ -286,33 +309,44 @@ impl Work<'_, '_> {
             return Err(describe(&error, None));
         }
         // Nothing was written: nothing can be lost.
-        let Some(number) = written else { return Ok(()) };
+        let Some(written) = written else { return Ok(()) };
         let inquiry = async {
             loop {
-                match self.fate_of(number).await {
-                    Ok(Some(fate)) if fate == "committed" => return Ok(()),
-                    Ok(Some(fate)) if fate == "aborted" => return Err(describe(&error, None)),
-                    // The server forgot it, or is another one.
-                    Ok(None) => return Err(commit_unknown(&error)),
-                    Ok(Some(_)) | Err(_) => sleep(Duration::from_millis(100)).await,
+                match self.fate_of(&written).await {
+                    Ok(Fate::Committed) => return Ok(()),
+                    Ok(Fate::Aborted) => return Err(describe(&error, None)),
+                    Ok(Fate::Unknown) => return Err(commit_unknown(&error)),
+                    Ok(Fate::InProgress) | Err(_) => sleep(Duration::from_millis(100)).await,
                 }
             }
         };
         timeout(INQUIRY, inquiry).await.unwrap_or_else(|_| Err(commit_unknown(&error)))
     }
 
-    /// What the server knows of a transaction.
-    async fn fate_of(&self, number: i64) -> Result<Option<String>, Failure> {
+    /// What the server knows of a transaction. After a crash it may have given the number of one
+    /// that left no trace to another: then only "no" is an answer.
+    async fn fate_of(&self, written: &Written) -> Result<Fate, Failure> {
         let session = Session::open(self.database, self.attempt).await?;
-        let row = session.client.query_one("SELECT txid_status($1)", &[&number]).await;
-        let fate = match row {
-            Ok(row) => row.try_get(0).map_err(|error| describe(&error, None)),
-            // A number of the future: this is not the server that we wrote to.
-            Err(error) if error.as_db_error().is_some() && !is_lost(&error) => Ok(None),
-            Err(error) => Err(describe(&error, None)),
-        };
+        let sql = format!("SELECT txid_status($1), {HELPERS}");
+        let answer = session.client.query_one(&sql, &[&written.number]).await;
         session.close().await;
-        fate
+        let row = match answer {
+            Ok(row) => row,
+            // A number that the server has not come to.
+            Err(error) if error.as_db_error().is_some() && !is_lost(&error) => {
+                return Ok(Fate::Aborted);
+            }
+            Err(error) => return Err(describe(&error, None)),
+        };
+        let status: Option<String> = row.try_get(0).map_err(|error| describe(&error, None))?;
+        let helpers: Vec<i32> = row.try_get(1).map_err(|error| describe(&error, None))?;
+        let crashed = !helpers.iter().any(|helper| written.helpers.contains(helper));
+        Ok(match status.as_deref() {
+            Some("aborted") => Fate::Aborted,
+            Some("committed") if !crashed => Fate::Committed,
+            Some("in progress") if !crashed => Fate::InProgress,
+            _ => Fate::Unknown,
+        })
     }
 
     async fn maintain(
@@ -406,6 +440,14 @@ impl Work<'_, '_> {
     async fn roll_back(&self) {
         let _ = timeout(Duration::from_secs(1), self.own("ROLLBACK")).await;
     }
+}
+
+/// What became of a transaction.
+enum Fate {
+    Committed,
+    Aborted,
+    InProgress,
+    Unknown,
 }
 
 /// Statements with what belongs to them.

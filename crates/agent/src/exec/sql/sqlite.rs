@@ -228,7 +228,7 @@ impl Work {
 
     fn statements(&self, connection: &Connection, record: &mut Record) -> Result<(), Failure> {
         let mut batch = Batch::new(connection, &self.script);
-        while let Some(mut statement) = batch.next().map_err(|error| failure(&error))? {
+        while let Some(mut statement) = batch.next().map_err(|error| not_prepared(&error))? {
             if self.stopped.is_set() {
                 return Err(Failure::stopped());
             }
@@ -337,21 +337,28 @@ fn json(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// SQLite's error under its own name. A statement that cannot even be prepared stays so: it gets
-/// the code that PostgreSQL has for that, which is not tried again.
+/// A statement that cannot even be prepared stays so: it gets the code that PostgreSQL has for
+/// that, which is not tried again.
+fn not_prepared(error: &rusqlite::Error) -> Failure {
+    let message = match error {
+        rusqlite::Error::SqlInputError { msg, offset, sql, error }
+            if error.code == ffi::ErrorCode::Unknown =>
+        {
+            let rest = usize::try_from(*offset).ok().and_then(|offset| sql.get(offset..));
+            let near: String = rest.unwrap_or_default().chars().take(40).collect();
+            format!("{msg} at {near:?}")
+        }
+        rusqlite::Error::SqliteFailure(code, _) if code.code == ffi::ErrorCode::Unknown => {
+            error.to_string()
+        }
+        other => return failure(other),
+    };
+    Failure { code: ErrorCode::SqlState("42601".into()), message }
+}
+
+/// SQLite's error under its own name.
 fn failure(error: &rusqlite::Error) -> Failure {
     use ffi::ErrorCode as Code;
-    if let rusqlite::Error::SqlInputError { error, msg, offset, sql } = error
-        && error.code == Code::Unknown
-    {
-        let rest: String =
-            sql.get((*offset).max(0) as usize..).unwrap_or("").chars().take(40).collect();
-        let near = if rest.is_empty() { String::new() } else { format!(" at {rest:?}") };
-        return Failure {
-            code: ErrorCode::SqlState("42601".into()),
-            message: format!("{msg}{near}"),
-        };
-    }
     let name = match error.sqlite_error_code() {
         Some(Code::DatabaseBusy) => "SQLITE_BUSY",
         Some(Code::DatabaseLocked) => "SQLITE_LOCKED",

@@ -45,11 +45,18 @@ pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure
             message += &format!("\n{label}: {}", named(part, of));
         }
     }
-    message += match code {
-        "25001" => "\nhint: make it the only statement of a job",
-        "2D000" => "\nhint: a procedure that ends transactions can be called by a PROCEDURE job",
-        _ => "",
-    };
+    let name = of.and_then(|(_, statement)| statement.parameters.first());
+    match (code, name) {
+        ("25001", _) => message += "\nhint: make it the only statement of a job",
+        ("2D000", _) => {
+            message +=
+                "\nhint: a procedure that ends transactions can be called by a PROCEDURE job";
+        }
+        ("42P08" | "42P18", Some(name)) => {
+            message += &format!("\nhint: write its type after it, as in :{name}::int");
+        }
+        _ => {}
+    }
     Failure { code: ErrorCode::SqlState(code.to_owned()), message }
 }
 
@@ -92,8 +99,7 @@ pub(super) fn commit_unknown(error: &Error) -> Failure {
     Failure::other(
         "COMMIT_UNKNOWN",
         format!(
-            "the connection was lost during COMMIT, and the server cannot say whether it took \
-             effect: {}",
+            "the connection was lost during COMMIT, and nobody can say whether it took effect: {}",
             words(error)
         ),
     )

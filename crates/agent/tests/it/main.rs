@@ -1,0 +1,3 @@
+//! The executors on the real things: databases, servers, processes.
+
+mod sql;
