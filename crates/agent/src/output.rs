@@ -13,7 +13,9 @@ pub enum Stream {
 
 /// Takes the output of one attempt.
 #[derive(Clone, Default)]
-pub struct Output(Arc<Mutex<Vec<(Stream, Vec<u8>)>>>);
+pub struct Output(Arc<Mutex<Vec<Chunk>>>);
+
+type Chunk = (Stream, Vec<u8>);
 
 impl Output {
     /// Takes some bytes.

@@ -92,6 +92,18 @@ impl Record {
         self.last_rows = 0;
     }
 
+    /// Whether nobody would see another row.
+    pub fn is_full(&self) -> bool {
+        self.hidden_rows > 0 && self.result_rows < self.last_rows
+    }
+
+    /// A row that is only counted, because it is too large or too late.
+    pub fn row_unseen(&mut self) {
+        self.rows_returned += 1;
+        self.last_rows += 1;
+        self.hidden_rows += 1;
+    }
+
     /// A row: a line of the output, and an object of the result.
     pub fn row(&mut self, values: impl Iterator<Item = Value>) {
         let fields: Vec<String> =

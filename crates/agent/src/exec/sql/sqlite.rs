@@ -311,10 +311,14 @@ impl Work {
 fn execute(statement: &mut Statement<'_>, record: &mut Record) -> rusqlite::Result<()> {
     let columns = statement.column_count();
     if columns > 0 {
-        record.columns(statement.column_names().into_iter());
+        record.columns(statement.column_names());
     }
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
+        if record.is_full() {
+            record.row_unseen();
+            continue;
+        }
         let values = (0..columns).map(|at| row.get_ref(at).map(json));
         record.row(values.collect::<rusqlite::Result<Vec<_>>>()?.into_iter());
     }

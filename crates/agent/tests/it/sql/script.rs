@@ -118,6 +118,11 @@ async fn large_results_are_cut_with_a_note() {
     assert!(ran.err.contains(&kept) && ran.err.contains("more rows are not shown"), "{}", ran.err);
     let details = ran.details();
     assert_eq!((&details["cut"], &details["rows_returned"]), (&json!(true), &json!(50_000)));
+    // One that is too large by itself.
+    let sql = "SELECT 1 AS n, '' AS filler UNION ALL SELECT 2, repeat('x', 20000000)";
+    let ran = bed.sql(sql).await.done();
+    assert_eq!(ran.rows(), json!([{"n": 1, "filler": ""}]));
+    assert!(ran.err.contains("the result keeps the first 1 of 2 rows"), "{}", ran.err);
     // Many rows that are small.
     let ran = bed.sql("SELECT n FROM generate_series(1, 2000) n").await.done();
     assert_eq!(ran.rows().as_array().unwrap().len(), 1_000);

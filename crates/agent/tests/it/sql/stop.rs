@@ -60,6 +60,10 @@ async fn a_procedure_is_stopped_too() {
     running.stop.send(Some(AttemptEnd::Cancelled)).unwrap();
     let ran = running.ran.await.unwrap();
     assert_eq!(ran.result.end, AttemptEnd::Cancelled);
+    assert_eq!(
+        ran.result.message,
+        "it was cancelled: what it had not committed itself was rolled back"
+    );
     // What it committed itself stays.
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "1");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -21,9 +21,11 @@ use crate::secrets::resolve;
 /// A database of a PostgreSQL server.
 #[derive(Clone)]
 pub struct PostgresDatabase {
-    config: Config,
+    config: Box<Config>,
     password_file: Option<PathBuf>,
     root_certificates: Option<PathBuf>,
+    /// Made once: reading all the certificates that a machine trusts takes a while.
+    tls: Arc<OnceLock<MakeRustlsConnect>>,
 }
 
 impl PostgresDatabase {
@@ -71,7 +73,12 @@ impl PostgresDatabase {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(30));
         }
-        Ok(PostgresDatabase { config, password_file: None, root_certificates: None })
+        Ok(PostgresDatabase {
+            config: Box::new(config),
+            password_file: None,
+            root_certificates: None,
+            tls: Arc::default(),
+        })
     }
 
     /// Reads the password from a file, anew for each attempt; the end of its last line is no part
@@ -81,15 +88,17 @@ impl PostgresDatabase {
         self
     }
 
-    /// Trusts the certificates of a PEM file instead of those that the machine trusts.
+    /// Trusts the certificates of a PEM file instead of those that the machine trusts; it is read
+    /// once.
     pub fn root_certificates(mut self, file: impl Into<PathBuf>) -> Self {
         self.root_certificates = Some(file.into());
+        self.tls = Arc::default();
         self
     }
 
     /// The address with its password.
     pub(super) async fn complete(&self, attempt: &Attempt<'_>) -> Result<Config, Failure> {
-        let mut config = self.config.clone();
+        let mut config = Config::clone(&self.config);
         if let Some(file) = &self.password_file {
             let read = tokio::task::spawn_blocking({
                 let file = file.clone();
@@ -116,6 +125,14 @@ impl PostgresDatabase {
 
     /// How TLS is spoken, where it is.
     pub(super) fn tls(&self) -> Result<MakeRustlsConnect, Failure> {
+        if let Some(tls) = self.tls.get() {
+            return Ok(tls.clone());
+        }
+        let tls = self.make_tls()?;
+        Ok(self.tls.get_or_init(|| tls).clone())
+    }
+
+    fn make_tls(&self) -> Result<MakeRustlsConnect, Failure> {
         let wrong = |problem: String| Failure::other("TLS_UNAVAILABLE", problem);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)

@@ -22,9 +22,9 @@ const CANDIDATES: &str = "
     SELECT p.prokind = 'p', p.prorettype = 'record'::regtype AND p.proargmodes IS NULL,
            coalesce(p.proargmodes::text[], array_fill('i'::text, ARRAY[p.pronargs::int])),
            p.pronargdefaults::int
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
     WHERE p.proname = $1
-        AND CASE WHEN $2::text IS NULL THEN pg_function_is_visible(p.oid) ELSE n.nspname = $2 END
+        AND CASE WHEN $2::text IS NULL THEN pg_catalog.pg_function_is_visible(p.oid) ELSE n.nspname = $2 END
     ORDER BY p.oid";
 
 /// A call as the job wants it.

@@ -16,10 +16,14 @@ use super::failure::connecting;
 use crate::Attempt;
 use crate::output::{Output, Stream};
 
-/// The server looks whether its client still lives, also while it computes. Only servers from
-/// release 14 have the setting, and not on every system.
-const WATCH: &str = "SELECT set_config(name, '2s', false) FROM pg_settings
-    WHERE name = 'client_connection_check_interval'";
+/// A server whose client has vanished does not keep its locks for hours.
+const VANISHED: &str = "SELECT set_config(name, value, false) FROM (VALUES
+    ('idle_in_transaction_session_timeout', '300s'), ('tcp_keepalives_idle', '10'),
+    ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')) AS limits (name, value)";
+/// It looks for its client also while it computes. Only servers from release 14 have the setting,
+/// and not on every system.
+const WATCHED: &str = "SELECT set_config('client_connection_check_interval', '2s', false)
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
 
 /// The longest wait for a request to cancel.
 const CANCEL: Duration = Duration::from_secs(3);
@@ -55,7 +59,14 @@ impl Session {
         });
         let token = client.cancel_token();
         let session = Session { client, guard: Guard { token, tls, listener, is_over: false } };
-        let _ = session.client.simple_query(WATCH).await;
+        // What a server does not know, it does without.
+        let (vanished, watched) = tokio::join!(
+            session.client.simple_query(VANISHED),
+            session.client.simple_query(WATCHED)
+        );
+        for error in [vanished.err(), watched.err()].into_iter().flatten() {
+            tracing::debug!(%error, "a limit for vanished clients is not in force");
+        }
         Ok(session)
     }
 
