@@ -274,3 +274,23 @@ async fn commands_that_put_the_file_in_order() {
     assert_eq!(ran.code(), "NOT_IN_TRANSACTION");
     assert_eq!(file.ask("SELECT count(*) FROM t"), "3");
 }
+
+/// Whenever the wish comes, the answer is true.
+#[tokio::test]
+async fn a_stop_at_any_moment_is_reported_as_it_was() {
+    let file = file();
+    file.bed.sql("CREATE TABLE t (n)").await.done();
+    let mut done = 0;
+    for n in 0..150_u64 {
+        let running = file.bed.start(assignment(script(&format!("INSERT INTO t VALUES ({n})"))));
+        // Not to wait for something: to meet every phase.
+        tokio::time::sleep(Duration::from_micros(n * 20)).await;
+        let _ = running.stop.send(Some(AttemptEnd::Cancelled));
+        match running.ran.await.unwrap().result.end {
+            AttemptEnd::Completed => done += 1,
+            end => assert_eq!(end, AttemptEnd::Cancelled),
+        }
+    }
+    eprintln!("{done} of 150 were done before");
+    assert_eq!(file.ask("SELECT count(*) FROM t"), done.to_string());
+}

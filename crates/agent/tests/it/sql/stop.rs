@@ -147,3 +147,28 @@ async fn of_two_jobs_in_a_deadlock_one_is_tried_again() {
     assert!(!lost.result.error.unwrap().is_permanent());
     assert_eq!(bed.ask("SELECT sum(hits) FROM t").await, "2");
 }
+
+/// Whenever the wish comes, the answer is true: what is said to be done is there, and nothing
+/// else is.
+#[tokio::test]
+async fn a_stop_at_any_moment_is_reported_as_it_was() {
+    let bed = Bed::postgres().await;
+    bed.sql("CREATE TABLE t (n int)").await.done();
+    let mut done = Vec::new();
+    for n in 0..150_u64 {
+        let sql = format!("INSERT INTO t VALUES ({n}); SELECT pg_sleep(0.002)");
+        let running = bed.start(assignment(script(&sql)));
+        // Not to wait for something: to meet every phase.
+        tokio::time::sleep(Duration::from_micros(n * 200)).await;
+        let _ = running.stop.send(Some(AttemptEnd::Cancelled));
+        let ran = tokio::time::timeout(PATIENCE, running.ran).await.unwrap().unwrap();
+        match ran.result.end {
+            AttemptEnd::Completed => done.push(n.to_string()),
+            end => assert_eq!(end, AttemptEnd::Cancelled, "{ran:?}"),
+        }
+    }
+    eprintln!("{} of 150 were done before", done.len());
+    let there = bed.ask("SELECT coalesce(string_agg(n::text, ',' ORDER BY n), '') FROM t").await;
+    assert_eq!(there, done.join(","));
+    bed.until(RESTS).await;
+}

@@ -129,7 +129,7 @@ impl Work<'_, '_> {
         names.push("statement_timeout");
         values.push(statement_timeout(remaining(assignment)).to_string());
         let sql = "SELECT pg_catalog.set_config(name, value, $3)
-                   FROM pg_catalog.unnest($1, $2) AS facts (name, value)";
+                   FROM unnest($1, $2) AS facts (name, value)";
         let texts = Type::TEXT_ARRAY;
         let values: [(&(dyn ToSql + Sync), Type); 3] =
             [(&names, texts.clone()), (&values, texts), (&local, Type::BOOL)];
