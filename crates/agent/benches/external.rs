@@ -36,7 +36,7 @@ fn agent(sandbox: Level) -> Agent {
         sandbox,
         ..ExternalOptions::default()
     };
-    Agent::new(Options { secrets: Arc::new(StaticSecrets::default()), external })
+    Agent::new(Options { external, ..Options::default() })
 }
 
 fn assignment(number: u32) -> Assignment {

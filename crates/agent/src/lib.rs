@@ -19,6 +19,7 @@ use domain::run::AttemptResult;
 
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
+pub use exec::sql::{Database, DatabaseError, Databases, PostgresDatabase, SqliteDatabase};
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -31,6 +32,8 @@ pub struct Options {
     pub http: HttpOptions,
     /// Which commands of this machine may be started, and how.
     pub external: ExternalOptions,
+    /// Where SQL and PROCEDURE actions may work.
+    pub databases: Databases,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             secrets: Arc::new(StaticSecrets::default()),
             http: HttpOptions::default(),
             external: ExternalOptions::default(),
+            databases: Databases::default(),
         }
     }
 }
@@ -49,6 +53,7 @@ pub struct Agent {
     secrets: Arc<dyn Secrets>,
     http: exec::http::Http,
     external: ExternalOptions,
+    databases: Databases,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -73,6 +78,7 @@ impl Agent {
             secrets: options.secrets,
             http: exec::http::Http::new(options.http),
             external: options.external,
+            databases: options.databases,
         }
     }
 
@@ -88,7 +94,10 @@ impl Agent {
             Action::Noop => AttemptResult::completed(),
             Action::Http(action) => self.http.execute(action, attempt).await,
             Action::External(action) => exec::external::run(&self.external, action, attempt).await,
-            Action::Sql(_) | Action::Procedure(_) => exec::unknown(&attempt),
+            Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,
+            Action::Procedure(action) => {
+                exec::sql::procedure(attempt, action, &self.databases).await
+            }
         }
     }
 }

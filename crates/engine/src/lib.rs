@@ -23,8 +23,8 @@ pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
+pub use stats::Stats;
 pub use store::{
     Alerts, Answer, AttemptView, Begun, Cancelled, Counts, Desk, JobFilter, NodeInfo, NodeView,
     Page, RunFilter, RunView, RunsOf,
 };
-pub use stats::Stats;

@@ -24,7 +24,7 @@ async fn attempt(folder: PathBuf, level: Level, assignment: Assignment) {
         sandbox: level,
         ..ExternalOptions::default()
     };
-    let agent = Agent::new(Options { secrets: Arc::new(StaticSecrets::default()), external });
+    let agent = Agent::new(Options { external, ..Options::default() });
     let output = outputs.open(assignment.run, assignment.attempt);
     let (_quiet, requests) = tokio::sync::watch::channel(None);
     let result = agent.execute(&assignment, output.clone(), Stop::new(requests)).await;

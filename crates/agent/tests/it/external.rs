@@ -97,7 +97,7 @@ impl World {
 
     fn agent(&self) -> Agent {
         let secrets = Arc::new(StaticSecrets(self.secrets.0.clone()));
-        Agent::new(Options { secrets, external: self.options.clone() })
+        Agent::new(Options { secrets, external: self.options.clone(), ..Options::default() })
     }
 
     /// Runs it to its end.
