@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use agent::output::Output;
 use agent::sandbox::Level;
-use agent::{Agent, ExternalOptions, Options, StaticSecrets, Stop};
+use agent::{Agent, ExternalOptions, Options, Stop};
 use domain::action::{Action, Assignment, ExternalAction};
 use domain::id::{JobId, RunId, TenantId};
 use domain::run::AttemptEnd;

@@ -25,6 +25,6 @@ pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Alerts, Answer, AttemptView, Begun, Cancelled, Counts, Desk, JobFilter, NodeInfo, NodeView,
-    Page, RunFilter, RunView, RunsOf,
+    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
+    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
 };

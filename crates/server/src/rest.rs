@@ -8,6 +8,7 @@ use crate::app::App;
 mod backfill;
 mod bulk;
 mod dead_letters;
+mod events;
 mod executions;
 mod explain;
 mod find;
@@ -15,7 +16,9 @@ mod jobs;
 mod logs;
 mod nodes;
 mod outlook;
+mod settings;
 pub mod shape;
+mod stats;
 mod verbs;
 
 /// Every route that needs a key.
@@ -41,5 +44,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::attempts))
         .routes(routes!(executions::cancel))
         .routes(routes!(executions::retry))
+        .routes(routes!(events::events))
+        .routes(routes!(stats::stats))
+        .routes(routes!(stats::job_stats))
         .routes(routes!(nodes::list))
+        .routes(routes!(settings::list))
+        .routes(routes!(settings::put, settings::delete))
 }

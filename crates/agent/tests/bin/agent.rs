@@ -4,11 +4,10 @@
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 
 use agent::output::{Limits, Outputs};
 use agent::sandbox::Level;
-use agent::{Agent, ExternalOptions, Options, StaticSecrets, Stop};
+use agent::{Agent, ExternalOptions, Options, Stop};
 use domain::action::Assignment;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 

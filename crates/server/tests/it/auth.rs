@@ -65,7 +65,8 @@ async fn every_route_refuses_everybody_in_the_same_words() {
         if PUBLIC.contains(&path.as_str()) {
             continue;
         }
-        let path = path.replace("{job_id}", "x").replace("{execution_id}", "x");
+        let path =
+            path.replace("{job_id}", "x").replace("{execution_id}", "x").replace("{name}", "x");
         for keys in wrong_keys(&world.key) {
             let reply = ask(&world, &method, &path, &keys).await;
             assert_eq!(reply.status, 401, "{method} {path} {keys:?}: {}", reply.text);
@@ -83,7 +84,8 @@ async fn the_public_routes_are_these_and_no_others() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let mut open = Vec::new();
     for (method, path) in routes() {
-        let asked = path.replace("{job_id}", "x").replace("{execution_id}", "x");
+        let asked =
+            path.replace("{job_id}", "x").replace("{execution_id}", "x").replace("{name}", "x");
         if ask(&world, &method, &asked, &[]).await.status != 401 {
             open.push(path);
         }
