@@ -1,4 +1,5 @@
-//! The `punctual` binary: reads the command line, runs one command, ends with its exit code.
+//! The `punctual` binary: reads the command line, runs one command, ends with its exit code. The
+//! agent starts it as its helper, too.
 
 mod clock;
 mod cmd;
@@ -14,5 +15,8 @@ mod signals;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = agent::sandbox::helper_main() {
+        return code;
+    }
     exit::report(cmd::run())
 }
