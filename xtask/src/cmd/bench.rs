@@ -34,6 +34,11 @@ const BENCHES: &[Bench] = &[
         package: "engine",
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
     },
+    Bench {
+        name: "external",
+        package: "agent",
+        measures: "external commands a second, with the sandbox and without, beside a bare spawn",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.
