@@ -1,12 +1,13 @@
 //! Which files a command may read and write, and which doors to other processes are shut:
 //! landlock.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
+    PathBeneath, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 
 use super::mounts;
@@ -29,12 +30,18 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 pub(super) struct Rules(Result<RulesetCreated, RulesetError>);
 
 /// Makes the rules, while every path can still be opened.
-pub(super) fn rules(spec: &Spec, has_own_proc: bool, has_temporary: bool) -> Rules {
-    Rules(made(spec, has_own_proc, has_temporary))
+pub(super) fn rules(
+    spec: &Spec,
+    program: Option<&OwnedFd>,
+    has_own_proc: bool,
+    has_temporary: bool,
+) -> Rules {
+    Rules(made(spec, program, has_own_proc, has_temporary))
 }
 
 fn made(
     spec: &Spec,
+    program: Option<&OwnedFd>,
     has_own_proc: bool,
     has_temporary: bool,
 ) -> Result<RulesetCreated, RulesetError> {
@@ -44,6 +51,7 @@ fn made(
     let keep_out: BitFlags<AccessFs> =
         AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
     let write = everything & !keep_out;
+    let execute = AccessFs::Execute | AccessFs::ReadFile;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -59,7 +67,7 @@ fn made(
         .create()?
         .add_rules(path_beneath_rules(system, read))?
         .add_rules(path_beneath_rules(&spec.readable, read))?
-        .add_rules(path_beneath_rules(spec.command.iter().map(|command| &command.path), read))?
+        .add_rules(program.map(|file| Ok::<_, RulesetError>(PathBeneath::new(file, execute))))?
         .add_rules(path_beneath_rules(DEVICES, device))?
         .add_rules(path_beneath_rules(writable(spec), write))?
         .add_rules(path_beneath_rules(has_temporary.then_some("/tmp"), write))

@@ -71,8 +71,8 @@ fn begin(
         message: format!("{}: {error}", spec.working_directory.display()),
     })?;
     let has_temporary = report.in_force.contains_key(&Feature::Temporary);
-    let rules =
-        (spec.sandbox != Level::Off).then(|| files::rules(spec, has_own_proc, has_temporary));
+    let rules = (spec.sandbox != Level::Off)
+        .then(|| files::rules(spec, program.as_ref(), has_own_proc, has_temporary));
     let change = change_user(spec);
     if spec.sandbox == Level::Off {
         change.map_err(|error| failed("the user", &error))?;

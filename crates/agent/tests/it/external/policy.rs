@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::run::AttemptEnd;
 
@@ -72,38 +74,42 @@ async fn only_what_is_listed_starts() {
 #[tokio::test]
 async fn a_command_that_is_swapped_for_a_link_does_not_start() {
     let world = World::new();
-    let target = world.dir.path().join("commands/swapped");
-    let other = world.dir.path().join("commands/other");
-    let loops = 40;
-    let mut refused = 0;
+    let real = world.file("real", "#!/bin/sh\necho allowed\n");
+    let commands = world.dir.path().join("commands");
+    let is_over = Arc::new(AtomicBool::new(false));
     let swapping = {
-        let (target, other) = (target.clone(), other.clone());
-        let real = world.file("real", "#!/bin/sh\necho allowed\n");
-        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let seen = stop.clone();
-        let thread = std::thread::spawn(move || {
-            while !seen.load(std::sync::atomic::Ordering::Relaxed) {
-                fs::copy(&real, &other).unwrap();
-                fs::rename(&other, &target).unwrap();
-                symlink("/usr/bin/id", &other).unwrap();
-                fs::rename(&other, &target).unwrap();
+        let is_over = is_over.clone();
+        let (target, next) = (commands.join("swapped"), commands.join("next"));
+        std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                fs::hard_link(&real, &next).unwrap();
+                fs::rename(&next, &target).unwrap();
+                symlink("/usr/bin/id", &next).unwrap();
+                fs::rename(&next, &target).unwrap();
             }
-        });
-        (thread, stop)
+        })
     };
-    for _ in 0..loops {
+    // At the first look, or between it and the start.
+    let (mut started, mut looked_through, mut caught) = (0, 0, 0);
+    for _ in 0..300 {
         let outcome = world.run(&assignment("swapped")).await;
-        // The file itself, or nothing: never what the link leads to.
         if outcome.result.end == AttemptEnd::Completed {
             assert_eq!(outcome.stdout, "allowed\n");
+            started += 1;
         } else {
-            refused += 1;
-            assert!(!outcome.stdout.contains("uid="), "{}", outcome.stdout);
+            // The file itself, or nothing: never what the link leads to.
+            assert_eq!(outcome.stdout, "", "{:?}", outcome.result);
+            let is_late = outcome.result.message.contains("changed while it was looked at");
+            *(if is_late { &mut caught } else { &mut looked_through }) += 1;
+        }
+        if started > 5 && looked_through > 5 && caught > 5 {
+            break;
         }
     }
-    swapping.1.store(true, std::sync::atomic::Ordering::Relaxed);
-    swapping.0.join().unwrap();
-    println!("{refused} of {loops} refused");
+    is_over.store(true, Ordering::Relaxed);
+    swapping.join().unwrap();
+    println!("{started} started, {looked_through} refused at once, {caught} at the last moment");
+    assert!(started > 0 && looked_through > 0);
 }
 
 #[tokio::test]

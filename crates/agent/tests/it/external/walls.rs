@@ -197,6 +197,13 @@ async fn limits_end_what_takes_too_much() {
 }
 
 #[tokio::test]
+async fn if_memory_runs_out_the_command_goes_first() {
+    let world = World::new();
+    let outcome = world.run(&world.script("cat /proc/self/oom_score_adj")).await;
+    assert_eq!(outcome.stdout, "1000\n", "{}", outcome.stderr);
+}
+
+#[tokio::test]
 async fn nothing_that_the_agent_has_open_is_handed_on() {
     let mut world = World::new();
     // As a library might open it: so that children inherit it.

@@ -4,8 +4,9 @@ use agent::{Database, PostgresDatabase};
 use domain::run::AttemptEnd;
 use serde_json::json;
 use testbed::postgres::{Server, Setup, free_port, kill};
+use tokio_postgres::NoTls;
 
-use super::bed::{Bed, assignment, call, script};
+use super::bed::{Bed, PATIENCE, Ran, Running, assignment, call, script};
 
 /// The process that serves a session in this state.
 async fn victim(bed: &Bed, state: &str) -> i32 {
@@ -72,16 +73,32 @@ async fn an_administrator_ends_the_session() {
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "0");
 }
 
-/// Asks again until the server has recovered.
-async fn count_after_crash(server: &Server, bed: &Bed) -> String {
+/// A process that is another one after a crash of the server.
+const CHECKPOINTER: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+
+/// Kills a process of the server, which makes it start anew, and waits for the answer of the job
+/// and for the server.
+async fn crash(server: &Server, bed: &Bed, state: &str, running: Running) -> Ran {
+    let before: i32 = bed.ask(CHECKPOINTER).await.parse().unwrap();
+    kill(victim(bed, state).await);
+    let ran = running.ran.await.unwrap();
     let url = server.url("postgres");
-    let back = async {
-        while tokio_postgres::connect(&url, tokio_postgres::NoTls).await.is_err() {
+    let recovered = async {
+        loop {
+            if let Ok((client, connection)) = tokio_postgres::connect(&url, NoTls).await {
+                tokio::spawn(connection);
+                let row = client.query_opt(CHECKPOINTER, &[]).await;
+                if let Ok(Some(row)) = row
+                    && row.get::<_, i32>(0) != before
+                {
+                    return;
+                }
+            }
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(super::bed::PATIENCE, back).await.expect("the server comes back");
-    bed.ask("SELECT count(*) FROM t").await
+    tokio::time::timeout(PATIENCE, recovered).await.expect("the server comes back");
+    ran
 }
 
 #[tokio::test]
@@ -97,17 +114,15 @@ async fn a_process_of_the_server_is_killed() {
     .done();
     // In the middle of a statement.
     let running = bed.start(assignment(script("INSERT INTO t VALUES (1); SELECT pg_sleep(600)")));
-    kill(victim(&bed, "wait_event = 'PgSleep'").await);
-    let ran = running.ran.await.unwrap();
+    let ran = crash(&server, &bed, "wait_event = 'PgSleep'", running).await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "CONNECTION_LOST".to_owned()));
     assert!(ran.result.message.contains("the server rolls the work back"), "{ran:?}");
-    assert_eq!(count_after_crash(&server, &bed).await, "0");
+    assert_eq!(bed.ask("SELECT count(*) FROM t").await, "0");
     // In the middle of a procedure that commits.
     let running = bed.start(assignment(call("slow", json!([]))));
-    kill(victim(&bed, "wait_event = 'PgSleep'").await);
-    let ran = running.ran.await.unwrap();
+    let ran = crash(&server, &bed, "wait_event = 'PgSleep'", running).await;
     assert_eq!(ran.code(), "COMMIT_UNKNOWN");
-    assert_eq!(count_after_crash(&server, &bed).await, "1");
+    assert_eq!(bed.ask("SELECT count(*) FROM t").await, "1");
 }
 
 /// A commit can take long: while a deferred trigger runs it has not happened, while it waits for
@@ -129,10 +144,10 @@ async fn the_fate_of_a_commit_is_found_out() {
     .await
     .done();
     let running = bed.start(assignment(script("INSERT INTO t VALUES (1)")));
-    kill(victim(&bed, "wait_event = 'PgSleep' AND query = 'COMMIT'").await);
-    let ran = running.ran.await.unwrap();
+    let commits = "wait_event = 'PgSleep' AND query = 'COMMIT'";
+    let ran = crash(&server, &bed, commits, running).await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "CONNECTION_LOST".to_owned()));
-    assert_eq!(count_after_crash(&server, &bed).await, "0");
+    assert_eq!(bed.ask("SELECT count(*) FROM t").await, "0");
     // The commit has happened, and the session ends before it can say so.
     let sql = "SET LOCAL synchronous_commit = on; INSERT INTO t VALUES (2)";
     let running = bed.start(assignment(script(sql)));
@@ -143,10 +158,9 @@ async fn the_fate_of_a_commit_is_found_out() {
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "1");
     // The same in a crash: the number of the transaction may stand for another one now.
     let running = bed.start(assignment(script(sql)));
-    kill(victim(&bed, "wait_event = 'SyncRep'").await);
-    let ran = running.ran.await.unwrap();
+    let ran = crash(&server, &bed, "wait_event = 'SyncRep'", running).await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "COMMIT_UNKNOWN".to_owned()));
-    assert_eq!(count_after_crash(&server, &bed).await, "2");
+    assert_eq!(bed.ask("SELECT count(*) FROM t").await, "2");
     // The whole server goes, and nobody can be asked.
     let running = bed.start(assignment(script(sql)));
     let backend = victim(&bed, "wait_event = 'SyncRep'").await;
