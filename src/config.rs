@@ -38,6 +38,8 @@ pub const KEYS: &[Key] = &[
     key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
     secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
     key("http", "127.0.0.1:8630", "address of the HTTP door; port 0 takes a free one"),
+    key("tls_cert", "", "file of the certificate and those above it, in PEM; read again at SIGHUP"),
+    key("tls_key", "", "file of its key, in PEM"),
     key("insecure", "false", "listen without TLS on addresses that others reach"),
     secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
     key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),

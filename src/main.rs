@@ -12,6 +12,7 @@ mod jobs;
 mod logs;
 mod random;
 mod signals;
+mod tls;
 
 use std::process::ExitCode;
 
