@@ -8,6 +8,7 @@ mod config;
 mod data;
 mod executor;
 mod exit;
+mod jobs;
 mod logs;
 mod random;
 mod signals;
