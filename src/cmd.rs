@@ -1,6 +1,7 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod cron;
+mod import;
 
 use clap::{Parser, Subcommand};
 

@@ -13,6 +13,7 @@ use domain::schedule::{CronError, ZoneError};
 const EXCERPT_BYTES_MAX: usize = 256;
 
 /// One error, ready to be drawn.
+#[derive(Debug)]
 pub struct Complaint {
     message: String,
     excerpt: Option<(String, Range<usize>)>,

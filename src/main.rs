@@ -1,9 +1,12 @@
 //! The `punctual` binary: reads the command line, runs one command, ends with its exit code.
 
+mod client;
 mod clock;
 mod cmd;
 mod complaint;
 mod exit;
+mod output;
+mod table;
 
 use std::process::ExitCode;
 

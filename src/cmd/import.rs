@@ -1,0 +1,2 @@
+//! `punctual import`.
+pub mod crontab;
