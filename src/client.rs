@@ -9,10 +9,12 @@ mod problem;
 use std::time::Duration;
 
 use clap::Args;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
+use jiff::SignedDuration;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RANGE};
 use reqwest::{Method, Response, Url};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
 
 use crate::complaint::Complaint;
 use crate::exit::{Exit, Failure};
@@ -134,6 +136,11 @@ impl Client {
         }
     }
 
+    /// Lets time pass before something is asked again.
+    pub fn sleep(&self, pause: SignedDuration) {
+        self.block_on(sleep(pause.unsigned_abs()));
+    }
+
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -189,13 +196,23 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Sends it and hands over the body as it arrives, until it ends or `take` says so.
+    /// The call for the part of the resource that begins at a byte.
+    pub fn from_byte(mut self, byte: u64) -> Self {
+        if let Ok(value) = HeaderValue::from_str(&format!("bytes={byte}-")) {
+            self.headers.insert(RANGE, value);
+        }
+        self
+    }
+
+    /// Sends it and hands over the body as it arrives, until it ends, or `take` has enough, or
+    /// patience is over.
     pub fn stream(
         self,
+        patience: Option<SignedDuration>,
         mut take: impl FnMut(&[u8]) -> Result<Flow, Failure>,
     ) -> Result<(), Failure> {
         let client = self.client;
-        client.block_on(async {
+        let work = async {
             let mut response = self.start(None).await?;
             while let Some(part) =
                 response.chunk().await.map_err(|error| client.unreachable(&error))?
@@ -205,6 +222,12 @@ impl<'a> Call<'a> {
                 }
             }
             Ok(())
+        };
+        client.block_on(async {
+            match patience {
+                Some(patience) => timeout(patience.unsigned_abs(), work).await.unwrap_or(Ok(())),
+                None => work.await,
+            }
         })
     }
 

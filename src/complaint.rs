@@ -26,6 +26,12 @@ impl Complaint {
         Complaint { message: message.into(), excerpt: None, hint: None }
     }
 
+    /// The complaint with the place that it is about in front.
+    pub fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
     /// What would be right.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

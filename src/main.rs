@@ -4,6 +4,7 @@ mod client;
 mod clock;
 mod cmd;
 mod complaint;
+mod document;
 mod exit;
 mod output;
 mod table;

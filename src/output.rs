@@ -189,8 +189,13 @@ fn is_plain(c: char) -> bool {
 /// YAML in which everything that a terminal could act on is escaped.
 pub fn yaml(value: &impl Serialize) -> Result<String, Failure> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: true };
-    serde_saphyr::to_string_with_options(value, options)
-        .map_err(|error| Failure::failed(error.to_string()))
+    let text = serde_saphyr::to_string_with_options(value, options)
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if text.chars().all(|c| c == '\n' || is_plain(c)) {
+        return Ok(text);
+    }
+    // YAML shows more characters as they are than a terminal should see; JSON is YAML, too.
+    Ok(format!("{}\n", json(value, true)))
 }
 
 /// The text of a field; empty when there is none.
@@ -264,11 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn yaml_says_the_same_without_control_characters() {
+    fn yaml_says_the_same_with_nothing_raw_in_it() {
         for text in [NASTY, "two\nlines\n", "two\n\u{1b}[31mlines\u{9b}", "yes", "1e3", "", " x "] {
             let value = json!({"name": text, "list": [text]});
             let yaml = yaml(&value).unwrap();
-            assert!(yaml.chars().all(|c| c == '\n' || !c.is_control()), "{yaml:?}");
+            assert!(yaml.chars().all(|c| c == '\n' || is_plain(c)), "{yaml:?}");
             assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), value, "{yaml}");
         }
     }
