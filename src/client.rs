@@ -9,8 +9,9 @@ mod problem;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::SignedDuration;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RANGE};
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH, RANGE};
 use reqwest::{Method, Response, Url};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -204,6 +205,37 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Sends it and reads the answer as text.
+    pub fn text(self) -> Result<String, Failure> {
+        let client = self.client;
+        client.block_on(async {
+            let response = self.start(Some(ANSWER_MAX)).await?;
+            response.text().await.map_err(|error| client.unreachable(&error))
+        })
+    }
+
+    /// Sends it and reads what the server's clock said when it answered.
+    pub fn server_time(self) -> Result<Option<Timestamp>, Failure> {
+        let client = self.client;
+        client.block_on(async {
+            let response = self.start(Some(ANSWER_MAX)).await?;
+            let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+            let date = date.and_then(|date| rfc2822::parse(date).ok());
+            Ok(date.map(|date| date.timestamp()))
+        })
+    }
+
+    /// Sends it and reads the answer whatever its status is.
+    pub fn send_any(self) -> Result<(u16, Value), Failure> {
+        let client = self.client;
+        client.block_on(async {
+            let response = self.answer(Some(ANSWER_MAX)).await?;
+            let status = response.status().as_u16();
+            let body = response.bytes().await.map_err(|error| client.unreachable(&error))?;
+            Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        })
+    }
+
     /// Sends it and hands over the body as it arrives, until it ends, or `take` has enough, or
     /// patience is over.
     pub fn stream(
@@ -231,18 +263,28 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The answer's head, or what the server said instead.
+    /// The head of a good answer, or what the server said instead.
     async fn start(self, patience: Option<Duration>) -> Result<Response, Failure> {
+        let client = self.client;
+        let response = self.answer(patience).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = response.bytes().await.unwrap_or_default();
+        Err(problem::failure(status, &body, &client.place))
+    }
+
+    /// The head of the answer.
+    async fn answer(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let Call { client, method, url, headers, body } = self;
         let mut request = client.http.request(method, url).headers(headers);
         if let Some(token) = client.place.token() {
-            let value = HeaderValue::from_str(&format!("Bearer {token}")).map(|mut value| {
-                value.set_sensitive(true);
-                value
-            });
-            let value = value.map_err(|_| {
-                Failure::Ended(Exit::Auth, Complaint::new("the key has characters no key has"))
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+                let complaint = Complaint::new("the key has characters that no key has");
+                Failure::Ended(Exit::Auth, complaint.hint(client.place.about_key()))
             })?;
+            value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
         if let Some(patience) = patience {
@@ -251,13 +293,7 @@ impl<'a> Call<'a> {
         if let Some(body) = body {
             request = request.body(body);
         }
-        let response = request.send().await.map_err(|error| client.unreachable(&error))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status().as_u16();
-        let body = response.bytes().await.unwrap_or_default();
-        Err(problem::failure(status, &body, &client.place))
+        request.send().await.map_err(|error| client.unreachable(&error))
     }
 }
 

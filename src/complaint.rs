@@ -32,6 +32,11 @@ impl Complaint {
         self
     }
 
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What would be right.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -79,6 +84,12 @@ impl Complaint {
             drawn.push_str(&renderer.render(&[Group::with_title(hint)]));
         }
         drawn
+    }
+}
+
+impl std::fmt::Display for Complaint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.draw(&Renderer::plain()))
     }
 }
 

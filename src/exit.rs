@@ -10,7 +10,7 @@ use crate::complaint::{self, Complaint};
 pub const HELP: &str = "\
 Exit codes:
   0    the command did what was asked
-  1    it failed: a file, the terminal or the server could not do its part
+  1    it could not be done: a file, a port or the server did not do its part
   2    the request is wrong: an unknown option, a bad expression, zone, time or field
   3    there is no such job, run or address
   4    conflict: the name is taken, the state does not allow it, or somebody was faster
@@ -41,6 +41,16 @@ pub enum Exit {
     Timeout = 124,
 }
 
+impl Exit {
+    /// The end that has this code.
+    pub fn of(code: u8) -> Option<Self> {
+        use Exit::{Auth, Conflict, Failed, NotFound, RunFailed, Timeout, Unreachable, Usage};
+        [Failed, Usage, NotFound, Conflict, Auth, Unreachable, RunFailed, Timeout]
+            .into_iter()
+            .find(|exit| *exit as u8 == code)
+    }
+}
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
@@ -48,6 +58,8 @@ pub enum Failure {
     CommandLine(clap::Error),
     /// The request is understood and wrong.
     Refused(Complaint),
+    /// The request is fine and could not be carried out.
+    Failed(Complaint),
     /// It ended in another way, with something to say.
     Ended(Exit, Complaint),
     /// Reading stdin or writing stdout failed.
@@ -57,7 +69,7 @@ pub enum Failure {
 impl Failure {
     /// A command that failed, with one line about it.
     pub fn failed(message: impl Into<String>) -> Self {
-        Failure::Ended(Exit::Failed, Complaint::new(message))
+        Failure::Failed(Complaint::new(message))
     }
 }
 
@@ -79,7 +91,9 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
     // Nobody is left to tell when stderr is gone as well.
     let _ = match &failure {
         Failure::CommandLine(error) => print_parser_message(error),
-        Failure::Refused(complaint) | Failure::Ended(_, complaint) => complaint.print(),
+        Failure::Refused(complaint)
+        | Failure::Failed(complaint)
+        | Failure::Ended(_, complaint) => complaint.print(),
         Failure::Io(error) if is_reader_gone(error) => Ok(()),
         Failure::Io(error) => Complaint::new(error.to_string()).print(),
     };
@@ -90,7 +104,7 @@ fn code_of(failure: &Failure) -> u8 {
     match failure {
         Failure::CommandLine(error) if !error.use_stderr() => 0,
         Failure::Io(error) if is_reader_gone(error) => 0,
-        Failure::Io(_) => Exit::Failed as u8,
+        Failure::Io(_) | Failure::Failed(_) => Exit::Failed as u8,
         Failure::CommandLine(_) | Failure::Refused(_) => Exit::Usage as u8,
         Failure::Ended(exit, _) => *exit as u8,
     }

@@ -4,9 +4,15 @@ mod client;
 mod clock;
 mod cmd;
 mod complaint;
+mod config;
+mod data;
 mod document;
+mod executor;
 mod exit;
+mod logs;
 mod output;
+mod random;
+mod signals;
 mod table;
 
 use std::process::ExitCode;

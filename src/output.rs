@@ -63,10 +63,6 @@ impl OutputArgs {
         }
     }
 
-    /// Whether remarks are wanted.
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
 }
 
 /// A column of a table.

@@ -14,6 +14,8 @@ use serde::Deserialize;
 
 use super::ServerArgs;
 use crate::complaint::Complaint;
+use crate::config::environment;
+use crate::data::URL_FILE;
 use crate::exit::{Exit, Failure};
 
 /// Where a server listens when nobody says otherwise.
@@ -24,9 +26,6 @@ const DATA_DEFAULT: &str = "punctual-data";
 
 /// The file in the data folder that holds the administrator's key.
 const KEY_FILE: &str = "admin.key";
-
-/// The file in the data folder that says where the server listens while it runs.
-const URL_FILE: &str = "server.url";
 
 /// A server's address, and the key for it.
 #[derive(Debug)]
@@ -57,7 +56,8 @@ struct Context {
 impl Place {
     /// The server that arguments, environment and files name, in this order.
     pub fn find(args: &ServerArgs) -> Result<Self, Failure> {
-        find(args, &variable)
+        let environment = environment();
+        find(args, &|name| variable(&environment, name))
     }
 
     /// The address.
@@ -83,8 +83,13 @@ impl Place {
 
 /// The data folder of a server on this machine.
 pub fn data_folder(args: &ServerArgs) -> PathBuf {
-    let named = args.data.clone().or_else(|| variable("PUNCTUAL_DATA").map(PathBuf::from));
-    named.unwrap_or_else(|| DATA_DEFAULT.into())
+    let named = || variable(&environment(), "PUNCTUAL_DATA").map(PathBuf::from);
+    args.data.clone().or_else(named).unwrap_or_else(|| DATA_DEFAULT.into())
+}
+
+fn variable(environment: &[(String, String)], name: &str) -> Option<String> {
+    let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
+    found.map(|(_, value)| value.clone())
 }
 
 fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<Place, Failure> {
@@ -203,11 +208,6 @@ fn read_key(file: &Path) -> Result<String, Failure> {
             Err(Failure::Ended(Exit::Auth, Complaint::new(message).hint(hint)))
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place of the client that reads it")]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a server says when it does not do what was asked, as the end of a command.
 
 use serde::Deserialize;
+use server::Code;
 
 use super::Place;
 use crate::complaint::Complaint;
@@ -25,17 +26,11 @@ struct Detail {
     message: String,
 }
 
-/// Where the end follows from the code and not from the status that it comes with.
-const CODES: &[(&str, Exit)] = &[
-    ("RATE_LIMITED", Exit::Failed),
-    ("SCHEDULER_UNAVAILABLE", Exit::Unreachable),
-    ("VERSION_CONFLICT", Exit::Conflict),
-];
-
 /// The end that a code means; a code that we do not know means what its status does.
 fn exit_of(code: &str, status: u16) -> Exit {
-    if let Some((_, exit)) = CODES.iter().find(|(name, _)| *name == code) {
-        return *exit;
+    let known = Code::ALL.iter().find(|known| known.name() == code);
+    if let Some(exit) = known.and_then(|known| Exit::of(known.exit_code())) {
+        return exit;
     }
     match status {
         401 | 403 => Exit::Auth,
@@ -75,6 +70,14 @@ pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_code_has_an_exit() {
+        for code in Code::ALL {
+            let exit = Exit::of(code.exit_code());
+            assert_eq!(exit.map(|exit| exit as u8), Some(code.exit_code()), "{code:?}");
+        }
+    }
 
     #[test]
     fn codes_and_statuses_become_exits() {

@@ -5,7 +5,7 @@ mod lines;
 mod lint;
 mod next;
 mod stdin;
-mod table;
+pub mod table;
 mod warnings;
 
 use std::io::{self, BufWriter, Write};

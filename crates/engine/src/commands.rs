@@ -85,6 +85,12 @@ impl<S: Store> Node<S> {
         self.create_jobs(vec![job]).await?.pop().unwrap_or_else(|| Err(missing()))
     }
 
+    /// Whether a job could be created. Its name may still be taken.
+    pub async fn check_job(&self, job: NewJob) -> Result<()> {
+        let now = self.store.now().await?;
+        self.new_job(job, now).await.map(drop)
+    }
+
     async fn new_job(&self, new: NewJob, now: Timestamp) -> Result<Job> {
         let random = (self.parts.random)().to_be_bytes();
         let bytes = random[..10].try_into().unwrap_or([0; 10]);
@@ -110,9 +116,22 @@ impl<S: Store> Node<S> {
     /// Changes a job: what `edit` makes of it replaces it, unless somebody was faster. A changed
     /// schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
+        let edit = |job: &mut Job| {
+            edit(job);
+            Ok::<(), EngineError>(())
+        };
+        self.try_alter_job(id, edit).await
+    }
+
+    /// Changes a job if `edit` agrees to it: its error is the answer, and nothing is written.
+    pub async fn try_alter_job<E: From<EngineError>>(
+        &self,
+        id: JobId,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
-        edit(&mut job);
+        edit(&mut job)?;
         (job.id, job.tenant, job.version, job.created_at) =
             (old.id, old.tenant, old.version + 1, old.created_at);
         self.check(&job)?;
@@ -129,7 +148,7 @@ impl<S: Store> Node<S> {
         };
         let mut tries = 0;
         loop {
-            job.updated_at = self.store.now().await?;
+            job.updated_at = self.store.now().await.map_err(EngineError::from)?;
             if prepared == Prepared::Drop {
                 job.next_run = match job.state {
                     JobState::Deleted => None,
@@ -138,7 +157,8 @@ impl<S: Store> Node<S> {
                 };
             }
             let change = Change { expected: Some(old.version), prepared, job: job.clone() };
-            let changed = self.store.define(std::slice::from_ref(&change)).await?.pop();
+            let changed = self.store.define(std::slice::from_ref(&change)).await;
+            let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
             match changed {
                 Some(Changed::VersionConflict(version))
@@ -147,13 +167,13 @@ impl<S: Store> Node<S> {
                     // Times of the old schedule have passed that nobody planned yet. They belong
                     // to it, and into the ledger.
                     tries += 1;
-                    self.plan_past(&old).await?;
+                    self.plan_past(&old).await.map_err(EngineError::from)?;
                     let current = self.existing(id).await?;
                     old.next_run = current.next_run;
                     old.state = current.state;
                 }
-                Some(changed) => return answer(change, changed),
-                None => return Err(EngineError::NotFound(format!("job {id}"))),
+                Some(changed) => return Ok(answer(change, changed)?),
+                None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }
         }
     }

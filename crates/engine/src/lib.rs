@@ -11,6 +11,7 @@ mod commands;
 mod courier;
 mod error;
 mod node;
+mod questions;
 mod run;
 mod settings;
 
@@ -20,3 +21,4 @@ pub use error::{EngineError, Result};
 pub use node::{Node, PlanReport, ReapReport, Started};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
+pub use store::{Alerts, AttemptView, Cancelled, Counts, Page, RunView};

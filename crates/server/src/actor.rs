@@ -1,0 +1,89 @@
+//! Who asks, and how that is found out.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use domain::id::TenantId;
+
+use crate::app::App;
+use crate::key::{Key, KeyHash};
+use crate::problem::{Code, Problem};
+
+/// Whoever sent a request, after their key was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// Their name.
+    pub name: String,
+    /// Whose jobs they see.
+    pub tenant: TenantId,
+}
+
+/// Knows who has which key.
+pub trait Authority: Send + Sync + 'static {
+    /// Who has this key; none when nobody does, or not any more.
+    fn owner<'a>(
+        &'a self,
+        key: &'a Key,
+    ) -> Pin<Box<dyn Future<Output = Option<Actor>> + Send + 'a>>;
+}
+
+/// An authority that knows one key: the administrator's.
+pub struct AdminKey(KeyHash);
+
+impl AdminKey {
+    /// The authority of this key.
+    pub fn new(key: &Key) -> Self {
+        AdminKey(key.hash())
+    }
+}
+
+impl Authority for AdminKey {
+    fn owner<'a>(
+        &'a self,
+        key: &'a Key,
+    ) -> Pin<Box<dyn Future<Output = Option<Actor>> + Send + 'a>> {
+        let admin = || Actor { name: "admin".into(), tenant: TenantId::DEFAULT };
+        Box::pin(async move { self.0.matches(key).then(admin) })
+    }
+}
+
+/// The key that a request carries.
+pub(crate) fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, more) = (values.next()?, values.next());
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
+}
+
+/// The door: nobody passes without a valid key. What was wrong with it is not told.
+pub(crate) async fn require_key(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let actor = match key_of_headers(request.headers()) {
+        Some(key) => app.authority.owner(&key).await,
+        None => None,
+    };
+    let actor = actor.ok_or_else(Problem::unauthenticated)?;
+    request.extensions_mut().insert(actor);
+    Ok(next.run(request).await)
+}
+
+impl<S: Sync> FromRequestParts<S> for Actor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // A route that was not put behind the door answers nobody.
+        parts
+            .extensions
+            .get::<Actor>()
+            .cloned()
+            .ok_or_else(|| Problem::new(Code::Internal, "the request was not authenticated"))
+    }
+}

@@ -1,0 +1,63 @@
+//! What every handler works with.
+
+use std::sync::Arc;
+
+use domain::schedule::Zones;
+use jiff::Timestamp;
+
+use crate::actor::Authority;
+use crate::metrics::Metrics;
+use crate::scheduler::Scheduler;
+
+/// What a server is given.
+#[derive(Clone)]
+pub struct App {
+    /// The engine, whatever its store.
+    pub scheduler: Arc<dyn Scheduler>,
+    /// Who has which key.
+    pub authority: Arc<dyn Authority>,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// The present.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// 128 bits that do not repeat.
+    pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// The time-zone databases.
+    pub zones: Zones,
+    /// What the administrator decided.
+    pub options: Arc<Options>,
+}
+
+/// What the administrator decides about the HTTP door.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether a change must name the version that it is based on.
+    pub strict_concurrency: bool,
+    /// Whether `/metrics` answers without a key.
+    pub open_metrics: bool,
+    /// The largest body of a request, in bytes.
+    pub body_bytes_max: usize,
+    /// The largest body of a bulk request, in bytes.
+    pub bulk_bytes_max: usize,
+    /// A due run that waits longer than this makes the server unready, in seconds.
+    pub lag_seconds_max: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            strict_concurrency: false,
+            open_metrics: false,
+            body_bytes_max: 2 << 20,
+            bulk_bytes_max: 64 << 20,
+            lag_seconds_max: 60,
+        }
+    }
+}
+
+impl App {
+    /// The present.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}

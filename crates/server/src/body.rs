@@ -1,0 +1,144 @@
+//! Bodies and parameters of requests: read strictly, refused with the path of what is wrong.
+
+use axum::body::{Body as RawBody, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::problem::{Code, Problem, Result};
+
+/// A JSON body. Unknown fields are refused by the types themselves.
+pub struct Body<T>(pub T);
+
+/// A JSON body that may be missing.
+pub struct OptionalBody<T>(pub T);
+
+/// Parameters of the address.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        require_json(&request, &["application/json"])?;
+        let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+        parse(&bytes).map(Body)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let typed = require_json(&request, &["application/json"]);
+        let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(OptionalBody(T::default()));
+        }
+        typed?;
+        parse(&bytes).map(OptionalBody)
+    }
+}
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Params(params)),
+            Err(error) => {
+                let text = error.body_text();
+                let text = text.strip_prefix("Failed to deserialize query string: ");
+                let text = text.map_or_else(|| error.body_text(), str::to_owned);
+                Err(Problem::new(Code::InvalidRequest, with_suggestion(text)))
+            }
+        }
+    }
+}
+
+/// Refuses a body that does not say it is one of these.
+pub(crate) fn require_json(request: &Request, kinds: &[&str]) -> Result<()> {
+    let value = request.headers().get(header::CONTENT_TYPE);
+    let kind = value.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if kinds.contains(&kind.as_str()) {
+        return Ok(());
+    }
+    let text = format!("Content-Type is {kind:?}; send {}", kinds.join(" or "));
+    Err(Problem::new(Code::UnsupportedMediaType, text))
+}
+
+/// The whole body, if it is not too large.
+pub(crate) async fn read(body: RawBody, bytes_max: usize) -> Result<Bytes> {
+    to_bytes(body, bytes_max).await.map_err(|error| {
+        let mut cause: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(error) = cause {
+            if error.to_string().contains("length limit exceeded") {
+                let text = format!("the body is longer than {bytes_max} bytes");
+                return Problem::new(Code::BodyTooLarge, text);
+            }
+            cause = error.source();
+        }
+        Problem::new(Code::InvalidRequest, "the body ended too early")
+    })
+}
+
+/// Reads JSON into a type.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| wrong("", &error.path().to_string(), error.inner()))?;
+    json.end().map_err(|error| wrong("", "", &error))?;
+    Ok(value)
+}
+
+/// Reads a value that was JSON before, which stands at `place` of the body.
+pub(crate) fn parse_value<T: DeserializeOwned>(place: &str, value: Value) -> Result<T> {
+    serde_path_to_error::deserialize(value)
+        .map_err(|error| wrong(place, &error.path().to_string(), error.inner()))
+}
+
+fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
+    if !error.is_data() {
+        return Problem::new(Code::MalformedJson, format!("the body is not JSON: {error}"));
+    }
+    // What a path begins with when it leads nowhere.
+    let path = if path == "." || path == "?" { "" } else { path };
+    let path = path.trim_end_matches(".?");
+    let field = match (place, path) {
+        ("", path) => path.to_owned(),
+        (place, "") => place.to_owned(),
+        (place, path) if path.starts_with('[') => format!("{place}{path}"),
+        (place, path) => format!("{place}.{path}"),
+    };
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default().to_owned();
+    // What is missing has no place; it would have one in its parent.
+    if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
+    {
+        let field = if field.is_empty() { name.to_owned() } else { format!("{field}.{name}") };
+        return Problem::invalid(field, "is missing");
+    }
+    match field.is_empty() {
+        true => Problem::new(Code::ValidationFailed, with_suggestion(text)),
+        false => Problem::invalid(field, with_suggestion(text)),
+    }
+}
+
+/// A message about an unknown word, with the known one that looks like it.
+fn with_suggestion(text: String) -> String {
+    let mut words = text.split('`').skip(1).step_by(2);
+    let Some(unknown) = words.next().filter(|_| text.contains("unknown ")) else { return text };
+    let nearest = words
+        .map(|word| (strsim::damerau_levenshtein(unknown, word), word))
+        .min()
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 4);
+    match nearest {
+        Some((_, word)) => format!("{text}; did you mean `{word}`?"),
+        None => text,
+    }
+}

@@ -1,0 +1,78 @@
+//! `ETag`, `If-Match` and `If-None-Match`: the version of a resource as a condition.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::problem::{Code, Problem, Result};
+
+/// What must be true of a job before it is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// Nothing.
+    None,
+    /// It has this version; the request says so in `If-Match`.
+    Header(u32),
+    /// It has this version; the request says so in its body.
+    Body(u32),
+}
+
+impl Condition {
+    /// The condition of a request that changes a job.
+    pub fn of(headers: &HeaderMap, body: Option<u32>, app: &App) -> Result<Self> {
+        match (headers.get(header::IF_MATCH), body) {
+            (Some(value), _) => match value.to_str() {
+                Ok("*") => Ok(Condition::None),
+                Ok(tag) => version_of(tag).map(Condition::Header).ok_or_else(|| {
+                    let text = "must be the ETag of the job, for example \"3\"";
+                    Problem::field(Code::InvalidRequest, "If-Match", text)
+                }),
+                Err(_) => Err(Problem::field(Code::InvalidRequest, "If-Match", "is not text")),
+            },
+            (None, Some(version)) => Ok(Condition::Body(version)),
+            (None, None) if app.options.strict_concurrency => {
+                let text = "send If-Match with the ETag of the job, or version in the body";
+                Err(Problem::new(Code::PreconditionRequired, text))
+            }
+            (None, None) => Ok(Condition::None),
+        }
+    }
+
+    /// Refuses another version.
+    pub fn check(self, version: u32) -> Result<()> {
+        let (code, expected) = match self {
+            Condition::Header(expected) => (Code::PreconditionFailed, expected),
+            Condition::Body(expected) => (Code::VersionConflict, expected),
+            Condition::None => return Ok(()),
+        };
+        if expected == version {
+            return Ok(());
+        }
+        let text = format!("the job has version {version}; the change is based on {expected}");
+        Err(Problem { message: text.clone(), ..Problem::field(code, "version", text) })
+    }
+}
+
+fn version_of(tag: &str) -> Option<u32> {
+    let tag = tag.strip_prefix("W/").unwrap_or(tag);
+    tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+/// The tag of a version.
+pub(crate) fn etag(version: u32) -> (HeaderName, HeaderValue) {
+    let value = HeaderValue::from_str(&format!("\"{version}\""));
+    (header::ETAG, value.unwrap_or(HeaderValue::from_static("\"\"")))
+}
+
+/// Whether the caller has this version already.
+pub(crate) fn is_known(headers: &HeaderMap, version: u32) -> bool {
+    let tags = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    tags.is_some_and(|tags| {
+        tags.split(',').map(str::trim).any(|tag| version_of(tag) == Some(version))
+    })
+}
+
+/// The answer to a caller who has this version already.
+pub(crate) fn not_modified(version: u32) -> Response {
+    (StatusCode::NOT_MODIFIED, [etag(version)]).into_response()
+}

@@ -1,0 +1,95 @@
+//! API keys: `pk_<id>_<secret>_<crc>`. The id says which key it is, the secret is 32 random bytes,
+//! and the checksum finds keys that were copied badly, or leaked into a text, without asking
+//! anybody.
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What is kept of a key: enough to recognise it, too little to make it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyHash([u8; 32]);
+
+/// A key in the form in which it travels. It does not show itself.
+#[derive(Clone)]
+pub struct Key {
+    text: String,
+}
+
+impl Key {
+    /// A new key. `random` must be 40 bytes that nobody can guess.
+    pub fn new(random: [u8; 40]) -> Self {
+        let id: String = random[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let body = format!("pk_{id}_{}", secret_text(&random[8..]));
+        let sum = crc32fast::hash(body.as_bytes());
+        Key { text: format!("{body}_{sum:08x}") }
+    }
+
+    /// Reads a key that was written down; none when it is not one, or a letter is wrong.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (body, sum) = text.rsplit_once('_')?;
+        let (id, secret) = body.strip_prefix("pk_")?.split_once('_')?;
+        let is_hex = |text: &str, length| {
+            text.len() == length
+                && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let well_formed = is_hex(id, 16)
+            && is_hex(sum, 8)
+            && secret.len() == 64
+            && secret.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(body.as_bytes()));
+        well_formed.then(|| Key { text: text.to_owned() })
+    }
+
+    /// The text, to be written down once.
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    /// Which key it is.
+    pub fn id(&self) -> &str {
+        self.text.split('_').nth(1).unwrap_or_default()
+    }
+
+    /// What is kept of it.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(Sha256::digest(self.text.as_bytes()).into())
+    }
+}
+
+fn secret_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl KeyHash {
+    /// Whether a key has this hash, in the same time whatever the answer.
+    pub fn matches(&self, key: &Key) -> bool {
+        self.0.ct_eq(&key.hash().0).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_back_and_a_wrong_letter_is_found() {
+        let key = Key::new([7; 40]);
+        let text = key.reveal().to_owned();
+        assert!(text.starts_with("pk_0707070707070707_"), "{text}");
+        assert_eq!(key.id(), "0707070707070707");
+        assert!(Key::parse(&text).is_some_and(|read| key.hash().matches(&read)));
+        for at in 0..text.len() {
+            let mut wrong = text.clone().into_bytes();
+            wrong[at] ^= 1;
+            assert!(Key::parse(&String::from_utf8_lossy(&wrong)).is_none(), "letter {at}");
+        }
+        for wrong in ["", "pk_", "pk___", "pk_a_b_c", &text[1..], &text[..text.len() - 1]] {
+            assert!(Key::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_key_does_not_match() {
+        assert!(!Key::new([1; 40]).hash().matches(&Key::new([2; 40])));
+    }
+}

@@ -1,0 +1,82 @@
+//! The doors of a server: REST over HTTP, health, figures, and the description of it all.
+//!
+//! A handler reads a request, asks the engine, and shows the answer. It decides nothing and knows
+//! no store. Every route but the few that [`router`] names stands behind the check of the key.
+
+mod actor;
+mod app;
+mod body;
+mod condition;
+mod envelope;
+mod health;
+mod key;
+mod metrics;
+mod openapi;
+mod page;
+mod problem;
+mod rest;
+mod scheduler;
+
+use axum::Router;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use actor::{Actor, AdminKey, Authority};
+pub use app::{App, Options};
+pub use key::{Key, KeyHash};
+pub use metrics::Metrics;
+pub use openapi::describe;
+pub use problem::{Code, Detail, Problem};
+pub use rest::shape;
+pub use scheduler::{Answer, Edit, Scheduler};
+
+/// The routes that answer without a key; `/metrics` looks at it by itself.
+fn public_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::version))
+        .routes(routes!(health::metrics))
+        .routes(routes!(openapi::openapi_json))
+        .routes(routes!(openapi::docs))
+}
+
+/// Everything that the server answers.
+pub fn router(app: App) -> Router {
+    let (public, _) = public_routes().split_for_parts();
+    let (private, _) = rest::routes().split_for_parts();
+    // An address that does not exist is behind the door too: it looks like one that does.
+    let private =
+        private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
+    private
+        .merge(public)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(map_response(no_sniffing_of_frames))
+        .layer(from_fn_with_state(app.clone(), envelope::envelope))
+        .with_state(app)
+}
+
+async fn nothing_here() -> Problem {
+    Problem::new(Code::NotFound, "there is nothing at this address")
+}
+
+/// Nobody shows our answers inside of theirs.
+async fn no_sniffing_of_frames(mut response: Response) -> Response {
+    use axum::http::{HeaderValue, header};
+    let deny = HeaderValue::from_static("DENY");
+    response.headers_mut().insert(header::X_FRAME_OPTIONS, deny);
+    response
+}
+
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a word");
+    tracing::error!(panic = text, "a handler panicked");
+    Problem::new(Code::Internal, "something went wrong here; the log says what").into_response()
+}

@@ -1,0 +1,101 @@
+//! The description of the API: `/openapi.json`, and a page that shows it without asking any other
+//! machine.
+
+use axum::Json;
+use axum::response::Html;
+use utoipa::OpenApi as _;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{OpenApi, SecurityRequirement};
+
+use crate::{public_routes, rest};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(info(
+    title = "Punctual",
+    description = "Jobs that run on time. Every request carries `Authorization: Bearer <key>`.",
+    license(name = "MIT OR Apache-2.0")
+))]
+struct Description;
+
+/// The description of every route.
+pub fn describe() -> OpenApi {
+    let mut api = Description::openapi();
+    let (_, private) = rest::routes().split_for_parts();
+    let (_, public) = public_routes().split_for_parts();
+    api.merge(private);
+    api.merge(public);
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = api.components.get_or_insert_default();
+    components.security_schemes.insert("key".to_owned(), SecurityScheme::Http(bearer).into());
+    api.security = Some(vec![SecurityRequirement::new("key", [] as [&str; 0])]);
+    api
+}
+
+/// The description of every route, as OpenAPI 3.1.
+#[utoipa::path(get, path = "/openapi.json", tag = "server", security(()), responses((status = 200, body = Object)))]
+pub(crate) async fn openapi_json() -> Json<OpenApi> {
+    Json(describe())
+}
+
+/// The description as a page.
+#[utoipa::path(get, path = "/docs", tag = "server", security(()), responses((status = 200, body = String, content_type = "text/html")))]
+pub(crate) async fn docs() -> Html<String> {
+    Html(page(&describe()))
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A page that needs no script: every route with what it takes and answers.
+fn page(api: &OpenApi) -> String {
+    let value = serde_json::to_value(api).unwrap_or_default();
+    let mut page = String::from(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Punctual API</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><h1>Punctual API</h1>\
+         <p>Send <code>Authorization: Bearer &lt;key&gt;</code>. The whole description is \
+         <a href=\"/openapi.json\">openapi.json</a>.</p>",
+    );
+    for (path, item) in value["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            page.push_str(&format!(
+                "<details><summary><b>{}</b> <code>{}</code> {}</summary>",
+                method.to_uppercase(),
+                escape(path),
+                escape(operation["summary"].as_str().unwrap_or_default()),
+            ));
+            if let Some(text) = operation["description"].as_str() {
+                page.push_str(&format!("<p>{}</p>", escape(text)));
+            }
+            page.push_str("<ul>");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                page.push_str(&format!(
+                    "<li><code>{}</code> ({}) {}</li>",
+                    escape(parameter["name"].as_str().unwrap_or_default()),
+                    escape(parameter["in"].as_str().unwrap_or_default()),
+                    escape(parameter["description"].as_str().unwrap_or_default()),
+                ));
+            }
+            page.push_str("</ul>");
+            for (word, part) in
+                [("Body", &operation["requestBody"]), ("Answers", &operation["responses"])]
+            {
+                if !part.is_null() {
+                    let text = serde_json::to_string_pretty(part).unwrap_or_default();
+                    page.push_str(&format!("<h4>{word}</h4><pre>{}</pre>", escape(&text)));
+                }
+            }
+            page.push_str("</details>");
+        }
+    }
+    page.push_str("<h2>Shapes</h2>");
+    for (name, schema) in value["components"]["schemas"].as_object().into_iter().flatten() {
+        let text = serde_json::to_string_pretty(schema).unwrap_or_default();
+        page.push_str(&format!(
+            "<details><summary><code>{}</code></summary><pre>{}</pre></details>",
+            escape(name),
+            escape(&text)
+        ));
+    }
+    page
+}

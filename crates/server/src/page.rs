@@ -1,0 +1,79 @@
+//! Pages of lists: `?limit=&cursor=` in, `{"data": […], "next_cursor": …}` and `Link` out.
+
+use axum::Json;
+use axum::http::{HeaderValue, Uri, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::problem::{Code, Problem, Result};
+
+/// How many items a page has when nobody says.
+const LIMIT_DEFAULT: u32 = 50;
+
+/// The most items of a page.
+const LIMIT_MAX: u32 = 500;
+
+/// A page of a list.
+#[derive(Serialize, ToSchema)]
+pub struct List<T> {
+    /// The items.
+    pub data: Vec<T>,
+    /// Send it as `cursor` for the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// How many items a page shall have.
+pub(crate) fn limit(asked: Option<u32>) -> Result<u32> {
+    match asked {
+        None => Ok(LIMIT_DEFAULT),
+        Some(limit @ 1..=LIMIT_MAX) => Ok(limit),
+        Some(limit) => {
+            let text = format!("must be 1 to {LIMIT_MAX}, not {limit}");
+            Err(Problem::field(Code::InvalidRequest, "limit", text))
+        }
+    }
+}
+
+/// Where a page begins, as the last one said.
+pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
+    let Some(text) = asked else { return Ok(None) };
+    URL_SAFE_NO_PAD
+        .decode(text)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map(Some)
+        .ok_or_else(bad_cursor)
+}
+
+/// A cursor that nobody was given.
+pub(crate) fn bad_cursor() -> Problem {
+    let text = "is not one that a page answered as next_cursor";
+    Problem::field(Code::InvalidRequest, "cursor", text)
+}
+
+impl<T: Serialize> List<T> {
+    /// A page; `next` is where the next one begins.
+    pub(crate) fn new(data: Vec<T>, next: Option<impl ToString>) -> Self {
+        let next_cursor = next.map(|next| URL_SAFE_NO_PAD.encode(next.to_string()));
+        List { data, next_cursor }
+    }
+
+    /// The answer to a request for it.
+    pub(crate) fn answer(self, uri: &Uri) -> Response {
+        let link = self.next_cursor.as_ref().map(|cursor| {
+            let kept = uri.query().unwrap_or_default().split('&');
+            let kept = kept.filter(|part| !part.is_empty() && !part.starts_with("cursor="));
+            let query: Vec<&str> = kept.collect();
+            let sep = if query.is_empty() { "" } else { "&" };
+            format!("<{}?{}{sep}cursor={cursor}>; rel=\"next\"", uri.path(), query.join("&"))
+        });
+        let mut response = Json(self).into_response();
+        if let Some(value) = link.and_then(|link| HeaderValue::from_str(&link).ok()) {
+            response.headers_mut().insert(header::LINK, value);
+        }
+        response
+    }
+}

@@ -1,0 +1,361 @@
+//! What a caller is told when something cannot be done: one table of codes for every door.
+
+use std::fmt;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::job::WhenError;
+use engine::EngineError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Where the codes are explained.
+const DOCS: &str = "https://punctual.dev/problems/";
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $sqlstate:literal, $exit:literal, $title:literal;)*) => {
+        /// A kind of problem, the same at every door.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$name,)*];
+
+            /// The word for programs.
+            pub fn name(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+
+            /// The status of an HTTP answer.
+            pub fn status(self) -> u16 {
+                match self { $(Code::$name => $status,)* }
+            }
+
+            /// The code of the SQL door.
+            pub fn sqlstate(self) -> &'static str {
+                match self { $(Code::$name => $sqlstate,)* }
+            }
+
+            /// How the command line ends.
+            pub fn exit_code(self) -> u8 {
+                match self { $(Code::$name => $exit,)* }
+            }
+
+            /// A short title for people.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The cron expression cannot be read, or never fires.
+    InvalidCron = "INVALID_CRON", 400, "22023", 2, "The cron expression is wrong";
+    /// The time zone does not exist.
+    InvalidTimezone = "INVALID_TIMEZONE", 400, "22023", 2, "The time zone does not exist";
+    /// The schedule is wrong in another way.
+    InvalidSchedule = "INVALID_SCHEDULE", 400, "22023", 2, "The schedule is wrong";
+    /// The body is not JSON.
+    MalformedJson = "MALFORMED_JSON", 400, "22P02", 2, "The body is not JSON";
+    /// A parameter or header of the request is wrong.
+    InvalidRequest = "INVALID_REQUEST", 400, "22023", 2, "The request is wrong";
+    /// The request comes without a valid key.
+    Unauthenticated = "UNAUTHENTICATED", 401, "28000", 5, "A valid key is needed";
+    /// The caller may not do this.
+    Forbidden = "FORBIDDEN", 403, "42501", 5, "This is not allowed";
+    /// There is nothing at this address.
+    NotFound = "NOT_FOUND", 404, "42P01", 3, "There is nothing here";
+    /// There is no such job.
+    JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "The job does not exist";
+    /// There is no such execution.
+    ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "The execution does not exist";
+    /// The address does not take this method.
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "The method is not allowed here";
+    /// Another job has that name.
+    JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job of this name exists";
+    /// Somebody changed the resource meanwhile.
+    VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "The version is not the current one";
+    /// The same, asked for with `If-Match`.
+    PreconditionFailed = "VERSION_CONFLICT", 412, "40001", 4, "The version is not the current one";
+    /// The resource is in a state in which this cannot be done.
+    WrongState = "WRONG_STATE", 409, "55000", 4, "This cannot be done now";
+    /// A request with the same idempotency key has not ended.
+    IdempotencyKeyInUse = "IDEMPOTENCY_KEY_IN_USE", 409, "40001", 4, "The same request is under way";
+    /// The body is larger than the limit.
+    BodyTooLarge = "BODY_TOO_LARGE", 413, "54000", 2, "The body is too large";
+    /// The body has a type that is not understood.
+    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, "0A000", 2, "The content type is not supported";
+    /// The range lies outside of the resource.
+    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, "22023", 2, "The range lies outside";
+    /// A field has a value that it cannot have.
+    ValidationFailed = "VALIDATION_FAILED", 422, "22023", 2, "A field is wrong";
+    /// Jobs would wait for each other.
+    DependencyCycle = "DEPENDENCY_CYCLE", 422, "42P19", 2, "The jobs would wait for each other";
+    /// The idempotency key belongs to another request.
+    IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 422, "22023", 2, "The key belongs to another request";
+    /// `If-Match` is missing.
+    PreconditionRequired = "PRECONDITION_REQUIRED", 428, "40001", 4, "If-Match is needed";
+    /// Too many requests.
+    RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
+    /// A defect of ours.
+    Internal = "INTERNAL", 500, "XX000", 1, "Something went wrong here";
+    /// The scheduler or its store is not there.
+    SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "The scheduler is not available";
+}
+
+/// One field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Detail {
+    /// Where it is, as a path through the body: `retry_config.max_attempts`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// Something that cannot be done, ready to be told.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The kind.
+    pub code: Code,
+    /// What a person should read.
+    pub message: String,
+    /// The fields that are wrong.
+    pub details: Vec<Detail>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The body of an error.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// The error.
+    pub error: ErrorFields,
+}
+
+/// The fields of an error.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorFields {
+    /// The word for programs.
+    #[schema(example = "JOB_NOT_FOUND")]
+    pub code: String,
+    /// What a person should read.
+    pub message: String,
+    /// The request, as the logs name it.
+    pub request_id: String,
+    /// The fields that are wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub details: Vec<Detail>,
+}
+
+/// The body of an error as RFC 9457 shapes it.
+#[derive(Serialize)]
+struct ProblemJson<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    instance: String,
+    code: &'a str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "<[Detail]>::is_empty")]
+    errors: &'a [Detail],
+}
+
+/// The result of a handler.
+pub type Result<T> = std::result::Result<T, Problem>;
+
+impl Problem {
+    /// A problem with a sentence for people.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Problem { code, message: message.into(), details: Vec::new(), headers: Vec::new() }
+    }
+
+    /// A field that is wrong.
+    pub fn field(code: Code, field: impl Into<String>, message: impl Into<String>) -> Self {
+        let (field, message) = (field.into(), message.into());
+        let text = format!("{field}: {message}");
+        Problem { details: vec![Detail { field, message }], ..Problem::new(code, text) }
+    }
+
+    /// A field of the body with a value that it cannot have.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Problem::field(Code::ValidationFailed, field, message)
+    }
+
+    /// The same with a header of the answer.
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The job does not exist, for this caller.
+    pub fn no_job(name: impl fmt::Display) -> Self {
+        Problem::new(Code::JobNotFound, format!("there is no job {name}"))
+    }
+
+    /// The execution does not exist, for this caller.
+    pub fn no_execution(id: impl fmt::Display) -> Self {
+        Problem::new(Code::ExecutionNotFound, format!("there is no execution {id}"))
+    }
+
+    /// No valid key. It says nothing about what was wrong with it.
+    pub fn unauthenticated() -> Self {
+        Problem::new(Code::Unauthenticated, "send a valid key as Authorization: Bearer <key>")
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// The answer, in the form that the caller asked for.
+    pub fn render(&self, request_id: &str, as_problem_json: bool) -> Response {
+        let (kind, body) = if as_problem_json {
+            let body = ProblemJson {
+                r#type: format!(
+                    "{DOCS}{}",
+                    self.code.name().to_ascii_lowercase().replace('_', "-")
+                ),
+                title: self.code.title(),
+                status: self.code.status(),
+                detail: &self.message,
+                instance: format!("/requests/{request_id}"),
+                code: self.code.name(),
+                request_id,
+                errors: &self.details,
+            };
+            ("application/problem+json", serde_json::to_vec(&body))
+        } else {
+            let body = ErrorBody {
+                error: ErrorFields {
+                    code: self.code.name().to_owned(),
+                    message: self.message.clone(),
+                    request_id: request_id.to_owned(),
+                    details: self.details.clone(),
+                },
+            };
+            ("application/json", serde_json::to_vec(&body))
+        };
+        let mut response = Response::new(Body::from(body.unwrap_or_default()));
+        *response.status_mut() =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        if matches!(self.code, Code::SchedulerUnavailable | Code::RateLimited) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        response
+    }
+}
+
+/// A handler's problem travels as an extension of an empty answer; the outermost layer, which
+/// knows the request's id and what the caller accepts, gives it its form.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The field of a request that the engine means.
+fn field_of(field: &str) -> String {
+    match field {
+        "timeout" => "timeout_seconds",
+        "backoff" => "retry_config.backoff_seconds",
+        "max_attempts" => "retry_config.max_attempts",
+        "backoff_multiplier" => "retry_config.backoff_multiplier",
+        other => other,
+    }
+    .to_owned()
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let text = error.to_string();
+        match error {
+            EngineError::Store(error) => {
+                tracing::warn!(%error, "a request found no store");
+                Problem::new(Code::SchedulerUnavailable, "the store does not answer; try again")
+            }
+            EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
+            EngineError::Schedule(error) => error.into(),
+            EngineError::Action(error) => {
+                Problem::invalid(format!("payload.{}", error.field), error.problem)
+            }
+            EngineError::NameTaken { .. } => Problem {
+                message: text.clone(),
+                ..Problem::field(Code::JobAlreadyExists, "name", text)
+            },
+            EngineError::VersionConflict { .. } => Problem {
+                message: text.clone(),
+                ..Problem::field(Code::VersionConflict, "version", text)
+            },
+            EngineError::NotFound(what) if what.starts_with("run") => {
+                Problem::no_execution(&what[4..])
+            }
+            EngineError::NotFound(what) if what.starts_with("upstream job") => {
+                Problem::invalid("depends_on", format!("{what} does not exist"))
+            }
+            EngineError::NotFound(what) => {
+                Problem::new(Code::JobNotFound, format!("{what} does not exist"))
+            }
+            EngineError::Cycle(_) => Problem {
+                message: text.clone(),
+                ..Problem::field(Code::DependencyCycle, "depends_on", text)
+            },
+            EngineError::WrongState(text) => Problem::new(Code::WrongState, text),
+        }
+    }
+}
+
+impl From<WhenError> for Problem {
+    fn from(error: WhenError) -> Self {
+        match error {
+            WhenError::Cron(error) => {
+                let hint = error.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+                let place = error.span.start + 1;
+                let text = format!("{error}{hint} (at character {place})");
+                Problem::field(Code::InvalidCron, "cron_expression", text)
+            }
+            WhenError::Zone(error) => {
+                Problem::field(Code::InvalidTimezone, "timezone", error.to_string())
+            }
+            WhenError::Every(error) => {
+                Problem::field(Code::InvalidSchedule, "interval_seconds", error.to_string())
+            }
+            WhenError::At(error) => {
+                Problem::field(Code::InvalidSchedule, "run_at", error.to_string())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let mut table =
+            String::from("| code | HTTP | SQLSTATE | exit | meaning |\n|---|---|---|---|---|\n");
+        for code in Code::ALL {
+            table.push_str(&format!(
+                "| `{}` | {} | {} | {} | {} |\n",
+                code.name(),
+                code.status(),
+                code.sqlstate(),
+                code.exit_code(),
+                code.title()
+            ));
+        }
+        let page = include_str!("../../../docs/rest.md");
+        assert!(page.contains(&table), "docs/rest.md must contain:\n\n{table}");
+    }
+}

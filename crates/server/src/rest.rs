@@ -1,0 +1,34 @@
+//! The REST door: one file for each resource, the bodies in `shape`.
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+
+mod backfill;
+mod bulk;
+mod executions;
+mod find;
+mod jobs;
+mod outlook;
+pub mod shape;
+mod verbs;
+
+/// Every route that needs a key.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(jobs::create, jobs::list))
+        .routes(routes!(bulk::create_many))
+        .routes(routes!(outlook::validate))
+        .routes(routes!(jobs::get, jobs::replace, jobs::patch, jobs::delete))
+        .routes(routes!(verbs::pause))
+        .routes(routes!(verbs::resume))
+        .routes(routes!(verbs::trigger))
+        .routes(routes!(outlook::next_runs))
+        .routes(routes!(backfill::backfill))
+        .routes(routes!(executions::list_of_job))
+        .routes(routes!(executions::get))
+        .routes(routes!(executions::attempts))
+        .routes(routes!(executions::cancel))
+        .routes(routes!(executions::retry))
+}

@@ -1,0 +1,71 @@
+//! Runs for times of the past.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use engine::Backfill;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::find;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::Body;
+use crate::problem::{ErrorBody, Problem, Result};
+
+/// Which times are filled.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackfillBody {
+    /// From this time on.
+    from: Timestamp,
+    /// Up to this time.
+    until: Timestamp,
+    /// Newest first instead of oldest first.
+    #[serde(default)]
+    newest_first: bool,
+    /// Only say what would run.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The times that are filled, in the order in which they run.
+#[derive(Serialize, ToSchema)]
+pub struct Backfilled {
+    /// How many.
+    pub count: usize,
+    /// The times.
+    pub scheduled_times: Vec<Timestamp>,
+}
+
+/// Asks for runs of times that have passed; works while the job is paused.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job_id}/backfill", tag = "jobs", request_body = BackfillBody,
+    params(("job_id" = String, Path, description = "The job's id or name.")),
+    responses(
+        (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
+        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn backfill(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    Body(body): Body<BackfillBody>,
+) -> Result<(StatusCode, Json<Backfilled>)> {
+    if body.from > body.until {
+        return Err(Problem::invalid("until", "must not be before from"));
+    }
+    let job = find::job(&app, &actor, &job).await?;
+    let backfill = Backfill {
+        from: body.from,
+        until: body.until,
+        newest_first: body.newest_first,
+        dry_run: body.dry_run,
+    };
+    let times = app.scheduler.backfill(job.id, backfill).await?;
+    let status = if body.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(Backfilled { count: times.len(), scheduled_times: times })))
+}

@@ -1,0 +1,131 @@
+//! Many jobs at once.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::jobs::{hold, new_job};
+use super::shape::job::{JobCreated, JobSpec};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{parse, parse_value, read, require_json};
+use crate::problem::{Code, Detail, ErrorBody, Problem, Result};
+
+/// The most jobs of one request.
+const JOBS_MAX: usize = 10_000;
+
+/// What became of one job of many: `job` or `error`.
+#[derive(Serialize, ToSchema)]
+pub struct BulkItem {
+    /// Its place in the request, from 0.
+    pub index: usize,
+    /// 201, or the status of the error.
+    pub status: u16,
+    /// The job that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobCreated>,
+    /// Why it was not made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<BulkError>,
+}
+
+/// Why one job of many was not made.
+#[derive(Serialize, ToSchema)]
+pub struct BulkError {
+    /// The word for programs.
+    pub code: &'static str,
+    /// What a person should read.
+    pub message: String,
+    /// The fields that are wrong.
+    pub details: Vec<Detail>,
+}
+
+/// What became of many jobs.
+#[derive(Serialize, ToSchema)]
+pub struct Bulk {
+    /// How many were made.
+    pub created: usize,
+    /// How many were not.
+    pub failed: usize,
+    /// Each of them, in the order of the request.
+    pub items: Vec<BulkItem>,
+}
+
+/// Makes up to 10,000 jobs, each on its own: an array, or a line for each
+/// (`application/x-ndjson`).
+#[utoipa::path(
+    post, path = "/v1/jobs:bulk", tag = "jobs", request_body = Vec<JobSpec>,
+    responses(
+        (status = 200, body = Bulk), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create_many(
+    State(app): State<App>,
+    actor: Actor,
+    request: Request,
+) -> Result<(StatusCode, Json<Bulk>)> {
+    require_json(&request, &["application/json", "application/x-ndjson"])?;
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let by_line = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-ndjson"));
+    let bytes = read(request.into_body(), app.options.bulk_bytes_max).await?;
+    let values: Vec<Result<Value>> = if by_line {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        lines.filter(|line| !line.trim_ascii().is_empty()).map(parse).collect()
+    } else {
+        parse::<Vec<Value>>(&bytes)?.into_iter().map(Ok).collect()
+    };
+    if values.len() > JOBS_MAX {
+        let text = format!("{} jobs; send at most {JOBS_MAX} at once", values.len());
+        return Err(Problem::new(Code::BodyTooLarge, text));
+    }
+    let mut specs = Vec::with_capacity(values.len());
+    let mut news = Vec::new();
+    for value in values {
+        let read = async {
+            let spec: JobSpec = parse_value("", value?)?;
+            let new = new_job(&app, &actor, &spec).await?;
+            Ok::<_, Problem>((spec, new))
+        };
+        specs.push(read.await.map(|(spec, new)| {
+            news.push(new);
+            spec
+        }));
+    }
+    let mut made = app.scheduler.create_jobs(news).await?.into_iter();
+    let now = app.now();
+    let mut items = Vec::with_capacity(specs.len());
+    for (index, spec) in specs.into_iter().enumerate() {
+        let job = match spec {
+            Ok(spec) => match made.next() {
+                Some(Ok(job)) => hold(&app, &spec, job).await,
+                Some(Err(error)) => Err(error.into()),
+                None => Err(Problem::new(Code::Internal, "the job was not made")),
+            },
+            Err(problem) => Err(problem),
+        };
+        items.push(match job {
+            Ok(job) => BulkItem {
+                index,
+                status: 201,
+                job: Some(JobCreated::of(&job, now, &app.zones)),
+                error: None,
+            },
+            Err(problem) => BulkItem {
+                index,
+                status: problem.code.status(),
+                job: None,
+                error: Some(BulkError {
+                    code: problem.code.name(),
+                    message: problem.message,
+                    details: problem.details,
+                }),
+            },
+        });
+    }
+    let created = items.iter().filter(|item| item.job.is_some()).count();
+    Ok((StatusCode::OK, Json(Bulk { created, failed: items.len() - created, items })))
+}

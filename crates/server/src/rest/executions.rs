@@ -1,0 +1,161 @@
+//! Executions: listed, shown, cancelled, tried again.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use domain::id::JobId;
+use engine::RunView;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::find;
+use super::shape::execution::{Attempt, Execution};
+use super::verbs::{Accepted, accepted};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{OptionalBody, Params};
+use crate::page::{self, List};
+use crate::problem::{ErrorBody, Result};
+
+/// Which executions a list shows.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExecutionParams {
+    /// How many; 50 when absent, at most 500.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists the executions of a job, newest first.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job_id}/executions", tag = "executions",
+    params(("job_id" = String, Path, description = "The job's id or name."), ExecutionParams),
+    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn list_of_job(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    OriginalUri(uri): OriginalUri,
+    Params(params): Params<ExecutionParams>,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let before = match page::cursor(params.cursor.as_deref())? {
+        Some(text) => Some(text.parse().map_err(|_| page::bad_cursor())?),
+        None => None,
+    };
+    let job = find::job(&app, &actor, &job).await?;
+    let runs = app.scheduler.runs_of_job(job.id, before, limit).await?;
+    let named = |run| Execution::of(run, Some(job.name.clone()));
+    Ok(List::new(runs.items.into_iter().map(named).collect(), runs.next).answer(&uri))
+}
+
+/// Executions with the names of their jobs.
+pub(super) async fn named(app: &App, runs: Vec<RunView>) -> Result<Vec<Execution>> {
+    let mut ids: Vec<JobId> = runs.iter().map(|run| run.job).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let jobs = app.scheduler.jobs_by_id(&ids).await?;
+    let names: HashMap<JobId, String> = jobs.into_iter().map(|job| (job.id, job.name)).collect();
+    Ok(runs
+        .into_iter()
+        .map(|run| {
+            let name = names.get(&run.job).cloned();
+            Execution::of(run, name)
+        })
+        .collect())
+}
+
+/// Shows an execution with its attempts.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}", tag = "executions",
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses((status = 200, body = Execution), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Json<Execution>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let attempts = app.scheduler.attempts(run.id).await?;
+    let job = app.scheduler.jobs_by_id(&[run.job]).await?.pop();
+    let mut execution = Execution::of(run, job.map(|job| job.name));
+    execution.attempts = Some(attempts.into_iter().map(Attempt::of).collect());
+    Ok(Json(execution))
+}
+
+/// Lists the attempts of an execution that have ended, oldest first.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}/attempts", tag = "executions",
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses((status = 200, body = List<Attempt>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn attempts(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Json<List<Attempt>>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let attempts = app.scheduler.attempts(run.id).await?;
+    let data = attempts.into_iter().map(Attempt::of).collect();
+    Ok(Json(List { data, next_cursor: None }))
+}
+
+/// Why an execution is cancelled.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CancelBody {
+    /// What a person should read.
+    reason: Option<String>,
+}
+
+/// Asks for the end of an execution: at once when it has not begun, by its node otherwise.
+#[utoipa::path(
+    post, path = "/v1/executions/{execution_id}/cancel", tag = "executions",
+    request_body(content = Option<CancelBody>),
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses(
+        (status = 202, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+    OptionalBody(body): OptionalBody<CancelBody>,
+) -> Result<(StatusCode, Json<Execution>)> {
+    let run = find::run(&app, &actor, &run).await?;
+    let by = format!("{} asked for it", actor.name);
+    let text = body.reason.filter(|text| !text.is_empty()).unwrap_or(by);
+    app.scheduler.cancel(run.id, &text).await?;
+    let run = find::run(&app, &actor, &run.id.to_string()).await?;
+    let execution = named(&app, vec![run]).await?.pop();
+    let gone = || crate::problem::Problem::no_execution("any more");
+    Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
+}
+
+/// Starts an ended execution once more, as a new one with the same parameters.
+#[utoipa::path(
+    post, path = "/v1/executions/{execution_id}/retry", tag = "executions",
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses(
+        (status = 202, body = Accepted), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn retry(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Response> {
+    let run = find::run(&app, &actor, &run).await?;
+    let again = app.scheduler.redrive(run.id).await?;
+    Ok(accepted(&again))
+}

@@ -1,0 +1,45 @@
+//! Finds what a request names, if it is the caller's.
+
+use domain::id::{JobId, RunId};
+use domain::job::{Dependency, Job};
+use engine::RunView;
+
+use super::shape::job::JobSpec;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::problem::{Problem, Result};
+
+/// The job of an id or a name. What belongs to somebody else is not there.
+pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
+    if let Ok(id) = text.parse::<JobId>() {
+        let found = app.scheduler.jobs_by_id(&[id]).await?.pop();
+        if let Some(job) = found.filter(|job| job.tenant == actor.tenant) {
+            return Ok(job);
+        }
+    }
+    let found = app.scheduler.job_by_name(actor.tenant, text).await?;
+    found.ok_or_else(|| Problem::no_job(format_args!("{text:?}")))
+}
+
+/// The run of an id.
+pub(crate) async fn run(app: &App, actor: &Actor, text: &str) -> Result<RunView> {
+    let none = || Problem::no_execution(format_args!("{text:?}"));
+    let id: RunId = text.parse().map_err(|_| none())?;
+    let found = app.scheduler.run(id).await?;
+    found.filter(|run| run.tenant == actor.tenant).ok_or_else(none)
+}
+
+/// The jobs that a request depends on.
+pub(crate) async fn upstream(app: &App, actor: &Actor, spec: &JobSpec) -> Result<Vec<Dependency>> {
+    let mut found = Vec::with_capacity(spec.depends_on.len());
+    for (i, upstream) in spec.depends_on.iter().enumerate() {
+        let job = job(app, actor, upstream.job()).await.map_err(|problem| match problem.code {
+            crate::problem::Code::JobNotFound => {
+                Problem::invalid(format!("depends_on[{i}]"), problem.message)
+            }
+            _ => problem,
+        })?;
+        found.push(Dependency { job: job.id, on: upstream.on() });
+    }
+    Ok(found)
+}

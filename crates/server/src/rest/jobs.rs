@@ -1,0 +1,328 @@
+//! Jobs: made, listed, shown, changed, removed.
+
+use axum::Json;
+use axum::extract::{OriginalUri, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::job::{Job, JobState};
+use engine::NewJob;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::IntoParams;
+
+use super::find;
+use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::condition::{Condition, etag, is_known, not_modified};
+use crate::page::{self, List};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// Makes a job.
+#[utoipa::path(
+    post, path = "/v1/jobs", tag = "jobs", request_body = JobSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    responses(
+        (status = 201, body = JobCreated),
+        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<JobSpec>,
+) -> Result<Response> {
+    let new = new_job(&app, &actor, &spec).await?;
+    let missing = || Problem::new(Code::Internal, "the job was not made");
+    let job = app.scheduler.create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
+    let job = hold(&app, &spec, job).await?;
+    let body = JobCreated::of(&job, app.now(), &app.zones);
+    let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
+    let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
+    let headers = [etag(job.version), (header::LOCATION, location)];
+    Ok((StatusCode::CREATED, headers, Json(body)).into_response())
+}
+
+/// The job that a request asks for.
+pub(super) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<NewJob> {
+    let upstream = find::upstream(app, actor, spec).await?;
+    let definition = spec.definition(upstream, app.now(), &app.zones)?;
+    Ok(NewJob {
+        tenant: actor.tenant,
+        name: spec.name.clone(),
+        definition,
+        enabled: matches!(spec.state()?, None | Some(JobState::Enabled)),
+    })
+}
+
+/// A job that shall begin paused is made disabled, so that nothing of it starts in between.
+pub(super) async fn hold(app: &App, spec: &JobSpec, job: Job) -> Result<Job> {
+    if spec.state()? != Some(JobState::Paused) {
+        return Ok(job);
+    }
+    let pause = |job: &mut Job| {
+        job.state = JobState::Paused;
+        Ok(())
+    };
+    app.scheduler.alter_job(job.id, Box::new(pause)).await
+}
+
+/// Which jobs a list shows.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobParams {
+    /// How many; 50 when absent, at most 500.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists jobs by name.
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", params(JobParams),
+    responses((status = 200, body = List<JobView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    OriginalUri(uri): OriginalUri,
+    Params(params): Params<JobParams>,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let after = page::cursor(params.cursor.as_deref())?;
+    let jobs = app.scheduler.list_jobs(actor.tenant, after.as_deref(), limit).await?;
+    let now = app.now();
+    let data = jobs.items.iter().map(|job| JobView::of(job, now, &app.zones)).collect();
+    Ok(List::new(data, jobs.next).answer(&uri))
+}
+
+/// Shows a job.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job_id}", tag = "jobs",
+    params(("job_id" = String, Path, description = "The job's id or name.")),
+    responses((status = 200, body = JobView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    if is_known(&headers, job.version) {
+        return Ok(not_modified(job.version));
+    }
+    Ok(shown(&app, &job))
+}
+
+/// A job as an answer.
+pub(super) fn shown(app: &App, job: &Job) -> Response {
+    let body = JobView::of(job, app.now(), &app.zones);
+    ([etag(job.version)], Json(body)).into_response()
+}
+
+/// Replaces a job.
+#[utoipa::path(
+    put, path = "/v1/jobs/{job_id}", tag = "jobs", request_body = JobSpec,
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    require_json(&request, &["application/json"])?;
+    let headers = request.headers().clone();
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut body: Value = parse(&bytes)?;
+    strip_read_only(&mut body);
+    let spec: JobSpec = parse_value("", body)?;
+    change(&app, &actor, job, spec, &headers).await
+}
+
+/// Changes some fields of a job (RFC 7396): what is null is taken away, lists are replaced.
+#[utoipa::path(
+    patch, path = "/v1/jobs/{job_id}", tag = "jobs",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    let headers = request.headers().clone();
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut changes: Value = parse(&bytes)?;
+    if !changes.is_object() {
+        let text = "a merge patch is a JSON object with the fields to change";
+        return Err(Problem::new(Code::ValidationFailed, text));
+    }
+    strip_read_only(&mut changes);
+    let named_version = changes.get("version").cloned();
+    let mut merged = serde_json::to_value(JobSpec::of(&job))
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    forget_replaced(&mut merged, &changes);
+    merge(&mut merged, changes);
+    // What the merge is based on is what it must meet, whether the request names it or not.
+    if named_version.is_none() {
+        merged["version"] = Value::from(job.version);
+    }
+    let spec: JobSpec = parse_value("", merged)?;
+    change(&app, &actor, job, spec, &headers).await
+}
+
+fn strip_read_only(body: &mut Value) {
+    if let Some(fields) = body.as_object_mut() {
+        fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    }
+}
+
+/// Fields that a patch makes meaningless without naming them: another kind of schedule drops the
+/// fields of the old one, another number of attempts that of the retries.
+fn forget_replaced(job: &mut Value, changes: &Value) {
+    const SCHEDULE: [&str; 9] = [
+        "job_type",
+        "cron_expression",
+        "dst",
+        "run_at",
+        "delay_seconds",
+        "interval_seconds",
+        "starts_at",
+        "ends_at",
+        "timezone",
+    ];
+    const TELLING: [&str; 4] = ["cron_expression", "run_at", "delay_seconds", "interval_seconds"];
+    let says = |field: &str| changes.get(field).is_some_and(|value| !value.is_null());
+    let fields = job.as_object_mut();
+    let Some(fields) = fields else { return };
+    let other_kind = says("job_type") && changes.get("job_type") != fields.get("job_type")
+        || TELLING.iter().any(|field| says(field) && !fields.contains_key(*field));
+    if other_kind {
+        fields.retain(|name, _| !SCHEDULE.contains(&name.as_str()));
+    }
+    let retry = changes.get("retry_config").and_then(Value::as_object);
+    if let (Some(retry), Some(Value::Object(old))) = (retry, fields.get_mut("retry_config")) {
+        if retry.contains_key("max_attempts") {
+            old.remove("max_retries");
+        } else if retry.contains_key("max_retries") {
+            old.remove("max_attempts");
+        }
+    }
+    // An action of another kind shares no fields with the old one.
+    let payload = changes.get("payload").and_then(Value::as_object);
+    if let (Some(new), Some(Value::Object(old))) = (payload, fields.get("payload"))
+        && new.get("type").is_some_and(|kind| Some(kind) != old.get("type"))
+    {
+        fields.remove("payload");
+    }
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Some(fields) = target.as_object_mut() else { return };
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                fields.remove(&name);
+            }
+            value => merge(fields.entry(name).or_insert(Value::Null), value),
+        }
+    }
+}
+
+async fn change(
+    app: &App,
+    actor: &Actor,
+    job: Job,
+    spec: JobSpec,
+    headers: &HeaderMap,
+) -> Result<Response> {
+    let condition = Condition::of(headers, spec.version, app)?;
+    let upstream = find::upstream(app, actor, &spec).await?;
+    let definition = spec.definition(upstream, app.now(), &app.zones)?;
+    let state = spec.state()?;
+    let edit = move |job: &mut Job| {
+        condition.check(job.version)?;
+        let rescheduled = job.definition.when != definition.when;
+        job.name = spec.name;
+        job.definition = definition;
+        job.state = match (state, job.state) {
+            (Some(state), _) => state,
+            // A one-time job that has run gets another time.
+            (None, JobState::Completed) if rescheduled => JobState::Enabled,
+            (None, state) => state,
+        };
+        Ok(())
+    };
+    let job = app.scheduler.alter_job(job.id, Box::new(edit)).await?;
+    Ok(shown(app, &job))
+}
+
+/// What becomes of jobs that depend on it.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteParams {
+    /// Removes the job even if others depend on it; they depend on it no more.
+    cascade: Option<bool>,
+}
+
+/// Removes a job. Its history remains until its time is over.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{job_id}", tag = "jobs",
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job."),
+        DeleteParams,
+    ),
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    Params(params): Params<DeleteParams>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    let job = find::job(&app, &actor, &job).await?;
+    Condition::of(&headers, None, &app)?.check(job.version)?;
+    app.scheduler.delete_job(job.id, params.cascade.unwrap_or(false)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

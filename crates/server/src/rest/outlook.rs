@@ -1,0 +1,106 @@
+//! What a job would do: validation and the times to come.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::find;
+use super::jobs::new_job;
+use super::shape::job::{JobSpec, warnings};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// How many times are shown when nobody says.
+const COUNT_DEFAULT: u32 = 10;
+
+/// The most times that are shown.
+const COUNT_MAX: u32 = 1_000;
+
+/// What a job would do.
+#[derive(Serialize, ToSchema)]
+pub struct Outlook {
+    /// The schedule in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The times to come.
+    pub next_runs: Vec<Timestamp>,
+    /// What may surprise.
+    pub warnings: Vec<String>,
+}
+
+/// Checks a job without making it.
+#[utoipa::path(
+    post, path = "/v1/jobs:validate", tag = "jobs", request_body = JobSpec,
+    responses(
+        (status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn validate(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<JobSpec>,
+) -> Result<Json<Outlook>> {
+    let new = new_job(&app, &actor, &spec).await?;
+    app.scheduler.check_job(new.clone()).await?;
+    let now = app.now();
+    outlook(&app, &new.definition, now, COUNT_DEFAULT).map(Json)
+}
+
+/// Which times are shown.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NextParams {
+    /// How many; 10 when absent, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    count: Option<u32>,
+    /// Times after this one; the present when absent.
+    after: Option<Timestamp>,
+}
+
+/// The times at which a job is due next, whatever its state.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job_id}/next-runs", tag = "jobs",
+    params(("job_id" = String, Path, description = "The job's id or name."), NextParams),
+    responses((status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn next_runs(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    Params(params): Params<NextParams>,
+) -> Result<Json<Outlook>> {
+    let count = params.count.unwrap_or(COUNT_DEFAULT);
+    if !(1..=COUNT_MAX).contains(&count) {
+        let text = format!("must be 1 to {COUNT_MAX}, not {count}");
+        return Err(Problem::field(Code::InvalidRequest, "count", text));
+    }
+    let job = find::job(&app, &actor, &job).await?;
+    let after = params.after.unwrap_or_else(|| app.now());
+    outlook(&app, &job.definition, after, count).map(Json)
+}
+
+fn outlook(
+    app: &App,
+    definition: &domain::job::Definition,
+    after: Timestamp,
+    count: u32,
+) -> Result<Outlook> {
+    let schedule = definition.when.compile(&app.zones)?;
+    let next = |after| schedule.as_ref().and_then(|schedule| schedule.next(after));
+    let times = std::iter::successors(next(after), |at| next(*at));
+    let description = match &schedule {
+        Some(domain::schedule::Schedule::Cron(cron)) => Some(cron.describe()),
+        _ => None,
+    };
+    Ok(Outlook {
+        description,
+        next_runs: times.take(count as usize).collect(),
+        warnings: warnings(definition, after, &app.zones),
+    })
+}

@@ -1,0 +1,9 @@
+//! The bodies of requests and answers, and how they become the domain's values and back.
+
+pub mod duration;
+pub mod execution;
+pub mod job;
+pub mod mirror;
+pub mod payload;
+pub mod retry;
+pub mod schedule;

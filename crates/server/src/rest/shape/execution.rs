@@ -1,0 +1,206 @@
+//! Executions: the runs of jobs, and the attempts that were made.
+
+use domain::run::RunState;
+use engine::{AttemptView, RunView};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::mirror::Origin;
+
+/// A run of a job.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Execution {
+    /// Its identity, the same for every attempt.
+    pub execution_id: Uuid,
+    /// The job.
+    pub job_id: Uuid,
+    /// The job's name; absent when the job is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
+    /// The version of the job that asked for it.
+    pub job_version: u32,
+    /// 1 for the first attempt; 0 when none has begun.
+    pub attempt_number: u32,
+    /// `PENDING`, `QUEUED`, `RUNNING`, `COMPLETED`, `FAILED`, `CANCELLED`, `TIMEOUT`, `SKIPPED` or
+    /// `MISSED`.
+    #[schema(
+        pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)$"
+    )]
+    pub status: String,
+    /// Why it ended so, as a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why it ended so, as a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason_message: Option<String>,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// The time that it stands for.
+    pub scheduled_time: Timestamp,
+    /// The last time that it stands for, when it stands for several that did not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled_until: Option<Timestamp>,
+    /// How many times it stands for, when they are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occurrences: Option<u64>,
+    /// When it may start, or might have.
+    pub due_at: Timestamp,
+    /// When its last attempt began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// How long its last attempt took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+    /// What it produced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub result: Option<Box<RawValue>>,
+    /// Rows that a statement changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_affected: Option<u64>,
+    /// What its last attempt said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What went wrong, as a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    /// What went wrong, as a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// Where it runs, or ran last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<Uuid>,
+    /// The fence of its last ended attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+    /// How many attempts were lost with their nodes.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    pub lost_attempts: u32,
+    /// How many missed times it stands for besides its own.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    pub coalesced: u32,
+    /// Whether it waits for somebody to look at it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub dead_letter: bool,
+    /// Values for the action.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub parameters: Option<Box<RawValue>>,
+    /// Where its output is.
+    pub logs_url: String,
+    /// The attempts that have ended, oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Vec<Attempt>>,
+}
+
+/// One try at a run, ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Attempt {
+    /// 1 for the first, lost ones counted.
+    pub attempt_number: u32,
+    /// `COMPLETED`, `FAILED`, `CANCELLED`, `TIMEOUT` or `LOST`.
+    pub status: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Timestamp,
+    /// How long it took.
+    pub duration_ms: i64,
+    /// Where it ran.
+    pub worker_id: Uuid,
+    /// The fence under which it ran.
+    pub fence: i64,
+    /// What it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What went wrong, as a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// What was in force and what was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub details: Option<Box<RawValue>>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn raw(text: Option<String>) -> Option<Box<RawValue>> {
+    let text = text?;
+    RawValue::from_string(text.clone())
+        // What is no JSON is a text.
+        .or_else(|_| serde_json::value::to_raw_value(&text))
+        .ok()
+}
+
+fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_millis() as i64
+}
+
+impl Execution {
+    /// What a run looks like.
+    pub fn of(run: RunView, job_name: Option<String>) -> Self {
+        let failed = run.error.is_some();
+        let ended = run.attempts + run.lost;
+        let running = run.state == RunState::Running;
+        Execution {
+            execution_id: run.id.0,
+            job_id: run.job.0,
+            job_name,
+            job_version: run.job_version,
+            attempt_number: if running { ended + 1 } else { ended },
+            status: run.state.to_string(),
+            reason: run.reason,
+            reason_message: run.reason_text.filter(|text| !text.is_empty()),
+            origin: run.origin.into(),
+            scheduled_time: run.scheduled_for,
+            scheduled_until: (run.count > 1).then_some(run.scheduled_last),
+            occurrences: (run.count > 1).then_some(run.count),
+            due_at: run.due_at,
+            started_at: run.started_at,
+            completed_at: run.finished_at,
+            duration_ms: run.started_at.zip(run.finished_at).map(|(from, to)| ms_between(from, to)),
+            result: raw(run.result),
+            rows_affected: run.rows_affected,
+            error_message: run.message.clone().filter(|text| failed && !text.is_empty()),
+            message: run.message.filter(|text| !failed && !text.is_empty()),
+            error_code: run.error,
+            worker_id: run.node.map(|node| node.0),
+            fence: run.fence,
+            lost_attempts: run.lost,
+            coalesced: run.coalesced,
+            dead_letter: run.dead_letter,
+            parameters: raw(run.parameters),
+            logs_url: format!("/v1/executions/{}/logs", run.id),
+            attempts: None,
+        }
+    }
+}
+
+impl Attempt {
+    /// What an attempt looks like.
+    pub fn of(attempt: AttemptView) -> Self {
+        Attempt {
+            attempt_number: attempt.number,
+            status: attempt.end,
+            started_at: attempt.started_at,
+            completed_at: attempt.finished_at,
+            duration_ms: ms_between(attempt.started_at, attempt.finished_at),
+            worker_id: attempt.node.0,
+            fence: attempt.fence,
+            message: attempt.message.filter(|text| !text.is_empty()),
+            error_code: attempt.error,
+            details: raw(attempt.details),
+        }
+    }
+}

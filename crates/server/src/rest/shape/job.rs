@@ -1,0 +1,388 @@
+//! Jobs.
+
+use domain::job::{Definition, Dependency, Job, JobState, Retention};
+use domain::schedule::{Schedule, Zones};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::duration::Seconds;
+use super::mirror::{CatchUp, DependsOn, JobStatus, OnCompletion, OnLost, Overlap};
+use super::payload::{self, Payload};
+use super::retry::RetryConfig;
+use super::schedule::{Dst, JobType};
+use crate::problem::{Problem, Result};
+
+/// The most tags of a job, and the longest of them.
+const TAGS_MAX: usize = 64;
+const TAG_BYTES_MAX: usize = 255;
+
+/// The fields that an answer has and a request does not: whoever sends back what they were shown
+/// need not take them out.
+pub const READ_ONLY: [&str; 6] =
+    ["job_id", "next_run_time", "last_run_time", "created_at", "updated_at", "warnings"];
+
+/// What a job is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Unique among the jobs of the tenant.
+    #[schema(min_length = 1, max_length = 255, example = "daily-report-generator")]
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// `ACTIVE`, `PAUSED` or `DISABLED`; `ACTIVE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<JobStatus>,
+    /// The kind of the schedule. It may be left out where a field gives it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_type: Option<JobType>,
+    /// Five fields: minute, hour, day of month, month, day of week.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "0 9 * * *")]
+    pub cron_expression: Option<String>,
+    /// The zone of the local times; `UTC` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "America/New_York")]
+    pub timezone: Option<String>,
+    /// Answers to daylight saving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst: Option<Dst>,
+    /// When a one-time job runs: an instant, or a local time of `timezone`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "scheduled_time")]
+    #[schema(example = "2030-01-15T14:00:00Z")]
+    pub run_at: Option<String>,
+    /// How long after its making a delayed job runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_seconds: Option<Seconds>,
+    /// The time between two runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_seconds: Option<Seconds>,
+    /// The first time of an interval; the present when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<String>,
+    /// The last instant at which a time of an interval may lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<String>,
+    /// What it does.
+    #[schema(value_type = Payload)]
+    pub payload: Map<String, Value>,
+    /// When a failed attempt is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_config: Option<RetryConfig>,
+    /// How long one attempt may take; 3600 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<Seconds>,
+    /// How long a cancelled attempt may take to end by itself; 10 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<Seconds>,
+    /// What becomes of times that nobody could run; `LAST` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<CatchUp>,
+    /// The most times that `ALL` runs; 100 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_catch_up: Option<u32>,
+    /// A run that cannot start within this time after its nominal time is missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_deadline_seconds: Option<Seconds>,
+    /// What happens when a run is due and earlier ones have not ended; `SKIP` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// How many runs may be active before `overlap` is asked; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub concurrency: Option<u32>,
+    /// Spreads starts over this much time after the nominal time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_seconds: Option<Seconds>,
+    /// 0 to 9, higher is more urgent; 5 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9)]
+    pub priority: Option<u8>,
+    /// What becomes of a one-time job when its run has ended; `PRESERVE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_completion: Option<OnCompletion>,
+    /// What becomes of a run whose node was lost; `RETRY` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost: Option<OnLost>,
+    /// Jobs that must have ended before this one starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub depends_on: Vec<Upstream>,
+    /// How long a run waits for them; until the next nominal time when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_timeout_seconds: Option<Seconds>,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub tags: Vec<String>,
+    /// How long its history is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<RetentionRule>,
+    /// As whom it acts on a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
+    /// The version that a change is based on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+}
+
+/// A job that must have ended before another one starts: its name or id, or both with a condition.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Upstream {
+    /// The job's name or id; it must have ended well.
+    Name(String),
+    /// The job and how it must have ended.
+    Condition(UpstreamCondition),
+}
+
+/// A job and how it must have ended.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamCondition {
+    /// The job's name or id.
+    pub job: String,
+    /// How it must have ended; `SUCCESS` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<DependsOn>,
+}
+
+impl Upstream {
+    /// The job's name or id.
+    pub fn job(&self) -> &str {
+        match self {
+            Upstream::Name(job) | Upstream::Condition(UpstreamCondition { job, .. }) => job,
+        }
+    }
+
+    /// How it must have ended.
+    pub fn on(&self) -> domain::job::DependsOn {
+        match self {
+            Upstream::Condition(UpstreamCondition { on: Some(on), .. }) => (*on).into(),
+            _ => domain::job::DependsOn::default(),
+        }
+    }
+}
+
+/// How long history is kept; the cluster's answer where a field is absent.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionRule {
+    /// Days that runs are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+    /// Days that failed runs are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_days: Option<u32>,
+    /// At most this many runs are kept, the newest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_last: Option<u32>,
+}
+
+/// A job as it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobView {
+    /// Its identity.
+    pub job_id: Uuid,
+    /// What it is.
+    #[serde(flatten)]
+    pub spec: JobSpec,
+    /// When it is due next.
+    pub next_run_time: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A job that was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobCreated {
+    /// Its identity.
+    pub job_id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub status: JobStatus,
+    /// When it is due next.
+    pub next_run_time: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// What may surprise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub warnings: Vec<String>,
+}
+
+impl JobSpec {
+    /// What the request asks for; `upstream` are the jobs of `depends_on`, in their order.
+    pub fn definition(
+        &self,
+        upstream: Vec<Dependency>,
+        now: Timestamp,
+        zones: &Zones,
+    ) -> Result<Definition> {
+        self.check_tags()?;
+        let default = Definition::default();
+        let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
+        let retention = self.retention.unwrap_or_default();
+        Ok(Definition {
+            description: self.description.clone(),
+            when: self.when(now, zones)?,
+            action: payload::action(&self.payload)?,
+            run_as: self.run_as.clone(),
+            retry: self.retry_config.clone().unwrap_or_default().policy()?,
+            timeout: or(self.timeout_seconds, default.timeout),
+            grace_period: or(self.grace_period_seconds, default.grace_period),
+            catch_up: self.catch_up.map_or(default.catch_up, Into::into),
+            max_catch_up: self.max_catch_up.unwrap_or(default.max_catch_up),
+            start_deadline: self.start_deadline_seconds.map(|seconds| seconds.0),
+            overlap: self.overlap.map_or(default.overlap, Into::into),
+            concurrency: self.concurrency.unwrap_or(default.concurrency),
+            jitter: or(self.jitter_seconds, default.jitter),
+            priority: self.priority.unwrap_or(default.priority),
+            on_completion: self.on_completion.map_or(default.on_completion, Into::into),
+            on_lost: self.on_lost.map_or(default.on_lost, Into::into),
+            depends_on: upstream,
+            dependency_timeout: self.dependency_timeout_seconds.map(|seconds| seconds.0),
+            tags: self.tags.clone(),
+            retention: Retention {
+                days: retention.days,
+                failed_days: retention.failed_days,
+                keep_last: retention.keep_last,
+            },
+        })
+    }
+
+    /// The state that the request asks for.
+    pub fn state(&self) -> Result<Option<JobState>> {
+        match self.status {
+            None => Ok(None),
+            Some(JobStatus::Active) => Ok(Some(JobState::Enabled)),
+            Some(JobStatus::Paused) => Ok(Some(JobState::Paused)),
+            Some(JobStatus::Disabled) => Ok(Some(JobState::Disabled)),
+            // What is shown may be sent back; nobody can ask for it otherwise.
+            Some(JobStatus::Completed) => Ok(None),
+            Some(JobStatus::Deleted) => {
+                Err(Problem::invalid("status", "must be ACTIVE, PAUSED or DISABLED"))
+            }
+        }
+    }
+
+    fn check_tags(&self) -> Result<()> {
+        if self.tags.len() > TAGS_MAX {
+            return Err(Problem::invalid("tags", format!("must be at most {TAGS_MAX}")));
+        }
+        for (i, tag) in self.tags.iter().enumerate() {
+            if tag.is_empty() || tag.len() > TAG_BYTES_MAX || tag.chars().any(char::is_control) {
+                let text = "a tag has 1 to 255 bytes and no control characters";
+                return Err(Problem::invalid(format!("tags[{i}]"), text));
+            }
+            if self.tags[..i].contains(tag) {
+                return Err(Problem::invalid(format!("tags[{i}]"), format!("{tag:?} comes twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a job looks like.
+    pub fn of(job: &Job) -> Self {
+        let definition = &job.definition;
+        let default = Definition::default();
+        let unless = |value, default| (value != default).then_some(Seconds(value));
+        let retention = definition.retention;
+        let mut spec = JobSpec {
+            name: job.name.clone(),
+            description: definition.description.clone(),
+            status: Some(job.state.into()),
+            payload: payload::of(&definition.action),
+            retry_config: Some(RetryConfig::of(&definition.retry)),
+            timeout_seconds: Some(Seconds(definition.timeout)),
+            grace_period_seconds: Some(Seconds(definition.grace_period)),
+            catch_up: Some(definition.catch_up.into()),
+            max_catch_up: Some(definition.max_catch_up),
+            start_deadline_seconds: definition.start_deadline.map(Seconds),
+            overlap: Some(definition.overlap.into()),
+            concurrency: Some(definition.concurrency),
+            jitter_seconds: unless(definition.jitter, default.jitter),
+            priority: Some(definition.priority),
+            on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
+            on_lost: Some(definition.on_lost.into()),
+            depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
+            dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
+            tags: definition.tags.clone(),
+            retention: (retention != Retention::default()).then_some(RetentionRule {
+                days: retention.days,
+                failed_days: retention.failed_days,
+                keep_last: retention.keep_last,
+            }),
+            run_as: definition.run_as.clone(),
+            version: Some(job.version),
+            ..JobSpec::default()
+        };
+        spec.show_when(&definition.when);
+        spec
+    }
+}
+
+fn shown_dependency(dependency: &Dependency) -> Upstream {
+    Upstream::Condition(UpstreamCondition {
+        job: dependency.job.to_string(),
+        on: Some(dependency.on.into()),
+    })
+}
+
+impl JobView {
+    /// What a job looks like now.
+    pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
+        JobView {
+            job_id: job.id.0,
+            spec: JobSpec::of(job),
+            next_run_time: next_run(job, now, zones),
+            created_at: job.created_at,
+            updated_at: job.updated_at,
+        }
+    }
+}
+
+impl JobCreated {
+    /// What is told about a new job.
+    pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
+        JobCreated {
+            job_id: job.id.0,
+            name: job.name.clone(),
+            status: job.state.into(),
+            next_run_time: next_run(job, now, zones),
+            created_at: job.created_at,
+            warnings: warnings(&job.definition, now, zones),
+        }
+    }
+}
+
+/// When a job is due next. Times that were planned ahead have left the job's own next time behind
+/// and have not come yet.
+pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
+    if job.state != JobState::Enabled {
+        return None;
+    }
+    let schedule = job.definition.when.compile(zones).ok().flatten()?;
+    match schedule.next(now) {
+        Some(next) => Some(job.next_run.map_or(next, |planned| planned.min(next))),
+        None => job.next_run,
+    }
+}
+
+/// What may surprise about a schedule.
+pub fn warnings(definition: &Definition, now: Timestamp, zones: &Zones) -> Vec<String> {
+    match definition.when.compile(zones) {
+        Ok(Some(Schedule::Cron(cron))) => cron.lint(now).iter().map(ToString::to_string).collect(),
+        Ok(Some(Schedule::At(at))) if at < now => {
+            vec![format!("{at} has passed: the job runs at once")]
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Words of the domain as the API spells and documents them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+macro_rules! mirror {
+    ($(#[$doc:meta])* $name:ident = $domain:path { $($(#[$item_doc:meta])* $item:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        pub enum $name { $($(#[$item_doc])* $item,)* }
+
+        impl From<$domain> for $name {
+            fn from(value: $domain) -> Self {
+                use $domain as Domain;
+                match value { $(Domain::$item => $name::$item,)* }
+            }
+        }
+
+        impl From<$name> for $domain {
+            fn from(value: $name) -> Self {
+                use $domain as Domain;
+                match value { $($name::$item => Domain::$item,)* }
+            }
+        }
+    };
+}
+
+mirror! {
+    /// What becomes of times that nobody could run.
+    CatchUp = domain::schedule::CatchUpPolicy {
+        /// They are skipped.
+        None,
+        /// One run stands for all of them.
+        Last,
+        /// Each runs, oldest first.
+        All,
+    }
+}
+
+mirror! {
+    /// What happens when a run is due and earlier ones have not ended.
+    Overlap = domain::job::Overlap {
+        /// It runs beside them.
+        Allow,
+        /// It does not run.
+        Skip,
+        /// It waits for them.
+        Queue,
+        /// They are cancelled, and it runs when they have ended.
+        CancelPrevious,
+    }
+}
+
+mirror! {
+    /// What becomes of a one-time job when its run has ended.
+    OnCompletion = domain::job::OnCompletion {
+        /// It stays.
+        Preserve,
+        /// It is removed.
+        Drop,
+    }
+}
+
+mirror! {
+    /// What becomes of a run whose node was lost.
+    OnLost = domain::job::OnLost {
+        /// It is tried again: its work happens at least once.
+        Retry,
+        /// It fails: its work happens at most once.
+        Fail,
+    }
+}
+
+mirror! {
+    /// How an upstream job must have ended.
+    DependsOn = domain::job::DependsOn {
+        /// Well.
+        Success,
+        /// In any way.
+        Completion,
+        /// Badly.
+        Failure,
+    }
+}
+
+mirror! {
+    /// What happens to a local time that a clock change removes.
+    GapRule = domain::schedule::GapRule {
+        /// It is skipped.
+        Skip,
+        /// It runs when the gap ends.
+        ShiftAfter,
+        /// It runs as much later as clocks jump.
+        ShiftByOffset,
+    }
+}
+
+mirror! {
+    /// What happens to a local time that a clock change repeats.
+    OverlapRule = domain::schedule::OverlapRule {
+        /// The first pass runs.
+        First,
+        /// The second pass runs.
+        Second,
+        /// Both passes run.
+        Both,
+    }
+}
+
+mirror! {
+    /// Who asked for a run.
+    Origin = domain::run::Origin {
+        /// The schedule, in time.
+        Schedule,
+        /// The schedule, after an outage.
+        CatchUp,
+        /// A person or a program.
+        Manual,
+        /// A person, for times of the past.
+        Backfill,
+        /// The end of another job.
+        Dependency,
+    }
+}
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum JobStatus {
+    /// It runs when it is due.
+    Active,
+    /// Held for a while.
+    Paused,
+    /// Off.
+    Disabled,
+    /// A one-time job whose run has ended.
+    Completed,
+    /// Removed.
+    Deleted,
+}
+
+impl From<domain::job::JobState> for JobStatus {
+    fn from(state: domain::job::JobState) -> Self {
+        use domain::job::JobState;
+        match state {
+            JobState::Enabled => JobStatus::Active,
+            JobState::Paused => JobStatus::Paused,
+            JobState::Disabled => JobStatus::Disabled,
+            JobState::Completed => JobStatus::Completed,
+            JobState::Deleted => JobStatus::Deleted,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a job does: `payload`, whose `type` may be left out where a field gives it away.
+
+use std::collections::BTreeMap;
+
+use domain::action::Action;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::body::parse_value;
+use crate::problem::{Problem, Result};
+
+/// What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
+/// `PROCEDURE` and `command` means `EXTERNAL`.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Payload {
+    /// A request.
+    Http(HttpPayload),
+    /// Statements.
+    Sql(SqlPayload),
+    /// A procedure.
+    Procedure(ProcedurePayload),
+    /// A command.
+    External(ExternalPayload),
+    /// Nothing.
+    Noop(NoopPayload),
+}
+
+/// Calls an endpoint.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct HttpPayload {
+    /// `HTTP`.
+    #[schema(required = false, pattern = "^HTTP$")]
+    pub r#type: Option<String>,
+    /// The address. `${secrets.NAME}` stands for a secret.
+    #[schema(example = "https://api.example.com/reports/generate")]
+    pub endpoint: String,
+    /// The method; POST when absent.
+    pub method: Option<String>,
+    /// Headers, by name. `${secrets.NAME}` stands for a secret.
+    pub headers: Option<BTreeMap<String, String>>,
+    /// The body: a string is sent as it is, everything else as JSON.
+    pub body: Option<Value>,
+    /// The status codes that mean success; 2 stands for 200 to 299. The 2xx when empty.
+    pub expected_status: Option<Vec<u16>>,
+}
+
+/// Runs statements in a database.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SqlPayload {
+    /// `SQL`.
+    #[schema(required = false, pattern = "^SQL$")]
+    pub r#type: Option<String>,
+    /// The statements. `:name` stands for the parameter of that name.
+    pub sql: String,
+    /// A database of the configuration; the default one when absent.
+    pub database: Option<String>,
+}
+
+/// Calls a procedure of a database.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct ProcedurePayload {
+    /// `PROCEDURE`.
+    #[schema(required = false, pattern = "^PROCEDURE$")]
+    pub r#type: Option<String>,
+    /// Its name, with or without a schema.
+    pub procedure: String,
+    /// Its arguments, in order. A string `:name` stands for the parameter of that name.
+    pub arguments: Option<Vec<Value>>,
+    /// A database of the configuration; the default one when absent.
+    pub database: Option<String>,
+}
+
+/// Starts a command of the machine. No shell reads it.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct ExternalPayload {
+    /// `EXTERNAL`.
+    #[schema(required = false, pattern = "^EXTERNAL$")]
+    pub r#type: Option<String>,
+    /// The program.
+    pub command: String,
+    /// Its arguments, each as it is.
+    pub arguments: Option<Vec<String>>,
+    /// Variables of its environment, as far as the administrator allows them.
+    pub environment: Option<BTreeMap<String, String>>,
+}
+
+/// Does nothing, successfully.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct NoopPayload {
+    /// `NOOP`.
+    #[schema(pattern = "^NOOP$")]
+    pub r#type: String,
+}
+
+/// The kinds, each with the field that gives it away.
+const KINDS: [(&str, &str); 5] = [
+    ("HTTP", "endpoint"),
+    ("SQL", "sql"),
+    ("PROCEDURE", "procedure"),
+    ("EXTERNAL", "command"),
+    ("NOOP", ""),
+];
+
+/// The action that a payload means.
+pub fn action(payload: &Map<String, Value>) -> Result<Action> {
+    let names = || KINDS.map(|(kind, _)| kind).join(", ");
+    let mut fields = payload.clone();
+    let kind = match fields.remove("type") {
+        Some(Value::String(kind)) => KINDS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&kind))
+            .map(|(name, _)| *name)
+            .ok_or_else(|| {
+                Problem::invalid("payload.type", format!("is {kind:?}, not one of {}", names()))
+            })?,
+        Some(_) => {
+            return Err(Problem::invalid("payload.type", format!("must be one of {}", names())));
+        }
+        None => KINDS
+            .iter()
+            .find(|(_, field)| fields.contains_key(*field))
+            .map(|(name, _)| *name)
+            .ok_or_else(|| {
+                Problem::invalid("payload.type", format!("is missing: send one of {}", names()))
+            })?,
+    };
+    let fields = Value::Object(fields);
+    Ok(match kind {
+        "HTTP" => Action::Http(parse_value("payload", fields)?),
+        "SQL" => Action::Sql(parse_value("payload", fields)?),
+        "PROCEDURE" => Action::Procedure(parse_value("payload", fields)?),
+        "EXTERNAL" => Action::External(parse_value("payload", fields)?),
+        _ => match fields.as_object().and_then(|fields| fields.keys().next()) {
+            Some(field) => {
+                return Err(Problem::invalid(format!("payload.{field}"), "NOOP takes no fields"));
+            }
+            None => Action::Noop,
+        },
+    })
+}
+
+/// What an action looks like.
+pub fn of(action: &Action) -> Map<String, Value> {
+    match serde_json::to_value(action) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! What a job can be told: pause, resume, trigger.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::id::RunId;
+use domain::run::NewRun;
+use engine::Trigger;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::find;
+use super::jobs::shown;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::OptionalBody;
+use crate::problem::{ErrorBody, Problem, Result};
+
+/// Holds a job: nothing of it starts until it is resumed.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job_id}/pause", tag = "jobs",
+    params(("job_id" = String, Path, description = "The job's id or name.")),
+    responses(
+        (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn pause(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    let job = app.scheduler.pause_job(job.id).await?;
+    Ok(shown(&app, &job))
+}
+
+/// Lets a paused job go on: what it missed follows its catch-up policy. A disabled job is switched
+/// on, and its past is gone.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job_id}/resume", tag = "jobs",
+    params(("job_id" = String, Path, description = "The job's id or name.")),
+    responses(
+        (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    let job = app.scheduler.resume_job(job.id).await?;
+    Ok(shown(&app, &job))
+}
+
+/// How a run is started by hand. Everything may be left out.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TriggerBody {
+    /// Values for the action.
+    #[schema(value_type = Option<Object>)]
+    parameters: Option<BTreeMap<String, Value>>,
+    /// When it runs; now when absent.
+    scheduled_time: Option<Timestamp>,
+    /// The id of the execution, a version 7 UUID: sent again, it starts nothing more.
+    execution_id: Option<Uuid>,
+    /// Whether to wait for the jobs that the job depends on.
+    with_dependencies: bool,
+}
+
+/// A run that was accepted.
+#[derive(Serialize, ToSchema)]
+pub struct Accepted {
+    /// The run.
+    pub execution_id: Uuid,
+    /// Its job.
+    pub job_id: Uuid,
+    /// The time that it stands for.
+    pub scheduled_time: Timestamp,
+}
+
+/// Starts a run by hand, also of a paused job.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job_id}/trigger", tag = "jobs",
+    request_body(content = Option<TriggerBody>),
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
+    ),
+    responses(
+        (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
+        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn trigger(
+    State(app): State<App>,
+    actor: Actor,
+    Path(job): Path<String>,
+    OptionalBody(body): OptionalBody<TriggerBody>,
+) -> Result<Response> {
+    let job = find::job(&app, &actor, &job).await?;
+    if body.execution_id.is_some_and(|id| id.get_version_num() != 7) {
+        return Err(Problem::invalid("execution_id", "must be a version 7 UUID"));
+    }
+    let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
+    let trigger =
+        Trigger { at: body.scheduled_time, parameters, with_dependencies: body.with_dependencies };
+    let run = app.scheduler.trigger(job.id, trigger, body.execution_id.map(RunId)).await?;
+    Ok(accepted(&run))
+}
+
+/// The answer to a request that started a run.
+pub(super) fn accepted(run: &NewRun) -> Response {
+    let body =
+        Accepted { execution_id: run.id.0, job_id: run.job.0, scheduled_time: run.scheduled_for };
+    let location = HeaderValue::from_str(&format!("/v1/executions/{}", run.id));
+    let location = location.unwrap_or(HeaderValue::from_static("/v1/executions"));
+    (StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(body)).into_response()
+}

@@ -1,0 +1,189 @@
+//! The engine as the doors see it: the same whatever its store.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use domain::id::{JobId, RunId, TenantId};
+use domain::job::Job;
+use domain::run::NewRun;
+use engine::{
+    Alerts, AttemptView, Backfill, Cancelled, Counts, Engine, NewJob, Page, Result, RunView,
+    Trigger,
+};
+use jiff::Timestamp;
+
+use crate::problem::Problem;
+
+/// An answer that takes a while.
+pub type Answer<'a, T, E = engine::EngineError> =
+    Pin<Box<dyn Future<Output = std::result::Result<T, E>> + Send + 'a>>;
+
+/// A change of a job that can be refused.
+pub type Edit = Box<dyn FnOnce(&mut Job) -> std::result::Result<(), Problem> + Send>;
+
+/// What the doors ask of an engine.
+pub trait Scheduler: Send + Sync + 'static {
+    /// Whether the store answers.
+    fn is_ready(&self) -> bool;
+    /// How many runs this node executes.
+    fn running(&self) -> usize;
+    /// Creates jobs, each on its own.
+    fn create_jobs(&self, jobs: Vec<NewJob>) -> Answer<'_, Vec<Result<Job>>>;
+    /// Changes a job if the change agrees to it.
+    fn alter_job(&self, id: JobId, edit: Edit) -> Answer<'_, Job, Problem>;
+    /// Holds a job.
+    fn pause_job(&self, id: JobId) -> Answer<'_, Job>;
+    /// Lets a job go on.
+    fn resume_job(&self, id: JobId) -> Answer<'_, Job>;
+    /// Removes a job, and with `cascade` the dependencies of others on it.
+    fn delete_job(&self, id: JobId, cascade: bool) -> Answer<'_, ()>;
+    /// Whether a job could be created.
+    fn check_job(&self, job: NewJob) -> Answer<'_, ()>;
+    /// Starts a run by hand, under the given id if there is one; a run that has it already is the
+    /// answer. Durable when it answers.
+    fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Answer<'_, NewRun>;
+    /// Starts an ended run once more.
+    fn redrive(&self, run: RunId) -> Answer<'_, NewRun>;
+    /// Asks for the end of a run.
+    fn cancel<'a>(&'a self, run: RunId, text: &'a str) -> Answer<'a, Cancelled>;
+    /// Asks for runs of times that have passed.
+    fn backfill(&self, id: JobId, backfill: Backfill) -> Answer<'_, Vec<Timestamp>>;
+    /// Jobs by id.
+    fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>>;
+    /// A job by its name.
+    fn job_by_name<'a>(&'a self, tenant: TenantId, name: &'a str) -> Answer<'a, Option<Job>>;
+    /// A tenant's jobs by name.
+    fn list_jobs<'a>(
+        &'a self,
+        tenant: TenantId,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Job, String>>;
+    /// A run.
+    fn run(&self, id: RunId) -> Answer<'_, Option<RunView>>;
+    /// A job's runs, newest first.
+    fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Answer<'_, Page<RunView, RunId>>;
+    /// A run's ended attempts.
+    fn attempts(&self, run: RunId) -> Answer<'_, Vec<AttemptView>>;
+    /// How much there is of what.
+    fn counts(&self) -> Answer<'_, Counts>;
+}
+
+impl<S: Alerts> Scheduler for Engine<S> {
+    fn is_ready(&self) -> bool {
+        self.is_ready()
+    }
+
+    fn running(&self) -> usize {
+        self.node().running()
+    }
+
+    fn create_jobs(&self, jobs: Vec<NewJob>) -> Answer<'_, Vec<Result<Job>>> {
+        Box::pin(async move {
+            let jobs = self.node().create_jobs(jobs).await?;
+            self.planned_soon();
+            Ok(jobs)
+        })
+    }
+
+    fn alter_job(&self, id: JobId, edit: Edit) -> Answer<'_, Job, Problem> {
+        Box::pin(async move {
+            let job = self.node().try_alter_job(id, edit).await?;
+            self.planned_soon();
+            Ok(job)
+        })
+    }
+
+    fn pause_job(&self, id: JobId) -> Answer<'_, Job> {
+        Box::pin(self.node().pause_job(id))
+    }
+
+    fn resume_job(&self, id: JobId) -> Answer<'_, Job> {
+        Box::pin(async move {
+            let job = self.node().resume_job(id).await?;
+            self.planned_soon();
+            Ok(job)
+        })
+    }
+
+    fn delete_job(&self, id: JobId, cascade: bool) -> Answer<'_, ()> {
+        Box::pin(self.node().delete_job(id, cascade))
+    }
+
+    fn check_job(&self, job: NewJob) -> Answer<'_, ()> {
+        Box::pin(self.node().check_job(job))
+    }
+
+    fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Answer<'_, NewRun> {
+        Box::pin(async move {
+            let mut new = self.node().triggered(id, trigger).await?;
+            new.id = run.unwrap_or(new.id);
+            let run = new;
+            self.submit(vec![run.clone()]).await?;
+            Ok(run)
+        })
+    }
+
+    fn redrive(&self, run: RunId) -> Answer<'_, NewRun> {
+        Box::pin(async move {
+            let run = self.node().redriven(run).await?;
+            self.submit(vec![run.clone()]).await?;
+            Ok(run)
+        })
+    }
+
+    fn cancel<'a>(&'a self, run: RunId, text: &'a str) -> Answer<'a, Cancelled> {
+        Box::pin(async move {
+            let cancelled = self.node().cancel_run(run, text).await?;
+            self.stop_run(run);
+            Ok(cancelled)
+        })
+    }
+
+    fn backfill(&self, id: JobId, backfill: Backfill) -> Answer<'_, Vec<Timestamp>> {
+        Box::pin(self.node().backfill(id, backfill))
+    }
+
+    fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>> {
+        Box::pin(self.node().jobs_by_id(ids))
+    }
+
+    fn job_by_name<'a>(&'a self, tenant: TenantId, name: &'a str) -> Answer<'a, Option<Job>> {
+        Box::pin(self.node().job_by_name(tenant, name))
+    }
+
+    fn list_jobs<'a>(
+        &'a self,
+        tenant: TenantId,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Job, String>> {
+        Box::pin(self.node().list_jobs(tenant, after, limit))
+    }
+
+    fn run(&self, id: RunId) -> Answer<'_, Option<RunView>> {
+        Box::pin(self.node().run(id))
+    }
+
+    fn runs_of_job(
+        &self,
+        job: JobId,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Answer<'_, Page<RunView, RunId>> {
+        Box::pin(self.node().runs_of_job(job, before, limit))
+    }
+
+    fn attempts(&self, run: RunId) -> Answer<'_, Vec<AttemptView>> {
+        Box::pin(self.node().attempts(run))
+    }
+
+    fn counts(&self) -> Answer<'_, Counts> {
+        Box::pin(self.node().counts())
+    }
+}

@@ -1,0 +1,292 @@
+//! `punctual serve`: engine, agent and HTTP door in one process.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Agent, StaticSecrets};
+use clap::{ArgAction, Args};
+use engine::{Alerts, Engine, LogCourier, Parts, Settings};
+use server::{AdminKey, App, Key, Metrics};
+use store::sqlite::SqliteStore;
+use store::{PostgresOptions, PostgresStore};
+use tokio::net::TcpListener;
+
+use crate::complaint::Complaint;
+use crate::config::{Config, Sources, environment};
+use crate::data::DataFolder;
+use crate::executor::LocalAgent;
+use crate::exit::Failure;
+use crate::logs::{self, LogFormat};
+use crate::{clock, random, signals};
+
+/// How long open connections may take to end when the work has.
+const CONNECTION_GRACE: Duration = Duration::from_secs(2);
+
+/// The flags of `punctual serve`; each has a setting of the same name.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Folder for the embedded store, keys and outputs [default: ./punctual-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+
+    /// Where state is kept: sqlite, or postgres://… [default: sqlite]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+
+    /// Address of the HTTP door; port 0 takes a free one [default: 127.0.0.1:8630]
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+
+    /// Listen without TLS on an address that others reach
+    #[arg(long, action = ArgAction::SetTrue)]
+    insecure: bool,
+
+    /// How long running work may take to end at a shutdown [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    shutdown_grace: Option<String>,
+
+    /// Form of the logs: pretty, json, or auto [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+
+    /// The file of settings [default: punctual.toml, /etc/punctual/punctual.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    fn sources(self) -> Sources {
+        let given = [
+            ("data", self.data),
+            ("store", self.store),
+            ("http", self.http),
+            ("insecure", self.insecure.then(|| "true".to_owned())),
+            ("shutdown_grace", self.shutdown_grace),
+            ("log_format", self.log_format),
+        ];
+        let flags = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        Sources { flags, file: self.config, environment: environment() }
+    }
+}
+
+/// What the settings mean.
+pub struct Plan {
+    data: PathBuf,
+    store: StoreKind,
+    http: SocketAddr,
+    admin_key: Option<Key>,
+    grace: Duration,
+    settings: Settings,
+    options: server::Options,
+}
+
+enum StoreKind {
+    Sqlite,
+    Postgres(String),
+}
+
+impl Plan {
+    /// Reads the settings.
+    pub fn of(config: &Config) -> Result<Self, Complaint> {
+        let yes_or_no = "true or false";
+        let number = "a whole number";
+        let http: SocketAddr = config.parse("http", "an address such as 127.0.0.1:8630")?;
+        if !http.ip().is_loopback() && !config.parse::<bool>("insecure", yes_or_no)? {
+            let text = format!("http: {http} is reached from outside, and there is no TLS");
+            return Err(Complaint::new(text).hint(
+                "listen on 127.0.0.1 behind a proxy with TLS, or say --insecure if you mean it",
+            ));
+        }
+        let store = match config.text("store") {
+            "sqlite" => StoreKind::Sqlite,
+            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                StoreKind::Postgres(url.to_owned())
+            }
+            _ => return Err(config.wrong("store", "sqlite, or a URL that begins with postgres://")),
+        };
+        let admin_key = match config.text("admin_key") {
+            "" => None,
+            text => Some(Key::parse(text).ok_or_else(|| {
+                config.wrong("admin_key", "a key of the form pk_<id>_<secret>_<crc>")
+            })?),
+        };
+        let open_metrics = match config.text("api.open_metrics") {
+            "auto" => http.ip().is_loopback(),
+            _ => config.parse("api.open_metrics", "true, false or auto")?,
+        };
+        let grace = config.duration("shutdown_grace")?;
+        let settings = Settings {
+            name: config.text("engine.name").to_owned(),
+            max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
+            tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
+            look_ahead: config.duration("engine.look_ahead")?,
+            lease: config.duration("engine.lease")?,
+            renew_every: config.duration("engine.renew_every")?,
+            poll_every: config.duration("engine.poll_every")?,
+            retention_days: config.parse("engine.retention_days", number)?,
+            failed_retention_days: config.parse("engine.failed_retention_days", number)?,
+            ..Settings::default()
+        };
+        if settings.renew_every + settings.stop_before_lease_end >= settings.lease {
+            return Err(
+                config.wrong("engine.lease", "longer than engine.renew_every and two seconds")
+            );
+        }
+        if settings.max_concurrent_jobs == 0 {
+            return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
+        }
+        Ok(Plan {
+            data: config.text("data").into(),
+            store,
+            http,
+            admin_key,
+            grace: grace.try_into().unwrap_or_default(),
+            settings,
+            options: server::Options {
+                strict_concurrency: config.parse("api.strict_concurrency", yes_or_no)?,
+                open_metrics,
+                body_bytes_max: config.parse("api.body_bytes_max", number)?,
+                bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
+                lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
+            },
+        })
+    }
+}
+
+/// Runs a server until it is told to stop.
+pub fn run(args: ServeArgs) -> Result<(), Failure> {
+    let config = Config::load(args.sources())?;
+    let plan = Plan::of(&config)?;
+    logs::start(&config, LogFormat::of(&config)?)?;
+    let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(async {
+        let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
+        match &plan.store {
+            StoreKind::Sqlite => {
+                let path = folder.join("punctual.db");
+                let store = SqliteStore::open(&path, Arc::new(clock::now))
+                    .map_err(|error| no_store(&path.display().to_string(), &error))?;
+                serve(&plan, &folder, store, clock).await
+            }
+            StoreKind::Postgres(url) => {
+                let store = PostgresStore::connect(url, PostgresOptions::default())
+                    .await
+                    .map_err(|error| no_store("the database of --store", &error))?;
+                serve(&plan, &folder, store, clock).await
+            }
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    served
+}
+
+fn no_store(what: &str, error: &store::StoreError) -> Failure {
+    Failure::Failed(Complaint::new(format!("{what} cannot be opened: {error}")))
+}
+
+async fn serve<S: Alerts>(
+    plan: &Plan,
+    folder: &DataFolder,
+    store: S,
+    clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+) -> Result<(), Failure> {
+    folder.master_key().map_err(Failure::Failed)?;
+    let (admin_key, is_new) = match &plan.admin_key {
+        Some(key) => (key.clone(), false),
+        None => folder.admin_key().map_err(Failure::Failed)?,
+    };
+    // The door is taken before the work begins: two servers on one port would both work.
+    let listener =
+        TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan, error))?;
+    let address = listener.local_addr()?;
+    let metrics = Arc::new(Metrics::new());
+    let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
+    let parts =
+        Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
+    let zones = parts.zones.clone();
+    let secrets = Arc::new(StaticSecrets::default());
+    let executor = LocalAgent {
+        agent: Agent::new(agent::Options { secrets }),
+        metrics: Arc::clone(&metrics),
+        clock: clock::now,
+    };
+    let couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
+        .await
+        .map_err(|error| no_store("the store", &error))?;
+    let engine = Arc::new(engine);
+    let app = App {
+        scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
+        authority: Arc::new(AdminKey::new(&admin_key)),
+        metrics,
+        clock,
+        random,
+        zones,
+        options: Arc::new(plan.options.clone()),
+    };
+    let mut signals = signals::Signals::new()?;
+    let (close, closed) = tokio::sync::oneshot::channel::<()>();
+    let http = axum::serve(listener, server::router(app)).with_graceful_shutdown(async {
+        let _ = closed.await;
+    });
+    let http = tokio::spawn(http.into_future());
+    folder.announce(address).map_err(Failure::Failed)?;
+    welcome(folder, address, is_new);
+    tracing::info!(url = format!("http://{address}"), "ready");
+    signals::ready();
+    signals.asked_to_stop().await;
+    tracing::info!("stopping: running work may finish");
+    signals::stopping();
+    tokio::select! {
+        () = engine.stop(plan.grace) => {}
+        () = signals.asked_to_stop() => tracing::warn!("stopping at once: asked a second time"),
+    }
+    let _ = close.send(());
+    // Whoever still listens to a stream has been told enough.
+    let _ = tokio::time::timeout(CONNECTION_GRACE, http).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn cannot_listen(plan: &Plan, error: std::io::Error) -> Failure {
+    let text = format!("cannot listen on {}: {error}", plan.http);
+    let complaint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => Complaint::new(text).hint(
+            "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",
+        ),
+        _ => Complaint::new(text),
+    };
+    Failure::Failed(complaint)
+}
+
+/// The few lines that somebody needs who sees the server for the first time.
+fn welcome(folder: &DataFolder, address: SocketAddr, is_new: bool) {
+    if !is_new && !std::io::stderr().is_terminal() {
+        return;
+    }
+    let key = folder.join("admin.key");
+    let key = key.display();
+    eprintln!(
+        "\
+Punctual {version} is ready.
+
+  URL   http://{address}      (docs at /docs)
+  Data  {data}
+  Key   {key}
+
+Make a first job and look at it:
+
+  export PUNCTUAL_TOKEN=$(cat {key})
+  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" -H 'Content-Type: application/json' \\
+    -d '{{\"name\":\"hello\",\"job_type\":\"CRON\",\"cron_expression\":\"* * * * *\",\"payload\":{{\"type\":\"NOOP\"}}}}' \\
+    http://{address}/v1/jobs
+  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" http://{address}/v1/jobs/hello/executions
+",
+        version = env!("CARGO_PKG_VERSION"),
+        data = folder.path().display(),
+    );
+}

@@ -1,0 +1,386 @@
+//! Settings: flag, then environment, then file, then default; the only reader of the environment.
+//!
+//! Every setting has one row in [`KEYS`]. Its name is its path in the file; its variable is
+//! `PUNCTUAL_` and the name in capitals, with two underscores for a dot. A secret can also be in a
+//! file, whose path is in the variable with `_FILE` at its end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use domain::schedule::parse_duration;
+use jiff::SignedDuration;
+
+use crate::complaint::Complaint;
+
+/// One setting.
+pub struct Key {
+    /// Its path in the file.
+    pub name: &'static str,
+    /// Its value when nobody says.
+    pub default: &'static str,
+    /// Whether it is never shown.
+    pub is_secret: bool,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, default, is_secret: false, meaning }
+}
+
+const fn secret(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, default, is_secret: true, meaning }
+}
+
+/// Every setting, in the order of the reference.
+pub const KEYS: &[Key] = &[
+    key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
+    secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
+    key("http", "127.0.0.1:8630", "address of the HTTP door; port 0 takes a free one"),
+    key("insecure", "false", "listen without TLS on addresses that others reach"),
+    secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
+    key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),
+    key("log_format", "auto", "`pretty`, `json`, or `auto`: pretty on a terminal"),
+    key("log", "info", "what is logged, in the language of `RUST_LOG`"),
+    key("api.strict_concurrency", "false", "whether a change must name the version it is based on"),
+    key("api.open_metrics", "auto", "`true`, `false`, or `auto`: without a key on loopback only"),
+    key("api.body_bytes_max", "2097152", "the largest body of a request"),
+    key("api.bulk_bytes_max", "67108864", "the largest body of a bulk request"),
+    key("api.lag_seconds_max", "60", "a due run that waits longer makes the server unready"),
+    key("engine.name", "punctual", "the node's name, for people"),
+    key("engine.max_concurrent_jobs", "64", "runs that execute here at the same time"),
+    key("engine.tenant_max_concurrent", "", "runs of one tenant at the same time, on all nodes"),
+    key("engine.look_ahead", "120s", "jobs that are due within this time are planned now"),
+    key("engine.lease", "10s", "how long a silent node keeps what it holds"),
+    key("engine.renew_every", "3s", "how often the lease is renewed"),
+    key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
+    key("engine.retention_days", "30", "days that history is kept"),
+    key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+];
+
+/// Variables of ours that are not settings of the server.
+const OTHER_VARIABLES: &[&str] = &[
+    "PUNCTUAL_CONFIG",
+    "PUNCTUAL_CONTEXT",
+    "PUNCTUAL_TOKEN",
+    "PUNCTUAL_TOKEN_FILE",
+    "PUNCTUAL_URL",
+];
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said.
+    Default,
+    /// The file.
+    File(PathBuf),
+    /// A variable of the environment.
+    Environment(String),
+    /// A flag of the command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path) => write!(f, "{}", path.display()),
+            Origin::Environment(name) => write!(f, "${name}"),
+            Origin::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Every setting with its value and where that comes from.
+pub struct Config {
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+/// What the process was given.
+pub struct Sources {
+    /// Flags, by the name of their setting.
+    pub flags: Vec<(&'static str, String)>,
+    /// The file that a flag names.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// The environment of this process.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub fn environment() -> Vec<(String, String)> {
+    let text = |value: std::ffi::OsString| value.into_string().ok();
+    std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
+}
+
+impl Config {
+    /// Puts the sources together. Every value is checked, and so is every name.
+    pub fn load(sources: Sources) -> Result<Self, Complaint> {
+        let mut config = Config {
+            values: KEYS
+                .iter()
+                .map(|key| (key.name, (key.default.to_owned(), Origin::Default)))
+                .collect(),
+        };
+        let named = |name: &str| {
+            let found = sources.environment.iter().find(|(variable, _)| variable == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        let given = sources.file.clone().or_else(|| named("PUNCTUAL_CONFIG").map(PathBuf::from));
+        match given {
+            Some(path) => config.read_file(&path)?,
+            None => {
+                let usual = ["punctual.toml", "/etc/punctual/punctual.toml"].map(Path::new);
+                if let Some(path) = usual.into_iter().find(|path| path.exists()) {
+                    config.read_file(path)?;
+                }
+            }
+        }
+        if let Some(log) = named("RUST_LOG") {
+            config.set("log", log.to_owned(), Origin::Environment("RUST_LOG".into()));
+        }
+        if let Some(folder) = named("CREDENTIALS_DIRECTORY") {
+            config.read_credentials(Path::new(folder))?;
+        }
+        config.read_environment(&sources.environment)?;
+        for (name, value) in sources.flags {
+            let flag = format!("--{}", name.replace('_', "-"));
+            config.set(name, value, Origin::Flag(flag));
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &'static str, value: String, origin: Origin) {
+        self.values.insert(name, (value, origin));
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), Complaint> {
+        let text = read(path)?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            Complaint::new(format!("{}: {}", path.display(), error.message()))
+        })?;
+        let mut values = Vec::new();
+        flatten("", &toml::Value::Table(table), &mut values);
+        for (name, value) in values {
+            let key = known(&name).ok_or_else(|| {
+                let names = KEYS.iter().map(|key| key.name.to_owned());
+                unknown(format!("{}: there is no setting {name:?}", path.display()), &name, names)
+            })?;
+            let value = value.ok_or_else(|| {
+                Complaint::new(format!("{}: {name} must be a plain value", path.display()))
+            })?;
+            self.set(key.name, value, Origin::File(path.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn read_environment(&mut self, environment: &[(String, String)]) -> Result<(), Complaint> {
+        let told_to_jobs = agent::context::FACTS.iter().map(|fact| fact.variable);
+        let others: Vec<&str> = OTHER_VARIABLES.iter().copied().chain(told_to_jobs).collect();
+        for (variable, value) in environment {
+            let Some(rest) = variable.strip_prefix("PUNCTUAL_") else { continue };
+            if others.contains(&variable.as_str()) {
+                continue;
+            }
+            let name = rest.to_ascii_lowercase().replace("__", ".");
+            let origin = Origin::Environment(variable.clone());
+            if let Some(key) = known(&name) {
+                self.set(key.name, value.clone(), origin);
+                continue;
+            }
+            let in_file = name.strip_suffix("_file").and_then(known).filter(|key| key.is_secret);
+            let Some(key) = in_file else {
+                let names = KEYS.iter().map(|key| variable_of(key.name));
+                let text = format!("there is no setting of the variable {variable}");
+                return Err(unknown(text, variable, names));
+            };
+            let text = read(Path::new(value))?;
+            self.set(key.name, text.trim().to_owned(), origin);
+        }
+        Ok(())
+    }
+
+    /// Secrets that the service manager hands over as files, by the name of their setting.
+    fn read_credentials(&mut self, folder: &Path) -> Result<(), Complaint> {
+        for key in KEYS.iter().filter(|key| key.is_secret) {
+            let path = folder.join(key.name);
+            if path.exists() {
+                let text = read(&path)?;
+                self.set(key.name, text.trim().to_owned(), Origin::File(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every setting: its row, its value, where that comes from.
+    pub fn all(&self) -> impl Iterator<Item = (&'static Key, &str, &Origin)> {
+        KEYS.iter().map(|key| {
+            let (value, origin) = &self.values[key.name];
+            (key, value.as_str(), origin)
+        })
+    }
+
+    /// The value of a setting.
+    pub fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", |(value, _)| value)
+    }
+
+    /// The value of a setting as something that is made from text.
+    pub fn parse<T: std::str::FromStr>(&self, name: &str, right: &str) -> Result<T, Complaint> {
+        self.text(name).parse().map_err(|_| self.wrong(name, right))
+    }
+
+    /// The value of a setting that may be empty.
+    pub fn parse_optional<T: std::str::FromStr>(
+        &self,
+        name: &str,
+        right: &str,
+    ) -> Result<Option<T>, Complaint> {
+        if self.text(name).is_empty() { Ok(None) } else { self.parse(name, right).map(Some) }
+    }
+
+    /// The value of a setting as a duration that is not zero.
+    pub fn duration(&self, name: &str) -> Result<SignedDuration, Complaint> {
+        match parse_duration(self.text(name)) {
+            Ok(duration) if duration.is_positive() => Ok(duration),
+            Ok(_) => Err(self.wrong(name, "a duration longer than nothing")),
+            Err(error) => Err(self.wrong(name, &error.problem)),
+        }
+    }
+
+    /// The complaint about a value.
+    pub fn wrong(&self, name: &str, right: &str) -> Complaint {
+        let (value, origin) = &self.values[name];
+        let is_secret = known(name).is_some_and(|key| key.is_secret);
+        let shown = if is_secret { "its value".to_owned() } else { format!("{value:?}") };
+        Complaint::new(format!("{name}: {shown} does not fit (from {origin})"))
+            .hint(format!("it must be {right}"))
+    }
+}
+
+fn known(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The variable of a setting.
+pub fn variable_of(name: &str) -> String {
+    format!("PUNCTUAL_{}", name.replace('.', "__").to_ascii_uppercase())
+}
+
+fn unknown(text: String, name: &str, names: impl Iterator<Item = String>) -> Complaint {
+    let nearest = names
+        .map(|known| (strsim::damerau_levenshtein(name, &known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= 2 + known.len() / 5);
+    match nearest {
+        Some((_, known)) => Complaint::new(text).hint(format!("did you mean {known}?")),
+        None => Complaint::new(text).hint("punctual config show lists every setting"),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Complaint> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Complaint::new(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// The values of a file by their paths; none for what is not a plain value.
+fn flatten(path: &str, value: &toml::Value, values: &mut Vec<(String, Option<String>)>) {
+    let text = match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flatten(&path, value, values);
+            }
+            return;
+        }
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(yes) => Some(yes.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Array(items) => items
+            .iter()
+            .map(toml::Value::as_str)
+            .collect::<Option<Vec<&str>>>()
+            .map(|items| items.join(",")),
+        toml::Value::Datetime(_) => None,
+    };
+    values.push((path.to_owned(), text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(
+        file: Option<&str>,
+        environment: &[(&str, &str)],
+        flags: &[(&'static str, &str)],
+    ) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("punctual.toml");
+        std::fs::write(&path, file.unwrap_or_default()).unwrap();
+        let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        Config::load(Sources {
+            flags: flags.iter().map(|(name, value)| (*name, value.to_string())).collect(),
+            file: Some(path),
+            environment: environment.iter().map(owned).collect(),
+        })
+        .map_err(|complaint| complaint.to_string())
+    }
+
+    #[test]
+    fn the_nearest_source_wins_and_is_named() {
+        let file = "http = \"1.1.1.1:1\"\n[engine]\nlease = \"20s\"\nretention_days = 7\n";
+        let config = load(
+            Some(file),
+            &[("PUNCTUAL_ENGINE__LEASE", "30s"), ("PUNCTUAL_HTTP", "2.2.2.2:2"), ("HOME", "/")],
+            &[("http", "3.3.3.3:3")],
+        );
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        let shown = |name: &str| {
+            let (value, origin) = &config.values[name];
+            format!("{value} from {origin}")
+        };
+        assert_eq!(shown("http"), "3.3.3.3:3 from --http");
+        assert_eq!(shown("engine.lease"), "30s from $PUNCTUAL_ENGINE__LEASE");
+        assert!(shown("engine.retention_days").starts_with("7 from /"));
+        assert_eq!(shown("data"), "./punctual-data from default");
+        assert_eq!(config.duration("engine.lease").ok().map(|lease| lease.as_secs()), Some(30));
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_nearest_known_one() {
+        for (file, environment, words) in [
+            ("htpp = \"x\"", None, ["htpp", "did you mean http?"]),
+            ("[engine]\nleese = \"1s\"", None, ["engine.leese", "did you mean engine.lease?"]),
+            ("", Some("PUNCTUAL_STOR"), ["PUNCTUAL_STOR", "did you mean PUNCTUAL_STORE?"]),
+            ("", Some("PUNCTUAL_HTTP_FILE"), ["PUNCTUAL_HTTP_FILE", "PUNCTUAL_HTTP"]),
+            ("http = [1]", None, ["http", "plain value"]),
+            ("http = ", None, ["punctual.toml", "string"]),
+        ] {
+            let environment: Vec<(&str, &str)> =
+                environment.iter().map(|name| (*name, "x")).collect();
+            let error = load(Some(file), &environment, &[]).err().unwrap_or_default();
+            assert!(words.iter().all(|word| error.contains(word)), "{file}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_comes_from_a_file_and_is_not_shown_in_complaints() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        std::fs::write(&path, "postgres://secret@host\n").unwrap();
+        let path = path.to_string_lossy().into_owned();
+        let config = load(None, &[("PUNCTUAL_STORE_FILE", &path)], &[]);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.text("store"), "postgres://secret@host");
+        assert!(!config.wrong("store", "better").to_string().contains("secret"));
+    }
+
+    #[test]
+    fn every_default_fits() {
+        let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(crate::cmd::serve::Plan::of(&config).is_ok());
+    }
+}

@@ -1,0 +1,153 @@
+//! The data folder: who may read it, who may use it, and the keys in it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use server::Key;
+
+use crate::complaint::Complaint;
+use crate::random;
+
+/// The file that says where the server of the folder listens.
+pub const URL_FILE: &str = "server.url";
+
+/// A data folder that this process uses, and nobody else.
+pub struct DataFolder {
+    path: PathBuf,
+    /// Held as long as the process lives.
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Makes the folder if it is not there, and takes it.
+    pub fn open(path: &Path) -> Result<Self, Complaint> {
+        let cannot = |what: &str, error: io::Error| {
+            Complaint::new(format!("the data folder {} cannot be {what}: {error}", path.display()))
+                .hint("choose another one with --data DIR")
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| cannot("made", error))?;
+        let path = fs::canonicalize(path).map_err(|error| cannot("used", error))?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.join("punctual.lock"))
+            .map_err(|error| cannot("used", error))?;
+        if lock.try_lock().is_err() {
+            let pid = io::read_to_string(&lock).unwrap_or_default();
+            let who = match pid.trim() {
+                "" => "another process".to_owned(),
+                pid => format!("process {pid}"),
+            };
+            let text = format!("{} is in use by {who}", path.display());
+            return Err(Complaint::new(text)
+                .hint("stop that one first, or choose another folder with --data DIR"));
+        }
+        // Who holds it, for the one who finds it held.
+        let _ = lock
+            .set_len(0)
+            .and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()));
+        Ok(DataFolder { path, _lock: lock })
+    }
+
+    /// A path inside of it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes down where the server listens, for commands on this machine. It goes with the
+    /// folder's lock: what a server left behind is overwritten by the next one.
+    pub fn announce(&self, address: SocketAddr) -> Result<(), Complaint> {
+        let path = self.join(URL_FILE);
+        // An address that stands for all of a machine's is reached by the machine's own.
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let text = format!("http://{}\n", SocketAddr::new(ip, address.port()));
+        fs::write(&path, text).map_err(|error| {
+            Complaint::new(format!("{} cannot be written: {error}", path.display()))
+        })
+    }
+
+    /// The administrator's key, and whether it was made now.
+    pub fn admin_key(&self) -> Result<(Key, bool), Complaint> {
+        let make = || Key::new(random::bytes()).reveal().to_owned();
+        let (text, is_new) = self.secret("admin.key", make)?;
+        match Key::parse(&text) {
+            Some(key) => Ok((key, is_new)),
+            None => {
+                let path = self.join("admin.key");
+                let text = format!("{} does not hold a key of Punctual", path.display());
+                Err(Complaint::new(text).hint("remove it, and the next start makes a new one"))
+            }
+        }
+    }
+
+    /// Makes the key that protects secrets, if it is not there.
+    pub fn master_key(&self) -> Result<(), Complaint> {
+        let make = || {
+            let bytes: [u8; 32] = random::bytes();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let (text, _) = self.secret("master.key", make)?;
+        if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(());
+        }
+        let path = self.join("master.key");
+        Err(Complaint::new(format!("{} is damaged: it must hold 64 hex digits", path.display()))
+            .hint("restore it from a backup; without it the secrets cannot be read"))
+    }
+
+    /// The text of a file that only its owner may read, made if it is not there.
+    fn secret(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> String,
+    ) -> Result<(String, bool), Complaint> {
+        let path = self.join(name);
+        let cannot = |error: io::Error| {
+            Complaint::new(format!("{} cannot be used: {error}", path.display()))
+        };
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+                let text = format!("{} can be read by others", path.display());
+                Err(Complaint::new(text).hint(format!("chmod 600 {}", path.display())))
+            }
+            Ok(_) => Ok((fs::read_to_string(&path).map_err(cannot)?.trim().to_owned(), false)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let text = make();
+                // Whole or not at all, whenever the process ends.
+                let draft = self.join(&format!("{name}.new"));
+                let _ = fs::remove_file(&draft);
+                let mut file = OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&draft)
+                    .map_err(cannot)?;
+                writeln!(file, "{text}").map_err(cannot)?;
+                file.sync_all().map_err(cannot)?;
+                fs::rename(&draft, &path).map_err(cannot)?;
+                File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(cannot)?;
+                Ok((text, true))
+            }
+            Err(error) => Err(cannot(error)),
+        }
+    }
+}

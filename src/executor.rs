@@ -1,0 +1,74 @@
+//! The agent inside of a server: the engine hands it a run, it hands back a result.
+
+use std::sync::Arc;
+
+use agent::Agent;
+use agent::output::Output;
+use domain::action::Assignment;
+use domain::run::{AttemptResult, ErrorCode};
+use engine::{Executor, Started, Stop};
+use jiff::Timestamp;
+use server::Metrics;
+
+/// Carries out the runs of this process.
+pub struct LocalAgent {
+    /// What does the work.
+    pub agent: Agent,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// The present.
+    pub clock: fn() -> Timestamp,
+}
+
+impl Executor for LocalAgent {
+    async fn execute(&self, run: Started, stop: Stop) -> AttemptResult {
+        self.metrics.began(&run);
+        let assignment = match assignment(&run) {
+            Ok(assignment) => assignment,
+            Err(problem) => {
+                self.metrics.could_not_begin();
+                return AttemptResult::failed(ErrorCode::Refused("BAD_PARAMETERS".into()), problem);
+            }
+        };
+        let began = (self.clock)();
+        let stop = agent::Stop::new(stop.into_requests());
+        let result = self.agent.execute(&assignment, Output::default(), stop).await;
+        self.metrics.ended(result.end, (self.clock)().duration_since(began));
+        tracing::debug!(
+            run = %assignment.run,
+            attempt = assignment.attempt,
+            job = assignment.job_name,
+            end = result.end.name(),
+            message = result.message,
+            "an attempt ended"
+        );
+        result
+    }
+}
+
+/// What an agent is told about a run.
+fn assignment(started: &Started) -> Result<Assignment, String> {
+    let (run, job) = (&started.run, &started.job);
+    let definition = &job.definition;
+    let parameters = match run.run.parameters.as_deref() {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| format!("the parameters are not a JSON object: {error}"))?,
+        None => Default::default(),
+    };
+    let begin = started.started_at;
+    Ok(Assignment {
+        run: run.grant.run,
+        job: job.id,
+        job_name: job.name.clone(),
+        tenant: job.tenant,
+        attempt: run.attempts + run.lost + 1,
+        fence: run.grant.fence,
+        scheduled_for: run.run.scheduled_for,
+        deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),
+        grace_period: definition.grace_period,
+        shard: run.run.shard.clone(),
+        run_as: definition.run_as.clone(),
+        parameters,
+        action: definition.action.clone(),
+    })
+}

@@ -1,0 +1,55 @@
+//! What the machine tells the process, and what the process tells the machine.
+
+use std::io;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The wishes that the process ends.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub fn new() -> io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for SIGTERM or SIGINT.
+    pub async fn asked_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Tells the service manager that requests are answered, and from now on that the process lives.
+pub fn ready() {
+    tell(&[NotifyState::Ready]);
+    if let Some(every) = sd_notify::watchdog_enabled() {
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval((every / 2).max(Duration::from_millis(100)));
+            loop {
+                ticks.tick().await;
+                tell(&[NotifyState::Watchdog]);
+            }
+        });
+    }
+}
+
+/// Tells the service manager that the process is about to end.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// Without a service manager nobody listens, and that is fine.
+fn tell(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
