@@ -139,7 +139,7 @@ impl Client {
 
     /// Lets time pass before something is asked again.
     pub fn sleep(&self, pause: SignedDuration) {
-        self.block_on(sleep(pause.unsigned_abs()));
+        self.block_on(async { sleep(pause.unsigned_abs()).await });
     }
 
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {

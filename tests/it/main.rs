@@ -4,6 +4,7 @@
 //! `TRYCMD=overwrite cargo test --test it` rewrites them; the diff is then the review.
 
 mod binary;
+mod client;
 mod stdin;
 mod streams;
 mod transcripts;

@@ -95,11 +95,13 @@ impl Plan {
             let after = document::shown(&document.fields, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);
+            // A document that names a version was written for that one.
+            let written_for = document.fields.get("version").and_then(Value::as_u64);
             plan.steps.push(match changes.is_empty() {
                 true => Step::Keep { name: document.name },
                 false => Step::Change {
                     id: text(job, "job_id"),
-                    version: job["version"].as_u64(),
+                    version: written_for.or(job["version"].as_u64()),
                     document,
                     changes,
                 },

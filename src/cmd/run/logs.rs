@@ -78,8 +78,8 @@ pub fn follow(
     }
     match call.stream(patience, |part| printer.print(part)) {
         Ok(()) => {}
-        // There is nothing behind the last byte.
-        Err(Failure::Ended(Exit::Usage | Exit::NotFound, _)) if from > 0 => {}
+        // There is nothing behind the last byte, or nothing has been written yet.
+        Err(Failure::Ended(Exit::Usage | Exit::NotFound, _)) => {}
         Err(failure) => return Err(failure),
     }
     printer.end()?;
