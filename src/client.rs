@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH, RANGE};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH};
 use reqwest::{Method, Response, Url};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -197,14 +197,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The call for the part of the resource that begins at a byte.
-    pub fn from_byte(mut self, byte: u64) -> Self {
-        if let Ok(value) = HeaderValue::from_str(&format!("bytes={byte}-")) {
-            self.headers.insert(RANGE, value);
-        }
-        self
-    }
-
     /// Sends it and reads the answer as text.
     pub fn text(self) -> Result<String, Failure> {
         let client = self.client;
@@ -307,6 +299,12 @@ pub enum Flow {
 }
 
 impl Client {
+    /// The failure of one item of a request for many.
+    pub fn failure_of(&self, item: &Value) -> Failure {
+        let status = item["status"].as_u64().and_then(|status| status.try_into().ok());
+        problem::failure(status.unwrap_or(0), item.to_string().as_bytes(), &self.place)
+    }
+
     /// Nobody answered, or stopped in the middle.
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let mut cause: &dyn std::error::Error = error;

@@ -6,10 +6,11 @@
 use domain::schedule::Zones;
 use jiff::Timestamp;
 
-/// The present moment.
+/// The present moment, to the microsecond: a store keeps no more.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub fn now() -> Timestamp {
-    Timestamp::now()
+    let now = Timestamp::now();
+    Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
 /// The machine's time zones, with the compiled-in ones for names that it does not have.

@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
     secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
     key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),
     key("log_format", "auto", "`pretty`, `json`, or `auto`: pretty on a terminal"),
-    key("log", "info", "what is logged, in the language of `RUST_LOG`"),
+    key("log", "info,refinery_core=warn", "what is logged, in the language of `RUST_LOG`"),
     key("api.strict_concurrency", "false", "whether a change must name the version it is based on"),
     key("api.open_metrics", "auto", "`true`, `false`, or `auto`: without a key on loopback only"),
     key("api.body_bytes_max", "2097152", "the largest body of a request"),
@@ -57,6 +57,7 @@ pub const KEYS: &[Key] = &[
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
 ];
 
 /// Variables of ours that are not settings of the server.
@@ -226,6 +227,11 @@ impl Config {
         self.values.get(name).map_or("", |(value, _)| value)
     }
 
+    /// The value of a setting that is a list.
+    pub fn list(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty())
+    }
+
     /// The value of a setting as something that is made from text.
     pub fn parse<T: std::str::FromStr>(&self, name: &str, right: &str) -> Result<T, Complaint> {
         self.text(name).parse().map_err(|_| self.wrong(name, right))
@@ -264,7 +270,7 @@ fn known(name: &str) -> Option<&'static Key> {
 }
 
 /// The variable of a setting.
-pub fn variable_of(name: &str) -> String {
+fn variable_of(name: &str) -> String {
     format!("PUNCTUAL_{}", name.replace('.', "__").to_ascii_uppercase())
 }
 
@@ -376,6 +382,21 @@ mod tests {
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.text("store"), "postgres://secret@host");
         assert!(!config.wrong("store", "better").to_string().contains("secret"));
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let mut table = String::from("| setting | default | variable | meaning |\n|---|---|---|---|\n");
+        for key in KEYS {
+            let default = if key.default.is_empty() { "–".into() } else { format!("`{}`", key.default) };
+            let variable = variable_of(key.name);
+            table.push_str(&format!(
+                "| `{}` | {default} | `{variable}` | {} |\n",
+                key.name, key.meaning
+            ));
+        }
+        let page = include_str!("../docs/configuration.md");
+        assert!(page.contains(&table), "docs/configuration.md must contain:\n\n{table}");
     }
 
     #[test]

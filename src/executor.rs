@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::Agent;
-use agent::output::Output;
+use agent::output::Outputs;
 use domain::action::Assignment;
 use domain::run::{AttemptResult, ErrorCode};
 use engine::{Executor, Started, Stop};
@@ -14,6 +14,8 @@ use server::Metrics;
 pub struct LocalAgent {
     /// What does the work.
     pub agent: Agent,
+    /// Where what it says is kept.
+    pub outputs: Outputs,
     /// The figures.
     pub metrics: Arc<Metrics>,
     /// The present.
@@ -32,7 +34,11 @@ impl Executor for LocalAgent {
         };
         let began = (self.clock)();
         let stop = agent::Stop::new(stop.into_requests());
-        let result = self.agent.execute(&assignment, Output::default(), stop).await;
+        let output = self.outputs.open(assignment.run, assignment.attempt);
+        let result = self.agent.execute(&assignment, output.clone(), stop).await;
+        if let Err(problem) = output.finish().await {
+            tracing::warn!(run = %assignment.run, problem, "some output was not kept");
+        }
         self.metrics.ended(result.end, (self.clock)().duration_since(began));
         tracing::debug!(
             run = %assignment.run,

@@ -71,6 +71,28 @@ impl Failure {
     pub fn failed(message: impl Into<String>) -> Self {
         Failure::Failed(Complaint::new(message))
     }
+
+    /// The failure with what it is about in front.
+    pub fn about(self, what: &str) -> Self {
+        match self {
+            Failure::Ended(exit, complaint) => Failure::Ended(exit, complaint.at(what)),
+            Failure::Refused(complaint) => Failure::Refused(complaint.at(what)),
+            Failure::Failed(complaint) => Failure::Failed(complaint.at(what)),
+            other => other,
+        }
+    }
+
+    /// Says on stderr what went wrong.
+    pub fn print(&self) -> io::Result<()> {
+        match self {
+            Failure::CommandLine(error) => print_parser_message(error),
+            Failure::Refused(complaint)
+            | Failure::Failed(complaint)
+            | Failure::Ended(_, complaint) => complaint.print(),
+            Failure::Io(error) if is_reader_gone(error) => Ok(()),
+            Failure::Io(error) => Complaint::new(error.to_string()).print(),
+        }
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -89,14 +111,7 @@ impl From<Complaint> for Failure {
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     // Nobody is left to tell when stderr is gone as well.
-    let _ = match &failure {
-        Failure::CommandLine(error) => print_parser_message(error),
-        Failure::Refused(complaint)
-        | Failure::Failed(complaint)
-        | Failure::Ended(_, complaint) => complaint.print(),
-        Failure::Io(error) if is_reader_gone(error) => Ok(()),
-        Failure::Io(error) => Complaint::new(error.to_string()).print(),
-    };
+    let _ = failure.print();
     ExitCode::from(code_of(&failure))
 }
 

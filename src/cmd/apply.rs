@@ -151,7 +151,7 @@ fn check(client: &Client, plan: &Plan) -> Result<(), Failure> {
             Ok(_) => {}
             // The name is taken by the very job that changes.
             Err(Failure::Ended(Exit::Conflict, _)) if exists => {}
-            Err(failure) => return Err(about(failure, &document.source)),
+            Err(failure) => return Err(failure.about(&document.source)),
         }
     }
     Ok(())
@@ -162,26 +162,18 @@ fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
         Step::Create { document } => {
             let body = Value::Object(document.fields.clone());
             let made = client.post(&["v1", "jobs"]).json(&body).send();
-            made.map(drop).map_err(|failure| about(failure, &document.source))
+            made.map(drop).map_err(|failure| failure.about(&document.source))
         }
         Step::Change { document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
             let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
-            call.json(&body).send().map(drop).map_err(|failure| about(failure, &document.source))
+            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
         Step::Prune { id, version, .. } => {
             let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
             call.send().map(drop)
         }
         Step::Keep { .. } => Ok(()),
-    }
-}
-
-/// The failure with the place of the document that it is about.
-fn about(failure: Failure, source: &str) -> Failure {
-    match failure {
-        Failure::Ended(exit, complaint) => Failure::Ended(exit, complaint.at(source)),
-        other => other,
     }
 }
 

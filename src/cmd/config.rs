@@ -4,7 +4,7 @@ use std::io;
 
 use clap::{Args, Subcommand};
 
-use crate::config::{Config, Sources, environment, variable_of};
+use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
 use crate::table;
 
@@ -32,7 +32,7 @@ pub fn run(command: ConfigCommand) -> Result<(), Failure> {
     let ConfigCommand::Show(args) = command;
     let sources = Sources { flags: Vec::new(), file: args.config, environment: environment() };
     let config = Config::load(sources)?;
-    let mut header = vec!["SETTING", "VALUE", "VARIABLE"];
+    let mut header = vec!["SETTING", "VALUE", "MEANING"];
     if args.origin {
         header.insert(2, "ORIGIN");
     }
@@ -42,7 +42,7 @@ pub fn run(command: ConfigCommand) -> Result<(), Failure> {
             (true, value) if value != key.default => "********",
             (_, value) => value,
         };
-        let mut row = vec![key.name.to_owned(), value.to_owned(), variable_of(key.name)];
+        let mut row = vec![key.name.to_owned(), value.to_owned(), key.meaning.to_owned()];
         if args.origin {
             row.insert(2, origin.to_string());
         }

@@ -1,14 +1,17 @@
 //! `punctual dlq`: runs that failed for good and wait for somebody to look at them.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::job::{Asking, print_accepted};
+use super::job::Asking;
 use super::run::SHAPE;
 use crate::client::Client;
 use crate::complaint::Complaint;
-use crate::exit::Failure;
-use crate::output::{self, confirm, text};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Column, Shape, confirm, text};
+
+/// The most dead letters that one request names.
+const REQUEST_MAX: usize = 1_000;
 
 /// The verbs of `punctual dlq`.
 #[derive(Subcommand)]
@@ -16,8 +19,11 @@ pub enum DlqCommand {
     /// List dead letters: runs whose last attempt failed
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Start dead letters once more
-    Redrive(RedriveArgs),
+    /// Start dead letters once more, as new runs
+    Redrive(SettleArgs),
+    /// Mark dead letters as seen to: they leave the list
+    #[command(visible_alias = "ack")]
+    Acknowledge(SettleArgs),
 }
 
 /// Which dead letters.
@@ -37,7 +43,7 @@ pub struct ListArgs {
 
 /// Which dead letters.
 #[derive(Args)]
-pub struct RedriveArgs {
+pub struct SettleArgs {
     /// Ids of runs
     #[arg(value_name = "RUN", required_unless_present = "all", conflicts_with = "all")]
     runs: Vec<String>,
@@ -70,11 +76,13 @@ pub fn run(command: DlqCommand) -> Result<(), Failure> {
             }
             Ok(())
         }
-        DlqCommand::Redrive(args) => redrive(args),
+        DlqCommand::Redrive(args) => settle(args, "redrive"),
+        DlqCommand::Acknowledge(args) => settle(args, "acknowledge"),
     }
 }
 
-fn redrive(args: RedriveArgs) -> Result<(), Failure> {
+/// Asks the server to do something to dead letters, and prints what became of each.
+fn settle(args: SettleArgs, verb: &str) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let ids: Vec<String> = if args.all {
         let (runs, _) = find(&client, args.job.as_deref(), None)?;
@@ -87,36 +95,52 @@ fn redrive(args: RedriveArgs) -> Result<(), Failure> {
         return Ok(());
     }
     if args.all {
-        confirm(args.yes, &format!("Start {} dead letters once more?", ids.len()))?;
+        let (verb, count) = (if verb == "redrive" { "Start" } else { "Settle" }, ids.len());
+        confirm(args.yes, &format!("{verb} {count} dead letters?"))?;
     }
-    let mut failed = 0;
-    for id in &ids {
-        match client.post(&["v1", "executions", id, "retry"]).send() {
-            Ok(accepted) => {
-                print_accepted(&args.asking, &accepted, &text(&accepted, "execution_id"))?;
-            }
-            // One that cannot be started does not keep the others.
-            Err(Failure::Ended(_, complaint)) if ids.len() > 1 => {
-                complaint.print()?;
-                failed += 1;
-            }
-            Err(failure) => return Err(failure),
+    let mut items = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(REQUEST_MAX) {
+        let body = json!({"execution_ids": ids});
+        let mut answer =
+            client.post(&["v1", &format!("dead-letters:{verb}")]).json(&body).send()?;
+        match answer["data"].take() {
+            Value::Array(more) => items.extend(more),
+            _ => return Err(Failure::failed("the server did not say what became of them")),
         }
     }
-    match failed {
+    output::print_list(&args.asking.output, &items, &SETTLED)?;
+    match items.iter().filter(|item| item["ok"] != true).count() {
         0 => Ok(()),
-        _ => Err(Failure::Ended(
-            crate::exit::Exit::Failed,
-            Complaint::new(format!("{failed} of {} could not be started", ids.len())),
+        n => Err(Failure::Ended(
+            Exit::Failed,
+            Complaint::new(format!("{n} of {} could not be settled", items.len())),
         )),
     }
 }
+
+const SETTLED: Shape = Shape {
+    columns: &[
+        Column { title: "ID", cell: |item| text(item, "execution_id") },
+        Column {
+            title: "DONE",
+            cell: |item| if item["ok"] == true { "yes".into() } else { "no".into() },
+        },
+        Column { title: "NEW ID", cell: |item| text(item, "new_execution_id") },
+        Column { title: "MESSAGE", cell: |item| text(item, "message") },
+    ],
+    name: "new_execution_id",
+};
 
 fn find(
     client: &Client,
     job: Option<&str>,
     limit: Option<usize>,
 ) -> Result<(Vec<Value>, bool), Failure> {
-    let filters: Vec<_> = job.map(|job| ("job", job.to_owned())).into_iter().collect();
-    client.list(&["v1", "dead-letters"], &filters, limit)
+    let Some(job) = job else { return client.list(&["v1", "dead-letters"], &[], limit) };
+    let id = text(&client.get(&["v1", "jobs", job])?, "job_id");
+    let (mut runs, _) = client.list(&["v1", "dead-letters"], &[], None)?;
+    runs.retain(|run| text(run, "job_id") == id);
+    let is_more = limit.is_some_and(|limit| runs.len() > limit);
+    runs.truncate(limit.unwrap_or(usize::MAX));
+    Ok((runs, is_more))
 }

@@ -51,23 +51,19 @@ enum Form {
 /// Runs the command.
 pub fn run(args: ExportArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
-    let (jobs, _) = find_all(&client, &Filter::default(), None)?;
-    let names: HashMap<String, String> =
-        jobs.iter().map(|job| (text(job, "job_id"), text(job, "name"))).collect();
+    let (mut jobs, _) = find_all(&client, &args.filter, None)?;
+    if !args.jobs.is_empty() {
+        jobs.retain(|job| args.jobs.iter().any(|name| job["name"] == **name));
+    }
     for name in &args.jobs {
         if !jobs.iter().any(|job| job["name"] == **name) {
             let complaint = Complaint::new(format!("there is no job {name}"));
             return Err(Failure::Ended(Exit::NotFound, complaint));
         }
     }
-    let is_wanted = |job: &&Value| {
-        (args.jobs.is_empty() || args.jobs.iter().any(|name| job["name"] == **name))
-            && args.filter.accepts(job)
-    };
-    let (done, wanted): (Vec<&Value>, Vec<&Value>) = jobs
-        .iter()
-        .filter(is_wanted)
-        .partition(|job| job["status"] == "COMPLETED" && !args.completed);
+    let names = names(&client, &jobs)?;
+    let (done, wanted): (Vec<&Value>, Vec<&Value>) =
+        jobs.iter().partition(|job| job["status"] == "COMPLETED" && !args.completed);
     let document = |job: &&Value| document::of_job(job, |id| names.get(id).cloned());
     let documents: Vec<Map<String, Value>> = wanted.iter().map(document).collect();
     let mut out = io::stdout().lock();
@@ -89,4 +85,18 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
         eprintln!("note: {name} has run and is left out; --completed takes it along");
     }
     Ok(())
+}
+
+/// The names of jobs and of the jobs that they wait for, by id.
+fn names(client: &Client, jobs: &[Value]) -> Result<HashMap<String, String>, Failure> {
+    let mut names: HashMap<String, String> =
+        jobs.iter().map(|job| (text(job, "job_id"), text(job, "name"))).collect();
+    let upstream = jobs.iter().filter_map(|job| job["depends_on"].as_array()).flatten();
+    for id in upstream.filter_map(|item| item["job"].as_str()) {
+        if !names.contains_key(id) {
+            let job = client.get(&["v1", "jobs", id])?;
+            names.insert(id.to_owned(), text(&job, "name"));
+        }
+    }
+    Ok(names)
 }

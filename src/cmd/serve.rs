@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, StaticSecrets};
+use agent::guard::Rule;
+use agent::output::{Limits, Outputs};
+use agent::{Agent, HttpOptions};
 use clap::{ArgAction, Args};
-use engine::{Alerts, Engine, LogCourier, Parts, Settings};
+use engine::{Alerts, Desk, Engine, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -81,6 +83,7 @@ pub struct Plan {
     grace: Duration,
     settings: Settings,
     options: server::Options,
+    allow_private: Vec<Rule>,
 }
 
 enum StoreKind {
@@ -119,7 +122,12 @@ impl Plan {
         };
         let grace = config.duration("shutdown_grace")?;
         let settings = Settings {
-            name: config.text("engine.name").to_owned(),
+            info: NodeInfo {
+                name: config.text("engine.name").to_owned(),
+                address: Some(http.to_string()),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                roles: ["scheduler", "agent", "server"].map(str::to_owned).to_vec(),
+            },
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
             look_ahead: config.duration("engine.look_ahead")?,
@@ -138,7 +146,15 @@ impl Plan {
         if settings.max_concurrent_jobs == 0 {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
         }
+        let mut allow_private = Vec::new();
+        for rule in config.list("jobs.http_allow_private") {
+            let right =
+                "addresses, networks or host names that are not public, such as 10.1.0.0/16";
+            allow_private
+                .push(rule.parse().map_err(|_| config.wrong("jobs.http_allow_private", right))?);
+        }
         Ok(Plan {
+            allow_private,
             data: config.text("data").into(),
             store,
             http,
@@ -153,6 +169,15 @@ impl Plan {
                 lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
             },
         })
+    }
+}
+
+impl Plan {
+    /// What jobs may do.
+    fn agent_options(&self) -> agent::Options {
+        let http =
+            HttpOptions { allow_private: self.allow_private.clone(), ..HttpOptions::default() };
+        agent::Options { http, ..agent::Options::default() }
     }
 }
 
@@ -188,7 +213,7 @@ fn no_store(what: &str, error: &store::StoreError) -> Failure {
     Failure::Failed(Complaint::new(format!("{what} cannot be opened: {error}")))
 }
 
-async fn serve<S: Alerts>(
+async fn serve<S: Alerts + Desk>(
     plan: &Plan,
     folder: &DataFolder,
     store: S,
@@ -208,9 +233,10 @@ async fn serve<S: Alerts>(
     let parts =
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
-    let secrets = Arc::new(StaticSecrets::default());
+    let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
     let executor = LocalAgent {
-        agent: Agent::new(agent::Options { secrets }),
+        outputs: outputs.clone(),
+        agent: Agent::new(plan.agent_options()),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -222,6 +248,7 @@ async fn serve<S: Alerts>(
     let app = App {
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
         authority: Arc::new(AdminKey::new(&admin_key)),
+        outputs,
         metrics,
         clock,
         random,

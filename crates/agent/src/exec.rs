@@ -1,5 +1,7 @@
 //! One module for each kind of action.
 
+pub(crate) mod http;
+
 use domain::run::{AttemptResult, ErrorCode};
 
 use crate::Attempt;

@@ -6,6 +6,7 @@
 
 pub mod context;
 mod exec;
+pub mod guard;
 pub mod output;
 mod secrets;
 mod stop;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
+pub use exec::http::HttpOptions;
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -23,11 +25,21 @@ pub use stop::Stop;
 pub struct Options {
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: Arc<dyn Secrets>,
+    /// What HTTP jobs may do and use.
+    pub http: HttpOptions,
+}
+
+impl Default for Options {
+    /// No secrets, and nothing but what is safe for everybody.
+    fn default() -> Self {
+        Options { secrets: Arc::new(StaticSecrets::default()), http: HttpOptions::default() }
+    }
 }
 
 /// Carries out attempts.
 pub struct Agent {
     secrets: Arc<dyn Secrets>,
+    http: exec::http::Http,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -45,7 +57,7 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        Agent { secrets: options.secrets }
+        Agent { secrets: options.secrets, http: exec::http::Http::new(options.http) }
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.
@@ -58,9 +70,8 @@ impl Agent {
         let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
-            Action::Http(_) | Action::Sql(_) | Action::Procedure(_) | Action::External(_) => {
-                exec::unknown(&attempt)
-            }
+            Action::Http(action) => self.http.execute(action, attempt).await,
+            Action::Sql(_) | Action::Procedure(_) | Action::External(_) => exec::unknown(&attempt),
         }
     }
 }

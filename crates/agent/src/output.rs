@@ -1,6 +1,36 @@
-//! Where the output of attempts goes.
+//! Where the output of attempts goes, and where it is read again.
+//!
+//! ```text
+//! DIR/ab/<run>/1.zst       the head: the first bytes of attempt 1
+//! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
+//! ```
+//!
+//! A file is a chain of frames that is only ever added to, so whatever kills the process leaves
+//! everything readable but the last moment. One thread compresses and writes for all attempts.
+//! `write` only adds to a buffer and never waits: what the buffer cannot hold is the middle of an
+//! output that is too long, which would be left out anyway.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod frame;
+mod pending;
+mod printable;
+mod reader;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use domain::id::RunId;
+use tokio::sync::watch;
+
+use pending::Pending;
+pub use printable::printable;
+pub use reader::Slice;
+use writer::{Progress, Queue, Sink};
 
 /// Which of the two outputs of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,14 +41,239 @@ pub enum Stream {
     Stderr,
 }
 
-/// Takes the output of one attempt.
+/// How much of an output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many of the first bytes are kept.
+    pub head_bytes: u64,
+    /// How many of the last bytes are kept, at least; at most a quarter more.
+    pub tail_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { head_bytes: 5 << 20, tail_bytes: 5 << 20 }
+    }
+}
+
+/// The outputs that this machine keeps.
+#[derive(Clone)]
+pub struct Outputs(Arc<Owner>);
+
+/// Tells the writing thread to end when nobody can write any more.
+struct Owner {
+    room: Arc<Room>,
+}
+
+/// What the writing thread shares with everybody else.
+struct Room {
+    dir: PathBuf,
+    limits: Limits,
+    queue: Queue,
+    /// The attempts that are being written by this process.
+    live: Mutex<BTreeMap<(RunId, u32), Weak<Live>>>,
+}
+
+/// An attempt whose output is being written.
+struct Live {
+    run: RunId,
+    attempt: u32,
+    pending: Mutex<Pending>,
+    sink: Mutex<Sink>,
+    progress: watch::Sender<Progress>,
+}
+
+/// Takes the output of one attempt. The default takes it nowhere.
 #[derive(Clone, Default)]
-pub struct Output(Arc<Mutex<Vec<(Stream, Vec<u8>)>>>);
+pub struct Output(Option<Arc<Handle>>);
+
+/// Ends the output when the last copy of an [`Output`] is gone.
+struct Handle {
+    live: Arc<Live>,
+    owner: Arc<Owner>,
+}
+
+/// Waits for more of an output.
+pub struct Follower {
+    outputs: Outputs,
+    run: RunId,
+    attempt: u32,
+    live: Option<watch::Receiver<Progress>>,
+    seen: u64,
+}
+
+/// How often the files of another process are looked at.
+const POLL: Duration = Duration::from_millis(500);
+
+impl Outputs {
+    /// Keeps outputs in this folder, which is made if it does not exist and closed to others.
+    pub fn new(dir: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
+        let dir = dir.into();
+        private_folder(&dir)?;
+        let room = Arc::new(Room { dir, limits, queue: Queue::default(), live: Mutex::default() });
+        writer::start(room.clone())?;
+        Ok(Outputs(Arc::new(Owner { room })))
+    }
+
+    /// Begins the output of an attempt. Nothing is created before something is written; what an
+    /// attempt of the same number left behind is replaced then.
+    pub fn open(&self, run: RunId, attempt: u32) -> Output {
+        let room = &self.0.room;
+        let live = Arc::new(Live {
+            run,
+            attempt,
+            pending: Mutex::new(Pending::new(room.limits)),
+            sink: Mutex::new(Sink::new(self.folder(run), attempt, room.limits)),
+            progress: watch::Sender::new(Progress::default()),
+        });
+        locked(&room.live).insert((run, attempt), Arc::downgrade(&live));
+        Output(Some(Arc::new(Handle { live, owner: self.0.clone() })))
+    }
+
+    /// Reads from position `from`, at most `max` bytes, of one stream or of both. Blocks.
+    ///
+    /// Positions count the bytes that the attempt wrote, also those that were left out, so they
+    /// never change while the output grows.
+    pub fn read(
+        &self,
+        run: RunId,
+        attempt: u32,
+        from: u64,
+        max: usize,
+        stream: Option<Stream>,
+    ) -> io::Result<Slice> {
+        // Asked before the files are read: what ends meanwhile is seen by the next read.
+        let is_live = self.live(run, attempt).is_some();
+        let mut slice = reader::read(&self.folder(run), attempt, from, max, stream)?;
+        if slice.total == 0 && !is_live {
+            slice.is_final = true;
+        }
+        Ok(slice)
+    }
+
+    /// Follows an output from this position: it tells when there may be more.
+    pub fn follow(&self, run: RunId, attempt: u32, from: u64) -> Follower {
+        let live = self.live(run, attempt).map(|live| live.progress.subscribe());
+        Follower { outputs: self.clone(), run, attempt, live, seen: from }
+    }
+
+    /// The attempts of a run that have written something, in order. Blocks.
+    pub fn attempts(&self, run: RunId) -> io::Result<Vec<u32>> {
+        reader::attempts(&self.folder(run))
+    }
+
+    /// Deletes everything that a run has written. Blocks.
+    pub fn delete(&self, run: RunId) -> io::Result<()> {
+        match fs::remove_dir_all(self.folder(run)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// A run's folder: made from a UUID and nothing else, so it cannot be anywhere else.
+    fn folder(&self, run: RunId) -> PathBuf {
+        let last = run.0.as_bytes()[15];
+        self.0.room.dir.join(format!("{last:02x}")).join(run.0.hyphenated().to_string())
+    }
+
+    fn live(&self, run: RunId, attempt: u32) -> Option<Arc<Live>> {
+        locked(&self.0.room.live).get(&(run, attempt)).and_then(Weak::upgrade)
+    }
+}
 
 impl Output {
-    /// Takes some bytes.
+    /// Takes some bytes. Never waits.
     pub fn write(&self, stream: Stream, bytes: &[u8]) {
-        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        chunks.push((stream, bytes.to_vec()));
+        let Some(handle) = &self.0 else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        let (is_new, is_urgent) = locked(&handle.live.pending).add(stream, bytes);
+        if is_new || is_urgent {
+            handle.owner.room.queue.add(is_new.then(|| handle.live.clone()), is_urgent);
+        }
     }
+
+    /// How many bytes were written so far.
+    pub fn len(&self) -> u64 {
+        self.0.as_ref().map_or(0, |handle| locked(&handle.live.pending).total())
+    }
+
+    /// Whether nothing was written so far.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Ends the output and waits until all of it is in its files. The error is the one that kept
+    /// some of it from being written.
+    pub async fn finish(&self) -> Result<(), String> {
+        let Some(handle) = &self.0 else { return Ok(()) };
+        handle.end();
+        let mut progress = handle.live.progress.subscribe();
+        match progress.wait_for(|progress| progress.is_final).await {
+            Ok(progress) => progress.error.clone().map_or(Ok(()), Err),
+            Err(_) => Err("the writer of outputs has ended".to_owned()),
+        }
+    }
+}
+
+impl Handle {
+    fn end(&self) {
+        if let Some(is_new) = locked(&self.live.pending).end() {
+            self.owner.room.queue.add(is_new.then(|| self.live.clone()), true);
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.room.queue.close();
+    }
+}
+
+impl Follower {
+    /// Waits until there may be more than at the last call, or the output has ended.
+    pub async fn changed(&mut self) {
+        if let Some(live) = &mut self.live {
+            let seen = self.seen;
+            let more = live.wait_for(|now| now.written > seen || now.is_final).await;
+            if let Ok(written) = more.map(|now| now.written) {
+                self.seen = written;
+                return;
+            }
+        }
+        self.live = None;
+        loop {
+            let (outputs, run, attempt) = (self.outputs.clone(), self.run, self.attempt);
+            let look = move || outputs.read(run, attempt, u64::MAX, 0, None);
+            let slice = tokio::task::spawn_blocking(look).await;
+            match slice {
+                Ok(Ok(slice)) if slice.total <= self.seen && !slice.is_final => {
+                    tokio::time::sleep(POLL).await;
+                }
+                Ok(Ok(slice)) => {
+                    self.seen = slice.total;
+                    return;
+                }
+                // The caller's own read meets the problem and can say so.
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Makes a folder that is closed to others, with all above it.
+fn private_folder(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// A lock that a panic elsewhere does not take away: what it guards is always whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

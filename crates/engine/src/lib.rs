@@ -10,6 +10,7 @@ mod batch;
 mod commands;
 mod courier;
 mod error;
+mod explain;
 mod node;
 mod questions;
 mod run;
@@ -18,7 +19,10 @@ mod settings;
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
-pub use node::{Node, PlanReport, ReapReport, Started};
+pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
-pub use store::{Alerts, AttemptView, Cancelled, Counts, Page, RunView};
+pub use store::{
+    Alerts, Answer, AttemptView, Begun, Cancelled, Counts, Desk, JobFilter, NodeInfo, NodeView,
+    Page, RunFilter, RunView, RunsOf,
+};

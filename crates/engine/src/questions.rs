@@ -1,8 +1,11 @@
-//! What people want to know.
+//! What people want to know, and what is kept for them. A node hands it through: none of it
+//! decides what runs.
 
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
-use store::{AttemptView, Counts, Page, RunView, Store};
+use store::{
+    Answer, AttemptView, Begun, Counts, Desk, JobFilter, NodeView, Page, RunFilter, RunView, Store,
+};
 
 use crate::error::Result;
 use crate::node::Node;
@@ -18,14 +21,14 @@ impl<S: Store> Node<S> {
         Ok(self.store.job_by_name(tenant, name).await?)
     }
 
-    /// A tenant's jobs by name, after the given one.
+    /// The jobs that a filter lets through by name, after the given one.
     pub async fn list_jobs(
         &self,
-        tenant: TenantId,
+        filter: &JobFilter,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        Ok(self.store.list_jobs(tenant, after, limit).await?)
+        Ok(self.store.list_jobs(filter, after, limit).await?)
     }
 
     /// A run, live or ended.
@@ -33,14 +36,14 @@ impl<S: Store> Node<S> {
         Ok(self.store.run(id).await?)
     }
 
-    /// A job's runs, newest first, older than the given one.
-    pub async fn runs_of_job(
+    /// The runs that a filter lets through, newest first, older than the given one.
+    pub async fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        Ok(self.store.runs_of_job(job, before, limit).await?)
+        Ok(self.store.list_runs(filter, before, limit).await?)
     }
 
     /// A run's ended attempts, oldest first.
@@ -51,5 +54,37 @@ impl<S: Store> Node<S> {
     /// How much there is of what.
     pub async fn counts(&self) -> Result<Counts> {
         Ok(self.store.counts().await?)
+    }
+}
+
+impl<S: Desk> Node<S> {
+    /// Marks dead letters as seen to. Answers for each whether it was there.
+    pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
+        Ok(self.store.acknowledge(runs).await?)
+    }
+
+    /// The nodes of the cluster.
+    pub async fn nodes(&self) -> Result<Vec<NodeView>> {
+        Ok(self.store.nodes().await?)
+    }
+
+    /// A request begins that its caller may send again under the same key.
+    pub async fn begin_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        fingerprint: &[u8],
+    ) -> Result<Begun> {
+        Ok(self.store.begin_request(tenant, key, fingerprint).await?)
+    }
+
+    /// Keeps the answer to a request, or lets it be made anew.
+    pub async fn finish_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        answer: Option<&Answer>,
+    ) -> Result<()> {
+        Ok(self.store.finish_request(tenant, key, answer).await?)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent::output::Outputs;
 use domain::schedule::Zones;
 use jiff::Timestamp;
 
@@ -16,6 +17,8 @@ pub struct App {
     pub scheduler: Arc<dyn Scheduler>,
     /// Who has which key.
     pub authority: Arc<dyn Authority>,
+    /// What attempts of this machine have said.
+    pub outputs: Outputs,
     /// The figures.
     pub metrics: Arc<Metrics>,
     /// The present.

@@ -129,16 +129,19 @@ fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
     }
 }
 
-/// A message about an unknown word, with the known one that looks like it.
+/// A message about an unknown word: the known one that looks like it, or all of them.
 fn with_suggestion(text: String) -> String {
     let mut words = text.split('`').skip(1).step_by(2);
-    let Some(unknown) = words.next().filter(|_| text.contains("unknown ")) else { return text };
-    let nearest = words
-        .map(|word| (strsim::damerau_levenshtein(unknown, word), word))
+    let Some(unknown) = words.next().filter(|_| text.starts_with("unknown ")) else { return text };
+    let what = if text.starts_with("unknown variant") { "value" } else { "field" };
+    let known: Vec<&str> = words.collect();
+    let nearest = known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(unknown, word), *word))
         .min()
         .filter(|(distance, word)| *distance <= 1 + word.len() / 4);
     match nearest {
-        Some((_, word)) => format!("{text}; did you mean `{word}`?"),
-        None => text,
+        Some((_, word)) => format!("there is no {what} `{unknown}`; did you mean `{word}`?"),
+        None => format!("there is no {what} `{unknown}`; there are {}", known.join(", ")),
     }
 }

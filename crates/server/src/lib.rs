@@ -9,6 +9,7 @@ mod body;
 mod condition;
 mod envelope;
 mod health;
+mod idempotency;
 mod key;
 mod metrics;
 mod openapi;
@@ -49,8 +50,10 @@ pub fn router(app: App) -> Router {
     let (public, _) = public_routes().split_for_parts();
     let (private, _) = rest::routes().split_for_parts();
     // An address that does not exist is behind the door too: it looks like one that does.
-    let private =
-        private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
+    let private = private
+        .layer(from_fn_with_state(app.clone(), idempotency::once))
+        .fallback(nothing_here)
+        .layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
         .layer(CatchPanicLayer::custom(panicked))

@@ -7,9 +7,12 @@ use crate::app::App;
 
 mod backfill;
 mod bulk;
+mod dead_letters;
 mod executions;
 mod find;
 mod jobs;
+mod logs;
+mod nodes;
 mod outlook;
 pub mod shape;
 mod verbs;
@@ -27,8 +30,14 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(outlook::next_runs))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
+        .routes(routes!(executions::list))
+        .routes(routes!(executions::dead_letters))
+        .routes(routes!(dead_letters::redrive))
+        .routes(routes!(dead_letters::acknowledge))
         .routes(routes!(executions::get))
+        .routes(routes!(logs::logs))
         .routes(routes!(executions::attempts))
         .routes(routes!(executions::cancel))
         .routes(routes!(executions::retry))
+        .routes(routes!(nodes::list))
 }

@@ -7,8 +7,8 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::NewRun;
 use engine::{
-    Alerts, AttemptView, Backfill, Cancelled, Counts, Engine, NewJob, Page, Result, RunView,
-    Trigger,
+    Alerts, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Desk, Engine,
+    JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Trigger,
 };
 use jiff::Timestamp;
 
@@ -52,29 +52,47 @@ pub trait Scheduler: Send + Sync + 'static {
     fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>>;
     /// A job by its name.
     fn job_by_name<'a>(&'a self, tenant: TenantId, name: &'a str) -> Answer<'a, Option<Job>>;
-    /// A tenant's jobs by name.
+    /// The jobs that a filter lets through, by name.
     fn list_jobs<'a>(
         &'a self,
-        tenant: TenantId,
+        filter: &'a JobFilter,
         after: Option<&'a str>,
         limit: u32,
     ) -> Answer<'a, Page<Job, String>>;
     /// A run.
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>>;
-    /// A job's runs, newest first.
-    fn runs_of_job(
-        &self,
-        job: JobId,
+    /// The runs that a filter lets through, newest first.
+    fn list_runs<'a>(
+        &'a self,
+        filter: &'a RunFilter,
         before: Option<RunId>,
         limit: u32,
-    ) -> Answer<'_, Page<RunView, RunId>>;
+    ) -> Answer<'a, Page<RunView, RunId>>;
     /// A run's ended attempts.
     fn attempts(&self, run: RunId) -> Answer<'_, Vec<AttemptView>>;
     /// How much there is of what.
     fn counts(&self) -> Answer<'_, Counts>;
+    /// Marks dead letters as seen to. Answers for each whether it was there.
+    fn acknowledge<'a>(&'a self, runs: &'a [RunId]) -> Answer<'a, Vec<bool>>;
+    /// The nodes of the cluster.
+    fn nodes(&self) -> Answer<'_, Vec<NodeView>>;
+    /// A request begins that its caller may send again under the same key.
+    fn begin_request<'a>(
+        &'a self,
+        tenant: TenantId,
+        key: &'a str,
+        fingerprint: &'a [u8],
+    ) -> Answer<'a, Begun>;
+    /// Keeps the answer to a request, or lets it be made anew.
+    fn finish_request<'a>(
+        &'a self,
+        tenant: TenantId,
+        key: &'a str,
+        answer: Option<&'a Kept>,
+    ) -> Answer<'a, ()>;
 }
 
-impl<S: Alerts> Scheduler for Engine<S> {
+impl<S: Alerts + Desk> Scheduler for Engine<S> {
     fn is_ready(&self) -> bool {
         self.is_ready()
     }
@@ -159,24 +177,24 @@ impl<S: Alerts> Scheduler for Engine<S> {
 
     fn list_jobs<'a>(
         &'a self,
-        tenant: TenantId,
+        filter: &'a JobFilter,
         after: Option<&'a str>,
         limit: u32,
     ) -> Answer<'a, Page<Job, String>> {
-        Box::pin(self.node().list_jobs(tenant, after, limit))
+        Box::pin(self.node().list_jobs(filter, after, limit))
     }
 
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>> {
         Box::pin(self.node().run(id))
     }
 
-    fn runs_of_job(
-        &self,
-        job: JobId,
+    fn list_runs<'a>(
+        &'a self,
+        filter: &'a RunFilter,
         before: Option<RunId>,
         limit: u32,
-    ) -> Answer<'_, Page<RunView, RunId>> {
-        Box::pin(self.node().runs_of_job(job, before, limit))
+    ) -> Answer<'a, Page<RunView, RunId>> {
+        Box::pin(self.node().list_runs(filter, before, limit))
     }
 
     fn attempts(&self, run: RunId) -> Answer<'_, Vec<AttemptView>> {
@@ -185,5 +203,31 @@ impl<S: Alerts> Scheduler for Engine<S> {
 
     fn counts(&self) -> Answer<'_, Counts> {
         Box::pin(self.node().counts())
+    }
+
+    fn acknowledge<'a>(&'a self, runs: &'a [RunId]) -> Answer<'a, Vec<bool>> {
+        Box::pin(self.node().acknowledge(runs))
+    }
+
+    fn nodes(&self) -> Answer<'_, Vec<NodeView>> {
+        Box::pin(self.node().nodes())
+    }
+
+    fn begin_request<'a>(
+        &'a self,
+        tenant: TenantId,
+        key: &'a str,
+        fingerprint: &'a [u8],
+    ) -> Answer<'a, Begun> {
+        Box::pin(self.node().begin_request(tenant, key, fingerprint))
+    }
+
+    fn finish_request<'a>(
+        &'a self,
+        tenant: TenantId,
+        key: &'a str,
+        answer: Option<&'a Kept>,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.node().finish_request(tenant, key, answer))
     }
 }

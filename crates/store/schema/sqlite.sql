@@ -28,6 +28,11 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE dead_letter_notices (
+    tenant_id BLOB PRIMARY KEY,
+    told_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE deliveries (
     channel TEXT NOT NULL,
     alert_id BLOB NOT NULL,
@@ -73,7 +78,21 @@ CREATE TABLE history (
 
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
 
+CREATE INDEX history_finished ON history (finished_at, id);
+
 CREATE INDEX history_job ON history (job_id, id);
+
+CREATE INDEX history_tenant ON history (tenant_id, outcome, id, origin);
+
+CREATE TABLE job_tags (
+    tenant_id BLOB NOT NULL,
+    tag TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX job_tags_job ON job_tags (job_id);
 
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
@@ -95,6 +114,8 @@ CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED'
 
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
+
 CREATE TABLE last_ends (
     job_id BLOB PRIMARY KEY,
     outcome INTEGER NOT NULL,
@@ -113,7 +134,21 @@ CREATE TABLE nodes (
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
+, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+
+CREATE TABLE requests (
+    tenant_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    -- None while the first request is being answered.
+    status INTEGER,
+    head TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant_id, key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX requests_begun ON requests (begun_at);
 
 CREATE TABLE runs (
     id BLOB PRIMARY KEY,
@@ -149,6 +184,32 @@ CREATE INDEX runs_job ON runs (job_id, order_at, id);
 CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
 
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tallies (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    hour INTEGER NOT NULL,
+    -- What is counted, and in which class of it.
+    measure INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tallies_hour ON tallies (hour);
+
+CREATE TABLE tally_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    finished_at INTEGER NOT NULL,
+    id BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE upstream (
     job_id BLOB NOT NULL,

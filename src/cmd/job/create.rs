@@ -12,6 +12,9 @@ use crate::document;
 use crate::exit::Failure;
 use crate::output::{self, instant};
 
+/// The most jobs that one request makes.
+const REQUEST_MAX: usize = 1_000;
+
 /// The job.
 #[derive(Args)]
 #[command(
@@ -75,25 +78,54 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
         }
         (None, None) => Vec::new(),
     };
-    let client = asking.client()?;
-    for fields in &mut jobs {
-        if paused {
+    if paused {
+        for fields in &mut jobs {
             fields.insert("status".into(), "PAUSED".into());
         }
-        let job = Value::Object(fields.clone());
-        if dry_run { validate(&client, &asking, &job)? } else { create(&client, &asking, &job)? }
     }
-    Ok(())
+    let client = asking.client()?;
+    let jobs: Vec<Value> = jobs.into_iter().map(Value::Object).collect();
+    match (dry_run, jobs.as_slice()) {
+        (true, jobs) => jobs.iter().try_for_each(|job| validate(&client, &asking, job)),
+        (false, [job]) => create(&client, &asking, job),
+        (false, jobs) => create_many(&client, &asking, jobs),
+    }
 }
 
 fn create(client: &Client, asking: &Asking, job: &Value) -> Result<(), Failure> {
     let made = client.post(&["v1", "jobs"]).json(job).send()?;
+    print_made(asking, &made)
+}
+
+/// Makes jobs, each on its own: one that is wrong does not keep the others.
+fn create_many(client: &Client, asking: &Asking, jobs: &[Value]) -> Result<(), Failure> {
+    let mut first_failure = None;
+    for jobs in jobs.chunks(REQUEST_MAX) {
+        let answer = client.post(&["v1", "jobs:bulk"]).json(&jobs.into()).send()?;
+        for item in answer["items"].as_array().into_iter().flatten() {
+            if item["job"].is_object() {
+                print_made(asking, &item["job"])?;
+                continue;
+            }
+            let index = item["index"].as_u64().unwrap_or(0) as usize;
+            let which = jobs.get(index).map_or("?", name);
+            let failure = client.failure_of(item).about(which);
+            match first_failure {
+                None => first_failure = Some(failure),
+                Some(_) => failure.print()?,
+            }
+        }
+    }
+    first_failure.map_or(Ok(()), Err)
+}
+
+fn print_made(asking: &Asking, made: &Value) -> Result<(), Failure> {
     let words = match made["next_run_time"].as_str() {
-        Some(_) => format!("created {}, next run {}", name(&made), instant(&made, "next_run_time")),
-        None => format!("created {}", name(&made)),
+        Some(_) => format!("created {}, next run {}", name(made), instant(made, "next_run_time")),
+        None => format!("created {}", name(made)),
     };
-    output::print_done(&asking.output, &made, "name", &words)?;
-    say_warnings(asking, &made);
+    output::print_done(&asking.output, made, "name", &words)?;
+    say_warnings(asking, made);
     Ok(())
 }
 

@@ -42,37 +42,20 @@ pub struct Filter {
     pub prefix: Option<String>,
 }
 
-impl Filter {
-    /// Whether it lets a job through.
-    pub fn accepts(&self, job: &Value) -> bool {
-        let has_tag = |tag: &String| {
-            job["tags"].as_array().is_some_and(|tags| tags.iter().any(|known| known == tag))
-        };
-        let has_status = |status: &String| text(job, "status").eq_ignore_ascii_case(status);
-        self.tag.as_ref().is_none_or(has_tag)
-            && self.status.as_ref().is_none_or(has_status)
-            && self.prefix.as_ref().is_none_or(|prefix| text(job, "name").starts_with(prefix))
-    }
-
-    fn is_open(&self) -> bool {
-        self.tag.is_none() && self.status.is_none() && self.prefix.is_none()
-    }
-}
-
 /// The jobs that a filter accepts, by name, and whether there are more.
 pub fn find_all(
     client: &Client,
     filter: &Filter,
     limit: Option<usize>,
 ) -> Result<(Vec<Value>, bool), Failure> {
-    let asked = if filter.is_open() { limit } else { None };
-    let (mut jobs, mut is_more) = client.list(&["v1", "jobs"], &[], asked)?;
-    jobs.retain(|job| filter.accepts(job));
-    if let Some(limit) = limit {
-        is_more |= jobs.len() > limit;
-        jobs.truncate(limit);
-    }
-    Ok((jobs, is_more))
+    let named = [
+        ("tag", filter.tag.clone()),
+        ("status", filter.status.as_ref().map(|status| status.to_ascii_uppercase())),
+        ("name_prefix", filter.prefix.clone()),
+    ];
+    let filters: Vec<_> =
+        named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    client.list(&["v1", "jobs"], &filters, limit)
 }
 
 /// When a job is due, in a few words.

@@ -76,7 +76,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     }
     args.asking.output.say(&format!("run {id} of {}", args.job));
     let shows_log = args.asking.output.format() == Format::Table;
-    let ended = wait(&client, &id, &Waiting { timeout: args.timeout, shows_log })?;
+    let ended = wait(&client, &id, &Waiting { timeout: args.timeout, log_from: shows_log.then_some(1) })?;
     if !shows_log {
         output::print_one(&args.asking.output, &ended, "execution_id", |_| Vec::new())?;
     }
@@ -101,8 +101,8 @@ pub fn print_accepted(asking: &Asking, accepted: &Value, id: &str) -> Result<(),
 pub struct Waiting {
     /// How long; until it ends when absent.
     pub timeout: Option<SignedDuration>,
-    /// Whether its log is printed meanwhile.
-    pub shows_log: bool,
+    /// The attempt from which on logs are printed meanwhile; none are when absent.
+    pub log_from: Option<u64>,
 }
 
 /// Waits for the end of a run and says how it was.
@@ -111,24 +111,26 @@ pub fn wait(client: &Client, id: &str, waiting: &Waiting) -> Result<Value, Failu
         Some(timeout) => Some(clock::now().saturating_add(timeout).unwrap_or(Timestamp::MAX)),
         None => None,
     };
-    let mut printed = 0;
+    let mut attempt = waiting.log_from;
     let mut pause = SignedDuration::from_millis(20);
     loop {
-        if waiting.shows_log {
-            printed = follow(client, id, printed, deadline)?;
+        let followed = attempt.take();
+        if let Some(attempt) = followed {
+            follow(client, id, attempt, deadline)?;
         }
         let run = client.get(&["v1", "executions", id])?;
         if is_ended(&run) {
-            if waiting.shows_log {
-                // What was written between the end of the log and the end of the run.
-                follow(client, id, printed, deadline)?;
-            }
             return Ok(run);
         }
         if deadline.is_some_and(|deadline| clock::now() >= deadline) {
             let message = format!("run {id} has not ended; it is {}", text(&run, "status"));
             let hint = format!("it goes on: punctual run show {id}, or punctual run cancel {id}");
             return Err(Failure::Ended(Exit::Timeout, Complaint::new(message).hint(hint)));
+        }
+        let ended = run["attempts"].as_array().map_or(0, Vec::len) as u64;
+        if let Some(followed) = followed.filter(|followed| *followed <= ended) {
+            attempt = Some(followed + 1);
+            continue;
         }
         client.sleep(pause);
         pause = (pause * 2).min(SignedDuration::from_secs(1));

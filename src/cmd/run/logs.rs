@@ -15,7 +15,7 @@ use crate::clock;
 use crate::cmd::job::{Waiting, wait};
 use crate::complaint::visible;
 use crate::client::ServerArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Which run.
 #[derive(Args)]
@@ -36,6 +36,14 @@ pub struct LogsArgs {
     #[arg(short, long)]
     follow: bool,
 
+    /// Of this attempt, from 1 [default: the last one]
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    attempt: Option<u32>,
+
+    /// Only what was written there
+    #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr"], conflicts_with = "follow")]
+    stream: Option<String>,
+
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -47,43 +55,43 @@ pub(super) fn run(args: LogsArgs) -> Result<(), Failure> {
         (None, job) => newest(&client, job.as_deref().unwrap_or_default())?,
     };
     if args.follow {
-        wait(&client, &id, &Waiting { timeout: None, shows_log: true })?;
+        let run = client.get(&["v1", "executions", &id])?;
+        let first = run["attempt_number"].as_u64().unwrap_or(1).max(1);
+        wait(&client, &id, &Waiting { timeout: None, log_from: Some(first) })?;
     } else {
         let mut printer = Printer::new();
-        let call = client.call(Method::GET, &["v1", "executions", &id, "logs"]);
+        let mut call = client.call(Method::GET, &["v1", "executions", &id, "logs"]);
+        if let Some(attempt) = args.attempt {
+            call = call.query("attempt", &attempt.to_string());
+        }
+        if let Some(stream) = &args.stream {
+            call = call.query("stream", stream);
+        }
         call.accept("text/plain").stream(None, |part| printer.print(part))?;
         printer.end()?;
     }
     Ok(())
 }
 
-/// Prints a run's log from a byte on until it stands still, and says up to which byte.
+/// Prints what an attempt writes until it has ended, or the deadline has passed.
 pub fn follow(
     client: &Client,
     id: &str,
-    from: u64,
+    attempt: u64,
     deadline: Option<Timestamp>,
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let patience = match deadline {
         Some(deadline) => Some(deadline.duration_since(clock::now()).max(SignedDuration::ZERO)),
         None => None,
     };
     let mut printer = Printer::new();
-    let mut call = client
+    let call = client
         .call(Method::GET, &["v1", "executions", id, "logs"])
         .query("follow", "true")
+        .query("attempt", &attempt.to_string())
         .accept("text/plain");
-    if from > 0 {
-        call = call.from_byte(from);
-    }
-    match call.stream(patience, |part| printer.print(part)) {
-        Ok(()) => {}
-        // There is nothing behind the last byte, or nothing has been written yet.
-        Err(Failure::Ended(Exit::Usage | Exit::NotFound, _)) => {}
-        Err(failure) => return Err(failure),
-    }
-    printer.end()?;
-    Ok(from + printer.printed)
+    call.stream(patience, |part| printer.print(part))?;
+    printer.end()
 }
 
 /// Writes bytes to stdout, escaped when that is a terminal.
@@ -91,17 +99,15 @@ struct Printer {
     is_terminal: bool,
     /// The begin of a line that has not ended yet.
     line: Vec<u8>,
-    printed: u64,
 }
 
 impl Printer {
     fn new() -> Self {
-        Printer { is_terminal: io::stdout().is_terminal(), line: Vec::new(), printed: 0 }
+        Printer { is_terminal: io::stdout().is_terminal(), line: Vec::new() }
     }
 
     fn print(&mut self, part: &[u8]) -> Result<Flow, Failure> {
         let mut out = io::stdout().lock();
-        self.printed += part.len() as u64;
         if !self.is_terminal {
             out.write_all(part)?;
             out.flush()?;

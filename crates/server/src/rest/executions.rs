@@ -6,8 +6,10 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use domain::id::JobId;
-use engine::RunView;
+use domain::id::{JobId, RunId};
+use domain::run::{Origin, Outcome, RunState};
+use engine::{Page, RunFilter, RunView, RunsOf};
+use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -30,6 +32,84 @@ pub struct ExecutionParams {
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
+    /// Only executions with one of these statuses, with commas between them.
+    #[param(example = "FAILED,TIMEOUT")]
+    status: Option<String>,
+    /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL` or
+    /// `DEPENDENCY`.
+    origin: Option<String>,
+    /// Only executions for this time and later.
+    since: Option<Timestamp>,
+    /// Only executions for earlier times than this.
+    until: Option<Timestamp>,
+}
+
+const STATUSES: [(&str, RunState); 9] = [
+    ("PENDING", RunState::Pending),
+    ("QUEUED", RunState::Queued),
+    ("RUNNING", RunState::Running),
+    ("COMPLETED", RunState::Ended(Outcome::Completed)),
+    ("FAILED", RunState::Ended(Outcome::Failed)),
+    ("CANCELLED", RunState::Ended(Outcome::Cancelled)),
+    ("TIMEOUT", RunState::Ended(Outcome::Timeout)),
+    ("SKIPPED", RunState::Ended(Outcome::Skipped)),
+    ("MISSED", RunState::Ended(Outcome::Missed)),
+];
+
+const ORIGINS: [(&str, Origin); 5] = [
+    ("SCHEDULE", Origin::Schedule),
+    ("CATCH_UP", Origin::CatchUp),
+    ("MANUAL", Origin::Manual),
+    ("BACKFILL", Origin::Backfill),
+    ("DEPENDENCY", Origin::Dependency),
+];
+
+/// A page of runs.
+async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page<RunView, RunId>> {
+    let limit = page::limit(params.limit)?;
+    let before = match page::cursor(params.cursor.as_deref())? {
+        Some(text) => Some(text.parse().map_err(|_| page::bad_cursor())?),
+        None => None,
+    };
+    let filter = RunFilter {
+        states: page::words("status", &params.status, &STATUSES)?,
+        origin: page::words("origin", &params.origin, &ORIGINS)?.pop(),
+        since: params.since,
+        until: params.until,
+        ..RunFilter::new(of)
+    };
+    Ok(app.scheduler.list_runs(&filter, before, limit).await?)
+}
+
+/// Lists executions of all jobs, newest first.
+#[utoipa::path(
+    get, path = "/v1/executions", tag = "executions", params(ExecutionParams),
+    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    OriginalUri(uri): OriginalUri,
+    Params(params): Params<ExecutionParams>,
+) -> Result<Response> {
+    let runs = page_of(&app, RunsOf::Tenant(actor.tenant), &params).await?;
+    Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
+}
+
+/// Lists executions that failed for the last time and that nobody has looked at, newest first.
+#[utoipa::path(
+    get, path = "/v1/dead-letters", tag = "executions", params(ExecutionParams),
+    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn dead_letters(
+    State(app): State<App>,
+    actor: Actor,
+    OriginalUri(uri): OriginalUri,
+    Params(params): Params<ExecutionParams>,
+) -> Result<Response> {
+    let of = RunsOf::DeadLetters { tenant: actor.tenant, job: None };
+    let runs = page_of(&app, of, &params).await?;
+    Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
 }
 
 /// Lists the executions of a job, newest first.
@@ -45,13 +125,8 @@ pub(crate) async fn list_of_job(
     OriginalUri(uri): OriginalUri,
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
-    let limit = page::limit(params.limit)?;
-    let before = match page::cursor(params.cursor.as_deref())? {
-        Some(text) => Some(text.parse().map_err(|_| page::bad_cursor())?),
-        None => None,
-    };
     let job = find::job(&app, &actor, &job).await?;
-    let runs = app.scheduler.runs_of_job(job.id, before, limit).await?;
+    let runs = page_of(&app, RunsOf::Job(job.id), &params).await?;
     let named = |run| Execution::of(run, Some(job.name.clone()));
     Ok(List::new(runs.items.into_iter().map(named).collect(), runs.next).answer(&uri))
 }

@@ -5,7 +5,7 @@ use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::{Job, JobState};
-use engine::NewJob;
+use engine::{JobFilter, NewJob};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -80,7 +80,57 @@ pub struct JobParams {
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
+    /// Only jobs with one of these statuses, with commas between them.
+    #[param(example = "ACTIVE,PAUSED")]
+    status: Option<String>,
+    /// Only jobs with this tag.
+    tag: Option<String>,
+    /// Only jobs whose names begin like this.
+    name_prefix: Option<String>,
+    /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
+    job_type: Option<String>,
+    /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`.
+    payload_type: Option<String>,
 }
+
+impl JobParams {
+    fn filter(&self, actor: &Actor) -> Result<JobFilter> {
+        let kind = |field, asked: &Option<String>, known: &[(&str, &'static str)]| {
+            Ok::<_, Problem>(page::words(field, asked, known)?.pop().map(str::to_owned))
+        };
+        Ok(JobFilter {
+            states: page::words("status", &self.status, &STATUSES)?,
+            tag: self.tag.clone(),
+            prefix: self.name_prefix.clone(),
+            schedule: kind("job_type", &self.job_type, &SCHEDULES)?,
+            action: kind("payload_type", &self.payload_type, &ACTIONS)?,
+            ..JobFilter::of_tenant(actor.tenant)
+        })
+    }
+}
+
+const STATUSES: [(&str, JobState); 4] = [
+    ("ACTIVE", JobState::Enabled),
+    ("PAUSED", JobState::Paused),
+    ("DISABLED", JobState::Disabled),
+    ("COMPLETED", JobState::Completed),
+];
+
+const SCHEDULES: [(&str, &str); 5] = [
+    ("CRON", "CRON"),
+    ("ONE_TIME", "AT"),
+    ("INTERVAL", "EVERY"),
+    ("MANUAL", "MANUAL"),
+    ("DEPENDENT", "AFTER_DEPENDENCIES"),
+];
+
+const ACTIONS: [(&str, &str); 5] = [
+    ("HTTP", "HTTP"),
+    ("SQL", "SQL"),
+    ("PROCEDURE", "PROCEDURE"),
+    ("EXTERNAL", "EXTERNAL"),
+    ("NOOP", "NOOP"),
+];
 
 /// Lists jobs by name.
 #[utoipa::path(
@@ -95,7 +145,7 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let jobs = app.scheduler.list_jobs(actor.tenant, after.as_deref(), limit).await?;
+    let jobs = app.scheduler.list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
     let now = app.now();
     let data = jobs.items.iter().map(|job| JobView::of(job, now, &app.zones)).collect();
     Ok(List::new(data, jobs.next).answer(&uri))

@@ -3,12 +3,14 @@
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::RunState;
 use jiff::Timestamp;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::history::outcome_of;
 use super::row::{at, at_opt, claimed, origin, us};
-use crate::{AttemptView, Counts, Page, Result, RunView};
+use crate::filter::{Part, Seen, merge};
+use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
 
 pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<Option<RunView>> {
     let mut query = connection.prepare_cached(sql!("view_live"))?;
@@ -20,33 +22,77 @@ pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<
     rows.next()?.map(ended).transpose()
 }
 
-pub(super) fn runs_of_job(
+pub(super) fn list_runs(
     connection: &Connection,
-    job: JobId,
+    filter: &RunFilter,
     before: Option<RunId>,
     limit: u32,
     now: Timestamp,
 ) -> Result<Page<RunView, RunId>> {
-    let before = before.map_or(Uuid::max(), |run| run.0);
-    let asked = i64::from(limit) + 1;
-    let mut items = Vec::new();
     // One snapshot: a run that ends meanwhile must not be seen twice.
     let _snapshot = connection.unchecked_transaction()?;
-    let mut query = connection.prepare_cached(sql!("view_live_of_job"))?;
-    let mut rows = query.query((job.0, before, asked))?;
-    while let Some(row) = rows.next()? {
-        items.push(live(row, now)?);
+    let (since, until) = filter.ids(before);
+    let mut parts = Vec::new();
+    if !filter.live_states().is_empty() {
+        let (sql, of) = match filter.of {
+            RunsOf::Job(job) => (sql!("list_live_of_job"), job.0),
+            RunsOf::Tenant(tenant) | RunsOf::DeadLetters { tenant, .. } => {
+                (sql!("list_live_of_tenant"), tenant.0)
+            }
+        };
+        let mut query = connection.prepare_cached(sql)?;
+        let rows = query.query_and_then((since.0, until.0, of), |row| seen_live(row, now))?;
+        parts.push(Part::read(rows, filter, None, limit)?);
     }
-    let mut query = connection.prepare_cached(sql!("view_history_of_job"))?;
-    let mut rows = query.query((job.0, before, asked))?;
-    while let Some(row) = rows.next()? {
-        items.push(ended(row)?);
+    let look = Some(filter.look(limit));
+    match filter.of {
+        RunsOf::Tenant(tenant) => {
+            let mut query = connection.prepare_cached(sql!("list_ended_of_tenant"))?;
+            for outcome in filter.outcomes() {
+                let of = (since.0, until.0, tenant.0, outcome as i64);
+                parts.push(Part::read(query.query_and_then(of, seen_ended)?, filter, look, limit)?);
+            }
+        }
+        RunsOf::Job(job) if !filter.outcomes().is_empty() => {
+            let mut query = connection.prepare_cached(sql!("list_ended_of_job"))?;
+            let rows = query.query_and_then((since.0, until.0, job.0), seen_ended)?;
+            parts.push(Part::read(rows, filter, look, limit)?);
+        }
+        RunsOf::Job(_) => {}
+        RunsOf::DeadLetters { tenant, .. } => {
+            let mut query = connection.prepare_cached(sql!("list_dead"))?;
+            let rows = query.query_and_then((since.0, until.0, tenant.0), seen_ended)?;
+            parts.push(Part::read(rows, filter, look, limit)?);
+        }
     }
-    items.sort_by_key(|run| std::cmp::Reverse(run.id));
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = items.last().filter(|_| more).map(|run| run.id);
-    Ok(Page { items, next })
+    let page = merge(parts, limit);
+    let mut items = Vec::with_capacity(page.items.len());
+    for id in page.items {
+        items.extend(run(connection, id, now)?);
+    }
+    Ok(Page { items, next: page.next })
+}
+
+/// id, job_id, origin, due_at, wait, node_id
+fn seen_live(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
+    let (due_at, wait): (i64, i64) = (row.get(3)?, row.get(4)?);
+    let held = row.get_ref(5)? != ValueRef::Null;
+    Ok(Seen {
+        id: RunId(row.get(0)?),
+        job: JobId(row.get(1)?),
+        origin: origin(row.get(2)?)?,
+        state: RunState::of_live(due_at <= us(now), held, wait != 0),
+    })
+}
+
+/// id, job_id, origin, outcome
+fn seen_ended(row: &Row<'_>) -> Result<Seen> {
+    Ok(Seen {
+        id: RunId(row.get(0)?),
+        job: JobId(row.get(1)?),
+        origin: origin(row.get(2)?)?,
+        state: RunState::Ended(outcome_of(row.get(3)?)?),
+    })
 }
 
 fn live(row: &Row<'_>, now: Timestamp) -> Result<RunView> {

@@ -1,0 +1,284 @@
+//! Calls endpoints. `docs/http-jobs.md` tells users what is sent and what counts as success.
+//!
+//! An endpoint is somebody else's: it may be slow, endless, broken or hostile. Where a request may
+//! go is the guard's business; here everything that comes back has a limit, and everything that
+//! goes wrong has a name.
+
+mod error;
+mod redirect;
+mod request;
+mod response;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::action::HttpAction;
+use domain::id::TenantId;
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use jiff::SignedDuration;
+use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::{Certificate, Response, Version};
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+use crate::Attempt;
+use crate::guard::{Client, Guard, Lookup, Rule, SystemLookup, origin};
+use crate::output::Stream;
+use error::Failure;
+use redirect::{REDIRECTS_MAX, Trail};
+use request::Request;
+
+/// What HTTP jobs may do and use.
+pub struct HttpOptions {
+    /// Targets that are not public and may be called all the same, by everybody.
+    pub allow_private: Vec<Rule>,
+    /// The same for the jobs of one tenant, besides what everybody may call.
+    pub allow_private_for: BTreeMap<TenantId, Vec<Rule>>,
+    /// Certificates of authorities to trust besides those of the machine, in PEM.
+    pub root_certificates: Vec<String>,
+    /// How long it may take to be connected: lookup, connection and handshake.
+    pub connect_timeout: Duration,
+    /// How long an answer that has begun may pause.
+    pub idle_timeout: Duration,
+    /// How much of an answer is read, unpacked.
+    pub body_bytes_max: usize,
+    /// What finds the addresses of names.
+    pub lookup: Arc<dyn Lookup>,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        HttpOptions {
+            allow_private: Vec::new(),
+            allow_private_for: BTreeMap::new(),
+            root_certificates: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            body_bytes_max: 1 << 20,
+            lookup: Arc::new(SystemLookup),
+        }
+    }
+}
+
+/// Carries out HTTP actions.
+pub(crate) struct Http {
+    everybody: Result<Client, String>,
+    /// Tenants that may call more have a client of their own, so that nobody else meets one of
+    /// its open connections.
+    tenants: BTreeMap<TenantId, Result<Client, String>>,
+    connect_timeout: Duration,
+    idle_timeout: Duration,
+    body_bytes_max: usize,
+}
+
+/// What is known about an exchange so far, for the record.
+#[derive(Default)]
+struct Exchange {
+    status: Option<u16>,
+    version: Option<Version>,
+    remote: Option<SocketAddr>,
+    redirects: usize,
+    bytes_in: usize,
+    bytes_out: usize,
+    is_cut: bool,
+    notes: Vec<String>,
+    result: Option<String>,
+    retry_after: Option<SignedDuration>,
+}
+
+impl Http {
+    /// With these options. A machine without certificates is found out here and reported by
+    /// every attempt.
+    pub fn new(options: HttpOptions) -> Self {
+        let client = |rules: Vec<Rule>| {
+            let guard = Guard::new(rules, options.lookup.clone());
+            let mut roots = Vec::new();
+            for pem in &options.root_certificates {
+                let bundle = Certificate::from_pem_bundle(pem.as_bytes());
+                roots.extend(bundle.map_err(|error| describe(&error))?);
+            }
+            let settings = reqwest::Client::builder()
+                .connect_timeout(options.connect_timeout)
+                .tls_certs_merge(roots);
+            Client::new(guard, settings).map_err(|error| describe(&error))
+        };
+        let tenants = options.allow_private_for.iter().map(|(tenant, own)| {
+            let rules = options.allow_private.iter().chain(own).cloned().collect();
+            (*tenant, client(rules))
+        });
+        Http {
+            tenants: tenants.collect(),
+            everybody: client(options.allow_private.clone()),
+            connect_timeout: options.connect_timeout,
+            idle_timeout: options.idle_timeout,
+            body_bytes_max: options.body_bytes_max,
+        }
+    }
+
+    /// Carries out an attempt. A wish to stop drops the request where it is: there is nothing to
+    /// say goodbye to, so the grace period is not used.
+    pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
+        let started = Instant::now();
+        let mut stop = attempt.stop.clone();
+        let mut exchange = Exchange::default();
+        let ended = tokio::select! {
+            biased;
+            end = stop.requested() => Err(end),
+            done = self.call(action, &attempt, &mut exchange) => Ok(done),
+        };
+        let details = self.details(&exchange, started.elapsed());
+        let mut result = match ended {
+            Ok(Ok(())) => AttemptResult::completed(),
+            Ok(Err(failure)) => AttemptResult::failed(failure.code, failure.message),
+            Err(end) => {
+                let message = match end {
+                    AttemptEnd::Timeout => "the request took too long and was dropped",
+                    _ => "the request was dropped",
+                };
+                AttemptResult { end, message: message.into(), ..AttemptResult::completed() }
+            }
+        };
+        let said = std::mem::take(&mut result.message);
+        let said = Some(said).filter(|said| !said.is_empty());
+        result.message = said.into_iter().chain(exchange.notes).collect::<Vec<_>>().join("; ");
+        result.result = exchange.result;
+        result.retry_after = exchange.retry_after;
+        result.details = Some(details);
+        result
+    }
+
+    /// The whole exchange, redirects included.
+    async fn call(
+        &self,
+        action: &HttpAction,
+        attempt: &Attempt<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<(), Failure> {
+        let client = self.tenants.get(&attempt.assignment.tenant).unwrap_or(&self.everybody);
+        let client = client.as_ref().map_err(|problem| {
+            let message = format!("this agent cannot make secure connections: {problem}");
+            Failure::other("HTTP_NOT_AVAILABLE", message)
+        })?;
+        let (mut request, note) = Request::prepare(action, attempt).await?;
+        exchange.notes.extend(note);
+        let mut trail = Trail::default();
+        loop {
+            let response = self.send(client, &request, exchange).await?;
+            let is_expected = response::is_expected(action, response.status());
+            let location = response.headers().get(LOCATION);
+            let location =
+                location.and_then(|location| std::str::from_utf8(location.as_bytes()).ok());
+            if let Some(location) = location
+                && !is_expected
+                && redirect::is_redirect(response.status())
+            {
+                let note = trail.follow(&mut request, response.status(), location)?;
+                exchange.notes.extend(note);
+                exchange.redirects = trail.len();
+                continue;
+            }
+            let status = response.status();
+            exchange.retry_after = response::retry_after(status, response.headers());
+            let url = request.url;
+            let read = self.read(response, &url, attempt, exchange).await;
+            if is_expected {
+                exchange.retry_after = None;
+                return read;
+            }
+            // The status says more than whatever happened to the rest of the answer.
+            exchange.notes.extend(read.err().map(|failure| failure.message));
+            let message = format!("{} answered {}", origin(&url), status.as_u16());
+            return Err(Failure { code: ErrorCode::Http(status.as_u16()), message });
+        }
+    }
+
+    /// Sends one request and waits for the head of its answer, for as long as the job may take.
+    async fn send(
+        &self,
+        client: &Client,
+        request: &Request,
+        exchange: &mut Exchange,
+    ) -> Result<Response, Failure> {
+        (exchange.status, exchange.version, exchange.remote) = (None, None, None);
+        let mut builder = client.request(request.method.clone(), request.url.clone())?;
+        builder = builder.headers(request.headers());
+        if let Some(body) = &request.body {
+            exchange.bytes_out += body.bytes.len();
+            builder = builder.body(body.bytes.clone());
+        }
+        let response = builder
+            .send()
+            .await
+            .map_err(|error| Failure::from_client(&error, &request.url, self.connect_timeout))?;
+        exchange.status = Some(response.status().as_u16());
+        exchange.version = Some(response.version());
+        exchange.remote = response.remote_addr();
+        Ok(response)
+    }
+
+    /// Reads the body up to the limit. Dropping the rest closes the connection.
+    async fn read(
+        &self,
+        mut response: Response,
+        url: &Url,
+        attempt: &Attempt<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<(), Failure> {
+        let mut body = Vec::new();
+        loop {
+            let chunk = timeout(self.idle_timeout, response.chunk());
+            let chunk = chunk.await.map_err(|_| Failure::silent(url, self.idle_timeout))?;
+            let chunk =
+                chunk.map_err(|error| Failure::from_client(&error, url, self.connect_timeout))?;
+            let Some(chunk) = chunk else { break };
+            let room = self.body_bytes_max - body.len();
+            let taken = &chunk[..chunk.len().min(room)];
+            attempt.output.write(Stream::Stdout, taken);
+            body.extend_from_slice(taken);
+            exchange.bytes_in = body.len();
+            if chunk.len() > room {
+                exchange.is_cut = true;
+                let limit = self.body_bytes_max;
+                exchange.notes.push(format!("the answer was cut after {limit} bytes"));
+                return Ok(());
+            }
+        }
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|content_type| content_type.to_str().ok());
+        let (result, note) = response::result(&body, content_type);
+        exchange.result = result;
+        exchange.notes.extend(note);
+        Ok(())
+    }
+
+    /// What was in force and what was used.
+    fn details(&self, exchange: &Exchange, took: Duration) -> String {
+        json!({
+            "status": exchange.status,
+            "http_version": exchange.version.map(|version| format!("{version:?}")),
+            "remote_address": exchange.remote.map(|remote| remote.to_string()),
+            "redirects": exchange.redirects,
+            "bytes_in": exchange.bytes_in,
+            "bytes_out": exchange.bytes_out,
+            "body_cut": exchange.is_cut,
+            "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            "limits": {
+                "body_bytes": self.body_bytes_max,
+                "result_bytes": response::RESULT_BYTES_MAX,
+                "redirects": REDIRECTS_MAX,
+                "connect_timeout_ms": u64::try_from(self.connect_timeout.as_millis()).unwrap_or(u64::MAX),
+                "idle_timeout_ms": u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX),
+            },
+        })
+        .to_string()
+    }
+}
+
+/// An error of the client's making, with its cause.
+fn describe(error: &reqwest::Error) -> String {
+    let texts: Vec<String> = crate::guard::causes(error).map(ToString::to_string).collect();
+    texts.join(": ")
+}

@@ -1,0 +1,141 @@
+//! What an attempt has written and the writing thread has not.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::{Limits, Stream};
+
+/// How much text a frame holds at most, and how much makes the writer hurry.
+pub(super) const FRAME_BYTES: usize = 64 << 10;
+
+/// Writes of one stream that are closer than this become one chunk.
+const MERGE_MILLIS: u64 = 10;
+
+/// Some bytes of one stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub stream: Stream,
+    /// When, since the output began.
+    pub millis: u64,
+    /// Where its first byte stands in all that was written.
+    pub position: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// The buffer of an attempt. It holds no more than the limits let through.
+pub(super) struct Pending {
+    limits: Limits,
+    began: Instant,
+    head: VecDeque<Chunk>,
+    tail: VecDeque<Chunk>,
+    tail_bytes: u64,
+    total: u64,
+    is_queued: bool,
+    is_ended: bool,
+}
+
+/// What the writing thread takes in one go.
+pub(super) struct Taken {
+    pub head: VecDeque<Chunk>,
+    pub tail: VecDeque<Chunk>,
+    pub total: u64,
+    pub is_ended: bool,
+}
+
+impl Pending {
+    #[expect(clippy::disallowed_methods, reason = "output is stamped where it arrives")]
+    pub fn new(limits: Limits) -> Self {
+        Pending {
+            limits,
+            began: Instant::now(),
+            head: VecDeque::new(),
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            total: 0,
+            is_queued: false,
+            is_ended: false,
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Adds some bytes: whether the attempt must enter the queue, and whether the writer should
+    /// hurry.
+    #[expect(clippy::disallowed_methods, reason = "output is stamped where it arrives")]
+    pub fn add(&mut self, stream: Stream, bytes: &[u8]) -> (bool, bool) {
+        if self.is_ended {
+            return (false, false);
+        }
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let room = self.limits.head_bytes.saturating_sub(self.total);
+        let (head, tail) =
+            bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+        add(&mut self.head, stream, millis, self.total, head);
+        add(&mut self.tail, stream, millis, self.total + head.len() as u64, tail);
+        self.total += bytes.len() as u64;
+        self.tail_bytes += tail.len() as u64;
+        self.forget_the_middle();
+        let is_new = !std::mem::replace(&mut self.is_queued, true);
+        let waiting: usize =
+            self.tail_bytes as usize + self.head.iter().map(|c| c.bytes.len()).sum::<usize>();
+        (is_new, waiting >= FRAME_BYTES)
+    }
+
+    /// More of the tail than is ever kept waits: the oldest of it goes.
+    fn forget_the_middle(&mut self) {
+        while self.tail_bytes > self.limits.tail_bytes {
+            let excess = self.tail_bytes - self.limits.tail_bytes;
+            let Some(oldest) = self.tail.front_mut() else { return };
+            let length = oldest.bytes.len() as u64;
+            let gone = length.min(excess);
+            if gone == length {
+                self.tail.pop_front();
+            } else {
+                oldest.bytes.drain(..gone as usize);
+                oldest.position += gone;
+            }
+            self.tail_bytes -= gone;
+        }
+    }
+
+    /// Ends the output: whether the attempt must enter the queue; none when it had ended before.
+    pub fn end(&mut self) -> Option<bool> {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return None;
+        }
+        Some(!std::mem::replace(&mut self.is_queued, true))
+    }
+
+    /// Everything, out of the queue.
+    pub fn take(&mut self) -> Taken {
+        self.is_queued = false;
+        self.tail_bytes = 0;
+        Taken {
+            head: std::mem::take(&mut self.head),
+            tail: std::mem::take(&mut self.tail),
+            total: self.total,
+            is_ended: self.is_ended,
+        }
+    }
+}
+
+fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64, bytes: &[u8]) {
+    let mut position = position;
+    let mut bytes = bytes;
+    if let Some(last) = chunks.back_mut()
+        && last.stream == stream
+        && last.position + last.bytes.len() as u64 == position
+        && millis.saturating_sub(last.millis) < MERGE_MILLIS
+    {
+        let room = FRAME_BYTES.saturating_sub(last.bytes.len()).min(bytes.len());
+        last.bytes.extend_from_slice(&bytes[..room]);
+        position += room as u64;
+        bytes = &bytes[room..];
+    }
+    for piece in bytes.chunks(FRAME_BYTES) {
+        chunks.push_back(Chunk { stream, millis, position, bytes: piece.to_vec() });
+        position += piece.len() as u64;
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads the files of an attempt, also while they are written.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::Stream;
+use super::frame::{self, Header};
+
+/// A part of an output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// The bytes. Where some were left out, a line says how many.
+    pub bytes: Vec<u8>,
+    /// Where to read on.
+    pub next: u64,
+    /// How many bytes the attempt has written so far.
+    pub total: u64,
+    /// How many of them were left out.
+    pub omitted: u64,
+    /// Whether the attempt writes no more.
+    pub is_final: bool,
+}
+
+/// A frame and where its text is.
+struct Place {
+    file: usize,
+    offset: u64,
+    header: Header,
+}
+
+/// How often a reader begins again because the writer has deleted what it was about to read.
+const TRIES: usize = 5;
+
+pub(super) fn read(
+    folder: &Path,
+    attempt: u32,
+    from: u64,
+    max: usize,
+    stream: Option<Stream>,
+) -> io::Result<Slice> {
+    let mut tries = 1;
+    loop {
+        match try_read(folder, attempt, from, max, stream) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
+fn try_read(
+    folder: &Path,
+    attempt: u32,
+    from: u64,
+    max: usize,
+    stream: Option<Stream>,
+) -> io::Result<Slice> {
+    let mut files = Vec::new();
+    let mut places = Vec::new();
+    let mut slice = Slice::default();
+    for path in pieces(folder, attempt)? {
+        let mut file = BufReader::with_capacity(1 << 10, File::open(path)?);
+        let length = file.get_ref().metadata()?.len();
+        while let Some(header) = frame::read_header(&mut file)? {
+            let offset = file.stream_position()?;
+            if offset + u64::from(header.compressed) > length {
+                break;
+            }
+            file.seek_relative(i64::from(header.compressed))?;
+            slice.is_final |= header.is_end;
+            slice.total = slice.total.max(header.position + header.length());
+            if !header.is_end {
+                places.push(Place { file: files.len(), offset, header });
+            }
+        }
+        files.push(file);
+    }
+    places.sort_by_key(|place| place.header.position);
+    let kept: u64 = places.iter().map(|place| place.header.length()).sum();
+    slice.omitted = slice.total.saturating_sub(kept);
+
+    slice.next = from.min(slice.total);
+    for place in &places {
+        let (begin, end) = (place.header.position, place.header.position + place.header.length());
+        if end <= slice.next {
+            continue;
+        }
+        if slice.bytes.len() >= max {
+            break;
+        }
+        if begin > slice.next {
+            let gap = begin - slice.next;
+            slice.bytes.extend(format!("\n[... {gap} bytes left out ...]\n").into_bytes());
+            slice.next = begin;
+        }
+        let file = &mut files[place.file];
+        file.seek(SeekFrom::Start(place.offset))?;
+        let mut compressed = vec![0; place.header.compressed as usize];
+        file.read_exact(&mut compressed)?;
+        // A frame that was torn when the machine went down ends what can be read.
+        let Some(text) = frame::inflate(&place.header, &compressed) else { break };
+        cut(&place.header, &text, stream, max, &mut slice);
+    }
+    Ok(slice)
+}
+
+/// Adds what is wanted of a frame, from where the slice has come to.
+fn cut(header: &Header, text: &[u8], stream: Option<Stream>, max: usize, slice: &mut Slice) {
+    let mut begin = 0;
+    for (which, _, length) in &header.chunks {
+        let chunk = &text[begin..begin + *length as usize];
+        let position = header.position + begin as u64;
+        begin += *length as usize;
+        let skip = (slice.next.saturating_sub(position) as usize).min(chunk.len());
+        let chunk = &chunk[skip..];
+        if stream.is_some_and(|stream| stream != *which) {
+            slice.next += chunk.len() as u64;
+            continue;
+        }
+        let taken = chunk.len().min(max.saturating_sub(slice.bytes.len()));
+        slice.bytes.extend_from_slice(&chunk[..taken]);
+        slice.next += taken as u64;
+        if taken < chunk.len() {
+            return;
+        }
+    }
+}
+
+/// The files of an attempt: the head, then the pieces of the tail in order.
+fn pieces(folder: &Path, attempt: u32) -> io::Result<Vec<PathBuf>> {
+    let mut pieces: Vec<(Option<u32>, PathBuf)> = Vec::new();
+    for (number, piece, path) in files(folder)? {
+        if number == attempt {
+            pieces.push((piece, path));
+        }
+    }
+    pieces.sort();
+    Ok(pieces.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The attempts that have a head.
+pub(super) fn attempts(folder: &Path) -> io::Result<Vec<u32>> {
+    let files = files(folder)?;
+    let mut attempts: Vec<u32> = files
+        .into_iter()
+        .filter(|(_, piece, _)| piece.is_none())
+        .map(|(number, ..)| number)
+        .collect();
+    attempts.sort_unstable();
+    Ok(attempts)
+}
+
+/// Every file of a run: attempt, piece of the tail, path. What has another name is not ours.
+fn files(folder: &Path) -> io::Result<Vec<(u32, Option<u32>, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".zst")) else { continue };
+        let (number, piece) = match name.split_once(".t") {
+            Some((number, piece)) => (number.parse(), piece.parse().ok()),
+            None => (name.parse(), None),
+        };
+        if let Ok(number) = number {
+            files.push((number, piece, entry.path()));
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,251 @@
+//! The thread that compresses and writes for all attempts, and the files of one attempt.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::pending::{Chunk, FRAME_BYTES, Taken};
+use super::{Limits, Live, Room, frame, locked, private_folder};
+
+/// How long a byte waits for others before it is written.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How far the writing of an attempt has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    pub written: u64,
+    pub is_final: bool,
+    pub error: Option<String>,
+}
+
+/// The attempts that have something to be written.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    attempts: Vec<Arc<Live>>,
+    is_urgent: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub fn add(&self, attempt: Option<Arc<Live>>, is_urgent: bool) {
+        let mut state = locked(&self.state);
+        let was_idle = state.attempts.is_empty();
+        state.attempts.extend(attempt);
+        let hurries = is_urgent && !state.is_urgent;
+        state.is_urgent |= is_urgent;
+        if was_idle || hurries {
+            self.wake.notify_one();
+        }
+    }
+
+    pub fn close(&self) {
+        locked(&self.state).is_closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits for work; none when there is none left and never will be.
+    fn next(&self) -> Option<Vec<Arc<Live>>> {
+        let state = locked(&self.state);
+        let idle = |state: &mut Waiting| state.attempts.is_empty() && !state.is_closed;
+        let state = self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        let calm = |state: &mut Waiting| !state.is_urgent && !state.is_closed;
+        let (mut state, _) = self
+            .wake
+            .wait_timeout_while(state, PATIENCE, calm)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.is_urgent = false;
+        let attempts = std::mem::take(&mut state.attempts);
+        (!attempts.is_empty()).then_some(attempts)
+    }
+}
+
+/// Starts the thread of a room. It ends when the room's owner is gone.
+pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
+    let work = move || {
+        while let Some(attempts) = room.queue.next() {
+            for attempt in attempts {
+                serve(&room, &attempt);
+            }
+        }
+    };
+    std::thread::Builder::new().name("outputs".into()).spawn(work)?;
+    Ok(())
+}
+
+/// Writes what an attempt has waiting.
+fn serve(room: &Room, attempt: &Arc<Live>) {
+    let taken = locked(&attempt.pending).take();
+    let (total, is_final) = (taken.total, taken.is_ended);
+    let answer = locked(&attempt.sink).write(taken);
+    if let Err(error) = &answer {
+        let (run, attempt) = (attempt.run, attempt.attempt);
+        tracing::error!(%run, attempt, %error, "output of an attempt is lost");
+    }
+    if is_final {
+        let mut live = locked(&room.live);
+        let key = (attempt.run, attempt.attempt);
+        // The same attempt may have been opened again meanwhile.
+        if live.get(&key).is_some_and(|other| other.as_ptr() == Arc::as_ptr(attempt)) {
+            live.remove(&key);
+        }
+    }
+    attempt.progress.send_modify(|progress| {
+        progress.written = total;
+        progress.is_final = is_final;
+        if let Err(error) = answer {
+            progress.error.get_or_insert(error.to_string());
+        }
+    });
+}
+
+/// The files of one attempt.
+pub(super) struct Sink {
+    folder: PathBuf,
+    attempt: u32,
+    limits: Limits,
+    head: Option<File>,
+    tail: Option<Piece>,
+    /// Where the next byte of the tail stands if none was left out before it.
+    tail_next: u64,
+    /// Number and length of the pieces of the tail that are full.
+    full: VecDeque<(u32, u64)>,
+    /// What went wrong once: the rest is not tried.
+    broken: Option<io::ErrorKind>,
+}
+
+struct Piece {
+    number: u32,
+    file: File,
+    length: u64,
+}
+
+impl Sink {
+    pub fn new(folder: PathBuf, attempt: u32, limits: Limits) -> Self {
+        Sink {
+            folder,
+            attempt,
+            limits,
+            head: None,
+            tail: None,
+            tail_next: 0,
+            full: VecDeque::new(),
+            broken: None,
+        }
+    }
+
+    fn write(&mut self, taken: Taken) -> io::Result<()> {
+        if let Some(kind) = self.broken {
+            return Err(kind.into());
+        }
+        self.add(taken).inspect_err(|error| self.broken = Some(error.kind()))
+    }
+
+    fn add(&mut self, taken: Taken) -> io::Result<()> {
+        if taken.total == 0 {
+            return Ok(());
+        }
+        if self.head.is_none() {
+            private_folder(&self.folder)?;
+            self.clear()?;
+            self.head = Some(self.create(&format!("{}.zst", self.attempt))?);
+        }
+        if let Some(head) = &mut self.head {
+            for chunks in frames(taken.head) {
+                head.write_all(&frame::of_text(&chunks)?)?;
+            }
+        }
+        for chunks in frames(taken.tail) {
+            self.add_to_tail(&chunks)?;
+        }
+        let last = self.tail.as_mut().map(|piece| &mut piece.file).or(self.head.as_mut());
+        if let Some(file) = last.filter(|_| taken.is_ended) {
+            file.write_all(&frame::of_end(taken.total))?;
+        }
+        Ok(())
+    }
+
+    fn add_to_tail(&mut self, chunks: &[Chunk]) -> io::Result<()> {
+        let piece_bytes = self.limits.tail_bytes / 4;
+        let position = chunks.first().map_or(0, |chunk| chunk.position);
+        let has_gap = position != std::mem::replace(&mut self.tail_next, end_of(chunks));
+        if let Some(piece) = self.tail.take_if(|piece| has_gap || piece.length >= piece_bytes) {
+            self.full.push_back((piece.number, piece.length));
+        }
+        let mut piece = match self.tail.take() {
+            Some(piece) => piece,
+            None => {
+                let number = self.full.back().map_or(0, |(number, _)| number + 1);
+                let file = self.create(&format!("{}.t{number}.zst", self.attempt))?;
+                Piece { number, file, length: 0 }
+            }
+        };
+        piece.file.write_all(&frame::of_text(chunks)?)?;
+        piece.length += chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
+        let mut kept = piece.length + self.full.iter().map(|(_, length)| length).sum::<u64>();
+        self.tail = Some(piece);
+        while let Some((number, length)) = self.full.front().copied()
+            && kept - length >= self.limits.tail_bytes
+        {
+            fs::remove_file(self.folder.join(format!("{}.t{number}.zst", self.attempt)))?;
+            self.full.pop_front();
+            kept -= length;
+        }
+        Ok(())
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let path = self.folder.join(name);
+        OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
+    }
+
+    /// Takes away what an attempt of the same number has left.
+    fn clear(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.split('.').next());
+            if number.and_then(|number| number.parse().ok()) == Some(self.attempt) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the first byte after these chunks stands.
+fn end_of(chunks: &[Chunk]) -> u64 {
+    chunks.last().map_or(0, |chunk| chunk.position + chunk.bytes.len() as u64)
+}
+
+/// Chunks that follow each other, as many as fit a frame.
+fn frames(chunks: VecDeque<Chunk>) -> Vec<Vec<Chunk>> {
+    let mut frames: Vec<Vec<Chunk>> = Vec::new();
+    let mut length = 0;
+    let mut next = 0;
+    for chunk in chunks {
+        let size = chunk.bytes.len();
+        let position = chunk.position;
+        match frames.last_mut() {
+            Some(frame) if position == next && length + size <= FRAME_BYTES => {
+                length += size;
+                frame.push(chunk);
+            }
+            _ => {
+                length = size;
+                frames.push(vec![chunk]);
+            }
+        }
+        next = position + size as u64;
+    }
+    frames
+}

@@ -1,0 +1,3 @@
+//! What the tests of the agent start.
+
+fn main() {}

@@ -1,0 +1,74 @@
+//! A wish to stop is obeyed at once, wherever the request is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Stop;
+use agent::output::Output;
+use domain::run::AttemptEnd;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
+
+use super::server::Server;
+use super::{agent, allowing, assignment};
+
+/// Stops an attempt when the server has sent these bytes and waits for its connection to end.
+/// Says how long the agent took to obey.
+async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
+    let reached = Arc::new(Semaphore::new(0));
+    let closed = Arc::new(Semaphore::new(0));
+    let (at, gone) = (reached.clone(), closed.clone());
+    let server = Server::start(move |_, mut socket| {
+        let (at, gone) = (at.clone(), gone.clone());
+        async move {
+            socket.write_all(bytes.as_bytes()).await.unwrap();
+            at.add_permits(1);
+            while matches!(socket.read(&mut [0; 64]).await, Ok(1..)) {}
+            gone.add_permits(1);
+        }
+    })
+    .await;
+    let (ask, requests) = watch::channel(None);
+    let agent = agent(allowing(&["127.0.0.1"]));
+    let assignment = assignment(json!({ "endpoint": server.url("/") }));
+    let attempt = tokio::spawn(async move {
+        agent.execute(&assignment, Output::default(), Stop::new(requests)).await
+    });
+    reached.acquire().await.unwrap().forget();
+    let asked = Instant::now();
+    ask.send(Some(end)).unwrap();
+    let result = timeout(Duration::from_secs(5), attempt).await.unwrap().unwrap();
+    let took = asked.elapsed();
+    assert_eq!(result.end, end);
+    assert!(result.message.contains("dropped"), "{}", result.message);
+    assert_eq!(result.error, None);
+    timeout(Duration::from_secs(5), closed.acquire()).await.unwrap().unwrap().forget();
+    took
+}
+
+#[tokio::test]
+async fn slow_heads_and_slow_bodies_are_dropped_within_a_tenth_of_a_second() {
+    for end in [AttemptEnd::Cancelled, AttemptEnd::Timeout, AttemptEnd::Lost] {
+        for bytes in ["", "HTTP/1.1 200 OK\r\nx-head: slow", "HTTP/1.1 200 OK\r\n\r\nslow"] {
+            // The machine may be busy with other things; that it is busy three times is not luck.
+            let mut fastest = Duration::MAX;
+            for _ in 0..3 {
+                fastest = fastest.min(stop_after(bytes, end).await);
+            }
+            assert!(fastest < Duration::from_millis(100), "{end:?} {bytes:?}: {fastest:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_stopped_before_it_begins_connects_to_nothing() {
+    let server = Server::answering("").await;
+    let (_ask, requests) = watch::channel(Some(AttemptEnd::Cancelled));
+    let agent = agent(allowing(&["127.0.0.1"]));
+    let assignment = assignment(json!({ "endpoint": server.url("/") }));
+    let result = agent.execute(&assignment, Output::default(), Stop::new(requests)).await;
+    assert_eq!(result.end, AttemptEnd::Cancelled);
+    assert_eq!(server.connections(), 0);
+}

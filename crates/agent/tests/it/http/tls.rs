@@ -1,0 +1,86 @@
+//! Encrypted connections that are not what they seem.
+
+use std::sync::Arc;
+
+use agent::HttpOptions;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::json;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::server::{Server, answer, finish, read_request};
+use super::{Ended, agent, allowing, assignment, execute, run};
+
+/// A server with a certificate for these names, in PEM, and this answer for everybody.
+async fn secure(names: &[&str], answer: Vec<u8>) -> (Server, String) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let answer: Arc<[u8]> = answer.into();
+    let server = Server::accept("127.0.0.1:0", move |socket| {
+        let (acceptor, answer) = (acceptor.clone(), answer.clone());
+        async move {
+            let Ok(mut socket) = acceptor.accept(socket).await else { return };
+            if read_request(&mut socket).await.is_some() {
+                finish(&mut socket, &answer).await;
+            }
+        }
+    })
+    .await;
+    (server, cert.pem())
+}
+
+async fn call(server: &Server, roots: Vec<String>) -> Ended {
+    let options = HttpOptions { root_certificates: roots, ..allowing(&["127.0.0.1"]) };
+    let action = json!({ "endpoint": format!("https://{}/", server.address), "method": "GET" });
+    execute(&agent(options), &assignment(action)).await
+}
+
+#[tokio::test]
+async fn only_certificates_of_known_authorities_count() {
+    let (server, pem) = secure(&["127.0.0.1"], answer(200, &[], "[1]")).await;
+    let ended = call(&server, vec![]).await;
+    ended.assert_failed("TLS", "no secure connection to https://127.0.0.1");
+    assert!(ended.result.message.contains("certificate"), "{:?}", ended.result);
+    let ended = call(&server, vec![pem.clone()]).await;
+    ended.assert_completed();
+    assert_eq!(ended.result.result.as_deref(), Some("[1]"));
+
+    let (other, other_pem) = secure(&["other.example"], answer(200, &[], "")).await;
+    call(&other, vec![other_pem]).await.assert_failed("TLS", "not valid for name");
+}
+
+#[tokio::test]
+async fn what_does_not_speak_it_is_told() {
+    let plain = Server::accept("127.0.0.1:0", |mut socket| async move {
+        finish(&mut socket, &answer(400, &[], "")).await;
+    })
+    .await;
+    let url = format!("https://{}/", plain.address);
+    let ended = run(json!({ "endpoint": url })).await;
+    ended.assert_failed("TLS", "no secure connection to https://127.0.0.1");
+}
+
+#[tokio::test]
+async fn a_redirect_never_gives_up_encryption() {
+    let plain = Server::answering(answer(200, &[], "")).await;
+    let location = plain.url("/");
+    let (server, pem) = secure(&["127.0.0.1"], answer(302, &[("location", &location)], "")).await;
+    let ended = call(&server, vec![pem]).await;
+    ended.assert_failed("REDIRECT_NOT_ALLOWED", "which is not encrypted");
+    assert_eq!(plain.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_none_is_reported_by_the_attempt() {
+    let server = Server::answering(answer(200, &[], "")).await;
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned();
+    call(&server, vec![broken]).await.assert_failed("HTTP_NOT_AVAILABLE", "certificate");
+    assert_eq!(server.connections(), 0);
+}

@@ -1,0 +1,24 @@
+//! Outputs: written, read while they grow, cut to size, and what is left after a crash.
+
+mod files;
+mod terminal;
+
+use std::path::Path;
+
+use agent::output::{Limits, Outputs, Slice, Stream};
+use domain::id::RunId;
+use uuid::Uuid;
+
+/// A run whose id is made from a number.
+pub fn run(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
+}
+
+fn outputs(dir: &Path, head_bytes: u64, tail_bytes: u64) -> Outputs {
+    Outputs::new(dir.join("outputs"), Limits { head_bytes, tail_bytes }).unwrap()
+}
+
+/// All of an output.
+fn all(outputs: &Outputs, run: RunId, stream: Option<Stream>) -> Slice {
+    outputs.read(run, 1, 0, usize::MAX, stream).unwrap()
+}

@@ -1,0 +1,106 @@
+//! `Idempotency-Key`: a request that is sent again is answered as before, and done once.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use engine::{Answer, Begun};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::read;
+use crate::problem::{Code, Problem, Result};
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The longest key.
+const KEY_BYTES_MAX: usize = 255;
+
+/// The largest answer that is kept.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// The headers that are kept with an answer.
+const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::ETAG, header::LOCATION];
+
+#[derive(Serialize, Deserialize)]
+struct Head(Vec<(String, String)>);
+
+/// Answers a POST with a key once, and again from memory.
+pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+    let Some(key) = request.headers().get(&KEY).filter(|_| request.method() == Method::POST) else {
+        return Ok(next.run(request).await);
+    };
+    let key = key.to_str().ok().filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+    let wrong = || {
+        let text = format!("must be 1 to {KEY_BYTES_MAX} visible characters");
+        Problem::field(Code::InvalidRequest, "Idempotency-Key", text)
+    };
+    let key = key.ok_or_else(wrong)?.to_owned();
+    let actor =
+        request.extensions().get::<Actor>().cloned().ok_or_else(Problem::unauthenticated)?;
+    let (parts, body) = request.into_parts();
+    let bytes = read(body, app.options.bulk_bytes_max).await?;
+    let mut hash = Sha256::new();
+    for part in [parts.uri.path(), parts.uri.query().unwrap_or_default()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(&bytes);
+    let fingerprint: [u8; 32] = hash.finalize().into();
+    let scheduler = &app.scheduler;
+    match scheduler.begin_request(actor.tenant, &key, &fingerprint).await? {
+        Begun::New => {}
+        Begun::Replay(answer) => return Ok(replay(answer)),
+        Begun::Conflict => {
+            let text = "the key was used for another request; take a new one";
+            return Err(Problem::field(Code::IdempotencyKeyReused, "Idempotency-Key", text));
+        }
+        Begun::InProgress => {
+            let text = "a request with this key is being answered; ask again in a moment";
+            return Err(Problem::new(Code::IdempotencyKeyInUse, text)
+                .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")));
+        }
+    }
+    // A caller who goes away does not take the answer with them.
+    let (tenant, scheduler) = (actor.tenant, scheduler.clone());
+    let answered = tokio::spawn(async move {
+        let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+        if !response.status().is_success() {
+            // Nothing was done: whoever sends it again tries again.
+            scheduler.finish_request(tenant, &key, None).await?;
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, ANSWER_BYTES_MAX)
+            .await
+            .map_err(|_| Problem::new(Code::Internal, "the answer could not be kept"))?;
+        let head = KEPT.iter().filter_map(|name| {
+            let value = parts.headers.get(name)?.to_str().ok()?;
+            Some((name.to_string(), value.to_owned()))
+        });
+        let head = serde_json::to_string(&Head(head.collect())).unwrap_or_default();
+        let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
+        scheduler.finish_request(tenant, &key, Some(&answer)).await?;
+        Ok(Response::from_parts(parts, Body::from(body)))
+    });
+    answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))
+}
+
+fn replay(answer: Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, answer.body).into_response();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_TYPE);
+    let Head(head) = serde_json::from_str(&answer.head).unwrap_or(Head(Vec::new()));
+    for (name, value) in head {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {
+            headers.insert(name, value);
+        }
+    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}

@@ -1,0 +1,239 @@
+//! What an execution has said: as text, as a part of it, as it grows, and as events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use agent::output::{Outputs, Slice, Stream as Which};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use domain::id::RunId;
+use domain::run::RunState;
+use engine::RunView;
+use futures_util::stream::{Stream, StreamExt, unfold};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::find;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::Params;
+use crate::page::words;
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// Where to read on.
+const NEXT: HeaderName = HeaderName::from_static("punctual-log-next");
+/// How much the attempt has written.
+const TOTAL: HeaderName = HeaderName::from_static("punctual-log-total");
+/// Whether that is all.
+const FINAL: HeaderName = HeaderName::from_static("punctual-log-final");
+
+/// How much is read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// How often a run is looked at that has not begun, or runs elsewhere.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Which output is shown.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct LogParams {
+    /// Of this attempt, from 1; the last one when absent.
+    attempt: Option<u32>,
+    /// `stdout` or `stderr`; both when absent.
+    stream: Option<String>,
+    /// Goes on until the attempt ends.
+    follow: Option<bool>,
+}
+
+/// The output of one attempt, from a position on.
+struct Log {
+    app: App,
+    outputs: Outputs,
+    run: RunId,
+    attempt: u32,
+    which: Option<Which>,
+    from: u64,
+}
+
+impl Log {
+    async fn read(&self, max: usize) -> Result<Slice> {
+        let (outputs, run, attempt) = (self.outputs.clone(), self.run, self.attempt);
+        let (from, which) = (self.from, self.which);
+        let read = move || outputs.read(run, attempt, from, max, which);
+        let slice = tokio::task::spawn_blocking(read).await;
+        slice
+            .map_err(|error| error.to_string())
+            .and_then(|slice| slice.map_err(|e| e.to_string()))
+            .map_err(|error| {
+                tracing::error!(%run, attempt, error, "an output cannot be read");
+                Problem::new(Code::Internal, "the output cannot be read; the log says why")
+            })
+    }
+
+    /// The next piece; none when there will be no more.
+    async fn next(&mut self, follow: bool) -> Option<Slice> {
+        loop {
+            let slice = self.read(CHUNK).await.ok()?;
+            let moved = slice.next > self.from;
+            self.from = slice.next;
+            if moved && (!slice.bytes.is_empty() || !slice.is_final) {
+                return Some(slice);
+            }
+            if !follow || (slice.is_final && self.has_ended().await) {
+                return None;
+            }
+            if slice.is_final {
+                tokio::time::sleep(LOOK).await;
+            } else {
+                self.outputs.follow(self.run, self.attempt, self.from).changed().await;
+            }
+        }
+    }
+
+    /// Whether the attempt writes nothing more, wherever it runs.
+    async fn has_ended(&self) -> bool {
+        match self.app.scheduler.run(self.run).await {
+            Ok(Some(run)) => match run.state {
+                RunState::Ended(_) => true,
+                _ => run.attempts + run.lost >= self.attempt,
+            },
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// Shows what an execution has said. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
+/// for events whose ids are positions, so that `Last-Event-ID` goes on where the last one ended.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}/logs", tag = "executions",
+    params(
+        ("execution_id" = String, Path, description = "The execution's id."), LogParams,
+        ("Range" = Option<String>, Header, description = "bytes=FIRST-LAST"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen."),
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/plain"), (status = 206, body = String, content_type = "text/plain"),
+        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 416, body = ErrorBody),
+    )
+)]
+pub(crate) async fn logs(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+    Params(params): Params<LogParams>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let run = find::run(&app, &actor, &run).await?;
+    let known = [("stdout", Which::Stdout), ("stderr", Which::Stderr)];
+    let which = words("stream", &params.stream, &known)?.pop();
+    let follow = params.follow.unwrap_or(false);
+    let mut log = Log {
+        attempt: params.attempt.unwrap_or_else(|| last_attempt(&run)),
+        outputs: app.outputs.clone(),
+        run: run.id,
+        which,
+        from: 0,
+        app,
+    };
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if text(&header::ACCEPT).is_some_and(|kinds| kinds.contains("text/event-stream")) {
+        if let Some(seen) = headers.get("last-event-id").and_then(|value| value.to_str().ok()) {
+            let wrong = "must be the id of an event of this output";
+            let wrong = |_| Problem::field(Code::InvalidRequest, "Last-Event-ID", wrong);
+            log.from = seen.parse().map_err(wrong)?;
+        }
+        return Ok(Sse::new(events(log)).keep_alive(KeepAlive::default()).into_response());
+    }
+    if let Some(range) = text(&header::RANGE).and_then(|range| range.strip_prefix("bytes=")) {
+        return part(log, range).await;
+    }
+    let slice = log.read(0).await?;
+    let body = unfold(log, move |mut log| async move {
+        let slice = log.next(follow).await?;
+        Some((Ok::<Bytes, Infallible>(slice.bytes.into()), log))
+    });
+    let mut response = Body::from_stream(body).into_response();
+    describe(&mut response, &slice);
+    Ok(response)
+}
+
+/// The attempt that has written last, or will write first.
+fn last_attempt(run: &RunView) -> u32 {
+    let ended = run.attempts + run.lost;
+    match run.state {
+        RunState::Running => ended + 1,
+        _ => ended.max(1),
+    }
+}
+
+fn describe(response: &mut Response, slice: &Slice) {
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(NEXT, slice.next.into());
+    headers.insert(TOTAL, slice.total.into());
+    let all = if slice.is_final { "true" } else { "false" };
+    headers.insert(FINAL, HeaderValue::from_static(all));
+}
+
+/// A part of the output.
+async fn part(mut log: Log, range: &str) -> Result<Response> {
+    let wrong = || {
+        let text = "must be bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT";
+        Problem::field(Code::InvalidRequest, "Range", text)
+    };
+    let (first, last) = range.split_once('-').ok_or_else(wrong)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    let total = log.read(0).await?.total;
+    let (from, until) = match (first.trim(), last.trim()) {
+        ("", count) => (total.saturating_sub(number(count)?), total),
+        (first, "") => (number(first)?, total),
+        (first, last) => (number(first)?, number(last)?.saturating_add(1).min(total)),
+    };
+    if from >= until {
+        let text = format!("the output has {total} bytes");
+        let size = HeaderValue::from_str(&format!("bytes */{total}"));
+        let problem = Problem::new(Code::RangeNotSatisfiable, text);
+        return Err(match size {
+            Ok(size) => problem.with_header(header::CONTENT_RANGE, size),
+            Err(_) => problem,
+        });
+    }
+    log.from = from;
+    let slice = log.read((until - from).min(CHUNK as u64) as usize).await?;
+    let whole = slice.bytes.len() as u64 == slice.next - from;
+    let mut response = Body::from(slice.bytes.clone()).into_response();
+    describe(&mut response, &slice);
+    // Where something was left out, positions and bytes are not the same thing.
+    if whole {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let range = format!("bytes {from}-{}/{total}", slice.next - 1);
+        if let Ok(range) = HeaderValue::from_str(&range) {
+            response.headers_mut().insert(header::CONTENT_RANGE, range);
+        }
+    }
+    Ok(response)
+}
+
+/// The output as events, and one more when it has ended.
+fn events(log: Log) -> impl Stream<Item = std::result::Result<Event, Infallible>> {
+    unfold(Some(log), |log| async move {
+        let mut log = log?;
+        match log.next(true).await {
+            Some(slice) => {
+                let text = String::from_utf8_lossy(&slice.bytes).replace('\r', "");
+                let event = Event::default().event("output").id(slice.next.to_string());
+                Some((Ok(event.data(text)), Some(log)))
+            }
+            None => Some((Ok(Event::default().event("end").data("")), None)),
+        }
+    })
+    .boxed()
+}
