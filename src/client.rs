@@ -11,7 +11,9 @@ use std::time::Duration;
 use clap::Args;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH,
+};
 use reqwest::{Method, Response, Url};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -194,15 +196,6 @@ impl<'a> Call<'a> {
                 return Ok(Value::Null);
             }
             serde_json::from_slice(&body).map_err(|_| odd("the answer is not JSON"))
-        })
-    }
-
-    /// Sends it and reads the answer as text.
-    pub fn text(self) -> Result<String, Failure> {
-        let client = self.client;
-        client.block_on(async {
-            let response = self.start(Some(ANSWER_MAX)).await?;
-            response.text().await.map_err(|error| client.unreachable(&error))
         })
     }
 

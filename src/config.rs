@@ -386,9 +386,11 @@ mod tests {
 
     #[test]
     fn the_documented_table_is_the_one_in_force() {
-        let mut table = String::from("| setting | default | variable | meaning |\n|---|---|---|---|\n");
+        let mut table =
+            String::from("| setting | default | variable | meaning |\n|---|---|---|---|\n");
         for key in KEYS {
-            let default = if key.default.is_empty() { "–".into() } else { format!("`{}`", key.default) };
+            let default =
+                if key.default.is_empty() { "–".into() } else { format!("`{}`", key.default) };
             let variable = variable_of(key.name);
             table.push_str(&format!(
                 "| `{}` | {default} | `{variable}` | {} |\n",

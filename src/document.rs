@@ -23,15 +23,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// What an answer tells about a job and a document does not say.
-const TOLD_ONLY: [&str; 7] = [
-    "job_id",
-    "next_run_time",
-    "last_run_time",
-    "created_at",
-    "updated_at",
-    "version",
-    "warnings",
-];
+const TOLD_ONLY: [&str; 7] =
+    ["job_id", "next_run_time", "last_run_time", "created_at", "updated_at", "version", "warnings"];
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
 const ORDER: [&str; 16] = [
@@ -172,9 +165,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
         return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
     };
     match fields.get("name").and_then(Value::as_str) {
-        Some(name) if !name.is_empty() => {
-            Ok(Document { name: name.to_owned(), fields, source })
-        }
+        Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
         _ => Err(Complaint::new(format!("{source}: name: is missing or no text")).into()),
     }
 }

@@ -62,7 +62,6 @@ impl OutputArgs {
             let _ = writeln!(io::stderr(), "{}", visible(text));
         }
     }
-
 }
 
 /// A column of a table.
@@ -128,12 +127,7 @@ pub fn print_one(
 }
 
 /// Prints what was done to something: words on stderr for people, the thing itself for others.
-pub fn print_done(
-    args: &OutputArgs,
-    item: &Value,
-    name: &str,
-    words: &str,
-) -> Result<(), Failure> {
+pub fn print_done(args: &OutputArgs, item: &Value, name: &str, words: &str) -> Result<(), Failure> {
     match args.asked() {
         None | Some(Format::Table) => args.say(words),
         Some(_) => print_one(args, item, name, |_| Vec::new())?,

@@ -118,7 +118,8 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
         let token = read_key(Path::new(&file))?;
         return Ok(Place { url, token: Some(token), origin: format!("the key is from {file}") });
     }
-    if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url)) {
+    if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url))
+    {
         let token = match (context.token, context.token_file) {
             (Some(token), _) => Some(token),
             (None, Some(file)) => Some(read_key(&file)?),

@@ -83,8 +83,7 @@ pub fn run(args: ApplyArgs) -> Result<(), Failure> {
         documents.iter_mut().try_for_each(|document| mark(document, tag))?;
     }
     let prune = tag.filter(|_| args.prune);
-    let applying =
-        Applying { dry_run: args.dry_run, prune, yes: args.yes, asking: &args.asking };
+    let applying = Applying { dry_run: args.dry_run, prune, yes: args.yes, asking: &args.asking };
     apply(documents, &applying)
 }
 

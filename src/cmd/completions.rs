@@ -20,7 +20,12 @@ pub struct CompletionsArgs {
 /// Runs the command.
 pub fn run(args: CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::CommandLine::command(), "punctual", &mut script);
+    clap_complete::generate(
+        args.shell,
+        &mut super::CommandLine::command(),
+        "punctual",
+        &mut script,
+    );
     std::io::Write::write_all(&mut std::io::stdout(), &script)?;
     Ok(())
 }

@@ -90,9 +90,8 @@ fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let told = |check: &Check| {
-        json!({"check": check.what, "health": check.word(), "found": check.found})
-    };
+    let told =
+        |check: &Check| json!({"check": check.what, "health": check.word(), "found": check.found});
     let told: Vec<Value> = checks.iter().map(told).collect();
     output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], name: "check" })
 }
@@ -178,8 +177,7 @@ fn check_server(client: &Client) -> Vec<Check> {
     });
     if let Ok(Some(theirs)) = client.call(Method::GET, &["healthz"]).server_time() {
         let offset = theirs.duration_since(clock::now()).as_secs();
-        let health =
-            if offset.abs() <= OFFSET_SECONDS_MAX { Health::Ok } else { Health::Warning };
+        let health = if offset.abs() <= OFFSET_SECONDS_MAX { Health::Ok } else { Health::Warning };
         let found = format!("the server's differs from this machine's by {} s", offset.abs());
         checks.push(Check::new("clock", health, found));
     }

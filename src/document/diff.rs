@@ -50,11 +50,9 @@ fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, changes: &mut V
         }
         (Some(a), Some(b)) if is_same(a, b) => {}
         (None, None) => {}
-        (from, to) => changes.push(Change {
-            path: path.to_owned(),
-            from: from.cloned(),
-            to: to.cloned(),
-        }),
+        (from, to) => {
+            changes.push(Change { path: path.to_owned(), from: from.cloned(), to: to.cloned() })
+        }
     }
 }
 

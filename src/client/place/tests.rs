@@ -53,7 +53,10 @@ fn flags_come_before_variables_and_those_before_files() {
     assert_eq!(found(none(), &[home, token]), "https://far.example/ t");
 
     // No key travels to a server that it does not belong to.
-    assert_eq!(found(url("http://elsewhere.example"), &[home, data]), "http://elsewhere.example/ -");
+    assert_eq!(
+        found(url("http://elsewhere.example"), &[home, data]),
+        "http://elsewhere.example/ -"
+    );
     let diverted = ServerArgs { url: Some("http://elsewhere.example".to_owned()), ..named };
     assert_eq!(found(diverted, &[home, data]), "http://elsewhere.example/ -");
 }

@@ -149,8 +149,8 @@ impl Reader<'_> {
         let (schedule, rest) = if line.starts_with('@') { words(line, 1) } else { words(line, 5) }
             .ok_or("a line has five fields, or a macro such as @daily, and then a command")?;
         let (user, command) = if self.reading.system {
-            let (user, command) =
-                words(rest, 1).ok_or("a line of a system crontab names a user and then a command")?;
+            let (user, command) = words(rest, 1)
+                .ok_or("a line of a system crontab names a user and then a command")?;
             (Some(user), command)
         } else {
             (None, rest)
@@ -254,12 +254,17 @@ fn assignment(line: &str) -> Option<(String, String)> {
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let value = rest.trim_start().strip_prefix('=')?.trim();
-    if name.is_empty() || !name.chars().all(is_name) || name.starts_with(|c: char| c.is_ascii_digit())
+    if name.is_empty()
+        || !name.chars().all(is_name)
+        || name.starts_with(|c: char| c.is_ascii_digit())
     {
         return None;
     }
     let quoted = |quote: char| {
-        value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)).filter(|_| value.len() > 1)
+        value
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote))
+            .filter(|_| value.len() > 1)
     };
     let value = quoted('"').or_else(|| quoted('\'')).unwrap_or(value);
     Some((name.to_owned(), value.to_owned()))

@@ -61,7 +61,8 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
             let mut fields = flags.fields()?;
             if !fields.contains_key("payload") {
                 let complaint = Complaint::new("what the job does is missing");
-                let hint = "give one of --http, --sql, --procedure, --command, --shell or -- COMMAND";
+                let hint =
+                    "give one of --http, --sql, --procedure, --command, --shell or -- COMMAND";
                 return Err(complaint.hint(hint).into());
             }
             fields.entry("job_type").or_insert_with(|| "MANUAL".into());

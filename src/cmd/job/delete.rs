@@ -29,11 +29,8 @@ pub struct DeleteArgs {
 pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     // All must exist before the first one goes.
-    let jobs: Vec<_> = args
-        .jobs
-        .iter()
-        .map(|job| client.get(&["v1", "jobs", job]))
-        .collect::<Result<_, _>>()?;
+    let jobs: Vec<_> =
+        args.jobs.iter().map(|job| client.get(&["v1", "jobs", job])).collect::<Result<_, _>>()?;
     let names: Vec<&str> = jobs.iter().map(name).collect();
     confirm(args.yes, &format!("Delete {}?", names.join(", ")))?;
     for job in &jobs {
@@ -43,12 +40,7 @@ pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
             call = call.query("cascade", "true");
         }
         call.if_version(job["version"].as_u64()).send()?;
-        output::print_done(
-            &args.asking.output,
-            job,
-            "name",
-            &format!("deleted {}", name(job)),
-        )?;
+        output::print_done(&args.asking.output, job, "name", &format!("deleted {}", name(job)))?;
     }
     Ok(())
 }

@@ -62,7 +62,12 @@ pub struct JobFlags {
     procedure: Option<String>,
 
     /// Argument of --procedure, as JSON or as text
-    #[arg(long = "argument", value_name = "VALUE", help_heading = "Action", requires = "procedure")]
+    #[arg(
+        long = "argument",
+        value_name = "VALUE",
+        help_heading = "Action",
+        requires = "procedure"
+    )]
     arguments: Vec<String>,
 
     /// Database of --sql and --procedure [default: the configuration's]
@@ -265,9 +270,7 @@ impl JobFlags {
         }
         let (command, arguments) = match (&self.command, &self.shell, self.words.split_first()) {
             (Some(command), ..) => (command.clone(), self.words.clone()),
-            (None, Some(text), None) => {
-                ("/bin/sh".to_owned(), vec!["-c".to_owned(), text.clone()])
-            }
+            (None, Some(text), None) => ("/bin/sh".to_owned(), vec!["-c".to_owned(), text.clone()]),
             (None, Some(_), Some(_)) => return self.without_words(Value::Null),
             (None, None, Some((command, arguments))) => (command.clone(), arguments.to_vec()),
             (None, None, None) => return Ok(None),

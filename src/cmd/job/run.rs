@@ -76,7 +76,8 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     }
     args.asking.output.say(&format!("run {id} of {}", args.job));
     let shows_log = args.asking.output.format() == Format::Table;
-    let ended = wait(&client, &id, &Waiting { timeout: args.timeout, log_from: shows_log.then_some(1) })?;
+    let ended =
+        wait(&client, &id, &Waiting { timeout: args.timeout, log_from: shows_log.then_some(1) })?;
     if !shows_log {
         output::print_one(&args.asking.output, &ended, "execution_id", |_| Vec::new())?;
     }

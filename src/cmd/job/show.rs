@@ -82,5 +82,7 @@ fn words(list: &Value) -> String {
         (Value::String(job), Value::String(on)) => format!("{job} ({on})"),
         _ => plain(item),
     };
-    list.as_array().map(|items| items.iter().map(word).collect::<Vec<_>>().join(", ")).unwrap_or_default()
+    list.as_array()
+        .map(|items| items.iter().map(word).collect::<Vec<_>>().join(", "))
+        .unwrap_or_default()
 }

@@ -62,9 +62,7 @@ pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
         filters.push(("since", since.to_string()));
     }
     let (runs, is_more) = match &args.job {
-        Some(job) => {
-            client.list(&["v1", "jobs", job, "executions"], &filters, Some(args.limit))?
-        }
+        Some(job) => client.list(&["v1", "jobs", job, "executions"], &filters, Some(args.limit))?,
         None => client.list(&["v1", "executions"], &filters, Some(args.limit))?,
     };
     output::print_list(&args.asking.output, &runs, &SHAPE)?;

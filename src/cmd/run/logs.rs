@@ -10,11 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 
 use super::newest;
+use crate::client::ServerArgs;
 use crate::client::{Client, Flow};
 use crate::clock;
 use crate::cmd::job::{Waiting, wait};
 use crate::complaint::visible;
-use crate::client::ServerArgs;
 use crate::exit::Failure;
 
 /// Which run.

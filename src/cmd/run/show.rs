@@ -1,6 +1,6 @@
 //! `punctual run show`: one run and its attempts.
 
-use std::io;
+use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::Value;
@@ -48,8 +48,9 @@ pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
             ];
             cells.iter().map(|cell| crate::complaint::visible(cell)).collect()
         };
-        println!();
-        table::print(&mut io::stdout().lock(), "", &header, attempts.iter().map(row))?;
+        let mut out = io::stdout().lock();
+        writeln!(out)?;
+        table::print(&mut out, "", &header, attempts.iter().map(row))?;
     }
     Ok(())
 }

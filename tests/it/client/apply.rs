@@ -20,7 +20,10 @@ tags: [etl]
 fn applying_twice_is_applying_once() {
     let server = Server::start();
     server.write("jobs/etl.yaml", JOBS);
-    server.write("jobs/more/poll.json", r#"{"name": "poll", "interval_seconds": 60, "payload": {"type": "NOOP"}}"#);
+    server.write(
+        "jobs/more/poll.json",
+        r#"{"name": "poll", "interval_seconds": 60, "payload": {"type": "NOOP"}}"#,
+    );
     server.write("jobs/README.md", "not a job");
 
     let tried = server.run(&["apply", "-f", "jobs", "--dry-run"]);
@@ -93,8 +96,16 @@ fn what_no_file_describes_is_pruned_if_it_is_the_owners() {
 fn a_wrong_document_changes_nothing() {
     let server = Server::start();
     let rows = [
-        ("name: b\ncron_expression: '61 * * * *'\npayload: {type: NOOP}\n", 2, "jobs.yaml, document 2: "),
-        ("name: b\njob_type: MANUAL\npayload: {type: NOOP}\ntimout_seconds: 5\n", 2, "timout_seconds"),
+        (
+            "name: b\ncron_expression: '61 * * * *'\npayload: {type: NOOP}\n",
+            2,
+            "jobs.yaml, document 2: ",
+        ),
+        (
+            "name: b\njob_type: MANUAL\npayload: {type: NOOP}\ntimout_seconds: 5\n",
+            2,
+            "timout_seconds",
+        ),
         ("name: a\npayload: {type: NOOP}\n", 2, "described twice"),
         ("name: [\n", 2, "jobs.yaml: "),
     ];

@@ -29,9 +29,15 @@ fn clean<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>, home: &Path) -> Com
 impl Server {
     /// Starts a server and waits until it says that it is ready.
     pub fn start() -> Self {
+        Server::with(&[])
+    }
+
+    /// The same with variables in its environment.
+    pub fn with(variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command =
             clean(["serve", "--data", "data", "--http", "127.0.0.1:0"], folder.path());
+        command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::null()).spawn().expect("the server starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
         let mut said = Vec::new();

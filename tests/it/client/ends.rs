@@ -15,7 +15,11 @@ fn the_codes_mean_what_the_help_says() {
     let none = "01996c2e-8f5c-7c31-a4f6-0d8b2f6d3c11";
     let rows: &[(&[&str], i32, &str)] = &[
         (&["job", "create", "b", "--cron", "61 * * * *", "--noop"], 2, "61 is out of range"),
-        (&["job", "create", "b", "--cron", "0 0 * * *", "--tz", "Mars/Base", "--noop"], 2, "Mars/Base"),
+        (
+            &["job", "create", "b", "--cron", "0 0 * * *", "--tz", "Mars/Base", "--noop"],
+            2,
+            "Mars/Base",
+        ),
         (&["job", "create", "b", "--http", "ftp://x"], 2, "payload.endpoint"),
         (&["job", "create", "b"], 2, "what the job does is missing"),
         (&["job", "show", "nobody"], 3, "nobody"),
@@ -27,7 +31,11 @@ fn the_codes_mean_what_the_help_says() {
         (&["job", "create", "a", "--noop"], 4, "a"),
         (&["job", "list", "--token", "wrong"], 5, ""),
         (&["job", "list", "--token", "w\nrong"], 5, "the key has characters"),
-        (&["job", "list", "--url", "http://127.0.0.1:1"], 6, "cannot reach the server at http://127.0.0.1:1/"),
+        (
+            &["job", "list", "--url", "http://127.0.0.1:1"],
+            6,
+            "cannot reach the server at http://127.0.0.1:1/",
+        ),
         (&["job", "list", "--url", "nonsense"], 2, "is not the address of a server"),
         (&["job", "list", "--context", "none"], 2, "there is no context \"none\""),
     ];

@@ -6,8 +6,20 @@ use super::bench::Server;
 fn a_job_is_made_run_held_changed_and_deleted() {
     let server = Server::start();
     let made = server.run(&[
-        "job", "create", "report", "--cron", "0 9 * * *", "--tz", "America/New_York", "--noop",
-        "--tag", "reports,daily", "--retries", "0", "--timeout", "10m",
+        "job",
+        "create",
+        "report",
+        "--cron",
+        "0 9 * * *",
+        "--tz",
+        "America/New_York",
+        "--noop",
+        "--tag",
+        "reports,daily",
+        "--retries",
+        "0",
+        "--timeout",
+        "10m",
     ]);
     assert_eq!((made.code, made.stdout.as_str()), (Some(0), ""), "{made:?}");
     assert!(made.stderr.starts_with("created report, next run "), "{made:?}");
@@ -39,14 +51,16 @@ fn a_job_is_made_run_held_changed_and_deleted() {
     assert_eq!(server.ok(&["job", "list", "--status", "paused", "-o", "name"]), "report\n");
     assert!(server.run(&["job", "resume", "report"]).stderr.starts_with("resumed report, next"));
 
-    let edited = server.run(&["job", "edit", "report", "--cron", "30 9 * * *", "--rename", "daily"]);
+    let edited =
+        server.run(&["job", "edit", "report", "--cron", "30 9 * * *", "--rename", "daily"]);
     assert_eq!(edited.code, Some(0), "{edited:?}");
     assert!(
         edited.stderr.contains("cron_expression: \"0 9 * * *\" -> \"30 9 * * *\"\n"),
         "{edited:?}"
     );
     assert!(edited.stderr.ends_with("changed daily\n"), "{edited:?}");
-    let times = server.json(&["job", "next", "daily", "--count", "2", "--after", "2026-01-01T00:00:00Z"]);
+    let times =
+        server.json(&["job", "next", "daily", "--count", "2", "--after", "2026-01-01T00:00:00Z"]);
     assert_eq!(times, serde_json::json!(["2026-01-01T14:30:00Z", "2026-01-02T14:30:00Z"]));
 
     let range = ["--from", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z"];
@@ -74,7 +88,7 @@ fn a_server_is_looked_at() {
     let server = Server::start();
     server.ok(&["job", "create", "a", "--cron", "0 0 1 1 *", "--noop"]);
     let status = server.ok(&["status"]);
-    for part in ["store", "ok: ", "next run", "running", " a\n"] {
+    for part in ["store", "ok: it answers", "1 active, 0 paused", "running", "dead letters     0"] {
         assert!(status.contains(part), "{part}: {status}");
     }
     let checks = server.json(&["doctor"]);
@@ -88,4 +102,37 @@ fn a_server_is_looked_at() {
     let found = server.run(&["doctor"]);
     assert_eq!(found.code, Some(1), "{found:?}");
     assert!(found.stdout.contains("can be read by others: chmod 600"), "{found:?}");
+}
+
+#[test]
+fn the_log_of_a_run_is_printed_and_dead_letters_are_settled() {
+    let server = Server::with(&[("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1")]);
+    let endpoint = format!("{}/version", server.url());
+    let http = ["--http", &endpoint, "--method", "GET", "--retries", "0"];
+    server.ok(&[&["job", "create", "ask"], &http[..]].concat());
+    let waited = server.run(&["job", "run", "ask", "--wait", "--timeout", "60s"]);
+    assert_eq!(waited.code, Some(0), "{waited:?}");
+    assert!(waited.stdout.contains("\"name\":\"punctual\""), "{waited:?}");
+    let log = server.ok(&["run", "logs", "--job", "ask"]);
+    assert_eq!(log, waited.stdout);
+    assert_eq!(server.ok(&["run", "logs", "--job", "ask", "--follow"]), log);
+    assert_eq!(server.ok(&["run", "logs", "--job", "ask", "--attempt", "1"]), log);
+
+    let endpoint = format!("{}/nowhere", server.url());
+    let http = ["--http", &endpoint, "--retries", "0"];
+    server.ok(&[&["job", "create", "fail"], &http[..]].concat());
+    assert_eq!(server.run(&["job", "run", "fail", "--wait"]).code, Some(7));
+    let status = server.ok(&["status"]);
+    assert!(status.contains("failed in a day  1\n") && status.contains(" fail: "), "{status}");
+    let dead = server.json(&["dlq", "list", "--job", "fail"]);
+    assert_eq!(dead.as_array().map(Vec::len), Some(1), "{dead}");
+    assert_eq!(server.json(&["dlq", "list", "--job", "ask"]), serde_json::json!([]));
+    let again = server.json(&["dlq", "redrive", "--all", "--yes"]);
+    assert_eq!(
+        (&again[0]["ok"], &again[0]["execution_id"]),
+        (&true.into(), &dead[0]["execution_id"])
+    );
+    let id = dead[0]["execution_id"].as_str().unwrap();
+    let left = server.ok(&["dlq", "list", "-o", "name"]);
+    assert!(!left.contains(id), "{left}");
 }

@@ -29,7 +29,18 @@ fn options_become_fields() {
             }),
         ),
         (
-            &["--every", "1m 30s", "--retries", "0", "--backoff", "250ms", "--tag", "a,b", "--tag", "c"],
+            &[
+                "--every",
+                "1m 30s",
+                "--retries",
+                "0",
+                "--backoff",
+                "250ms",
+                "--tag",
+                "a,b",
+                "--tag",
+                "c",
+            ],
             json!({
                 "job_type": "INTERVAL", "interval_seconds": 90,
                 "retry_config": {"max_attempts": 1, "backoff_seconds": 0.25},
