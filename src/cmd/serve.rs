@@ -10,7 +10,7 @@ use agent::guard::Rule;
 use agent::output::{Limits, Outputs};
 use agent::{Agent, HttpOptions};
 use clap::{ArgAction, Args};
-use engine::{Alerts, Desk, Engine, LogCourier, NodeInfo, Parts, Settings};
+use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -213,7 +213,7 @@ fn no_store(what: &str, error: &store::StoreError) -> Failure {
     Failure::Failed(Complaint::new(format!("{what} cannot be opened: {error}")))
 }
 
-async fn serve<S: Alerts + Desk>(
+async fn serve<S: FullStore>(
     plan: &Plan,
     folder: &DataFolder,
     store: S,

@@ -48,23 +48,20 @@ const METADATA_NAMES: [&str; 6] = [
     "metadata.google.internal",
 ];
 
+/// The addresses of a name, once they are known.
+pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
 /// Finds the addresses of a name.
 pub trait Lookup: Send + Sync {
     /// All of them.
-    fn addresses<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+    fn addresses<'a>(&'a self, name: &'a str) -> Addresses<'a>;
 }
 
 /// Asks the machine, as every other program does.
 pub struct SystemLookup;
 
 impl Lookup for SystemLookup {
-    fn addresses<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
+    fn addresses<'a>(&'a self, name: &'a str) -> Addresses<'a> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
             Ok(found.map(|address| address.ip()).collect())

@@ -149,6 +149,14 @@ impl<S: Store> Node<S> {
         let mut tries = 0;
         loop {
             job.updated_at = self.store.now().await.map_err(EngineError::from)?;
+            if let When::At { at } = job.definition.when
+                && job.definition.when != old.definition.when
+                && at <= job.updated_at
+            {
+                // The old schedule has answered for that time.
+                let problem = format!("{at} has passed; a changed job runs at a time to come");
+                return Err(EngineError::Invalid { field: "at", problem }.into());
+            }
             if prepared == Prepared::Drop {
                 job.next_run = match job.state {
                     JobState::Deleted => None,

@@ -15,14 +15,16 @@ mod node;
 mod questions;
 mod run;
 mod settings;
+mod stats;
 
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
-pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started};
+pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
+pub use stats::Stats;
 pub use store::{
-    Alerts, Answer, AttemptView, Begun, Cancelled, Counts, Desk, JobFilter, NodeInfo, NodeView,
-    Page, RunFilter, RunView, RunsOf,
+    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
+    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
 };

@@ -38,10 +38,12 @@ mod prune;
 mod pump;
 mod reap;
 mod start;
+mod tally;
 
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;
@@ -86,6 +88,8 @@ struct State {
     calls: u32,
     /// Whether a claim may have gone unheard.
     unsure: bool,
+    /// The node for which the store is being asked what it holds.
+    asking: Option<NodeId>,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     draining: bool,
@@ -119,6 +123,7 @@ impl<S: Store> Node<S> {
             asked_soon: 0,
             calls: 0,
             unsure: false,
+            asking: None,
             hungry: true,
             draining: false,
             noticed: Vec::new(),
@@ -162,7 +167,7 @@ impl<S: Store> Node<S> {
     pub fn has_news(&self) -> bool {
         let state = self.state();
         if state.unsure {
-            return state.calls == 0;
+            return state.calls == 0 && !state.is_asking();
         }
         let takes = !state.draining && !self.distrusts_clock();
         !state.done.is_empty() || state.hungry && takes && state.free > 0
@@ -191,8 +196,15 @@ impl<S: Store> Node<S> {
 
     pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
         let now = self.now();
-        self.definitions.load(self.store.as_ref(), &[(id, version)], now).await?;
-        Ok(self.definitions.get(id))
+        Ok(self.definitions.read(self.store.as_ref(), &[(id, version)], now).await?.remove(&id))
+    }
+
+    /// The job of each run.
+    async fn jobs_of(&self, runs: &[&ClaimedRun]) -> store::Result<Vec<Arc<Job>>> {
+        let wanted: Vec<_> = runs.iter().map(|run| (run.run.job, run.run.job_version)).collect();
+        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        let job_of = |run: &&ClaimedRun| known.get(&run.run.job).cloned();
+        Ok(runs.iter().map(|run| job_of(run).unwrap_or_else(|| orphan(run))).collect())
     }
 
     /// A job changed here: what is remembered of it is old.

@@ -3,8 +3,11 @@
 
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
+use domain::tally::EndedRun;
+use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, Begun, Counts, Desk, JobFilter, NodeView, Page, RunFilter, RunView, Store,
+    Answer, AttemptView, Begun, Counts, Cursor, Desk, Follow, JobFilter, NodeView, Page, RunFilter,
+    RunView, Set, Setting, Store,
 };
 
 use crate::error::Result;
@@ -86,5 +89,32 @@ impl<S: Desk> Node<S> {
         answer: Option<&Answer>,
     ) -> Result<()> {
         Ok(self.store.finish_request(tenant, key, answer).await?)
+    }
+
+    /// What the whole cluster agrees on, by name.
+    pub async fn settings(&self) -> Result<Vec<Setting>> {
+        Ok(self.store.settings().await?)
+    }
+
+    /// Changes a setting, or removes it, if it still has the version that the change is based on.
+    pub async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+        Ok(self.store.set(name, value, expected).await?)
+    }
+}
+
+impl<S: Follow> Node<S> {
+    /// Runs of all tenants that ended after the cursor and before `until`, in that order.
+    pub async fn ended(
+        &self,
+        after: Cursor,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<EndedRun>> {
+        Ok(self.store.ended(after, until, limit).await?)
+    }
+
+    /// Jobs of all tenants that were defined after the cursor, deleted ones included.
+    pub async fn changed_jobs(&self, after: Cursor, limit: u32) -> Result<Vec<Job>> {
+        Ok(self.store.changed_jobs(after, limit).await?)
     }
 }

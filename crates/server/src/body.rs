@@ -54,7 +54,13 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
                 let text = error.body_text();
                 let text = text.strip_prefix("Failed to deserialize query string: ");
                 let text = text.map_or_else(|| error.body_text(), str::to_owned);
-                Err(Problem::new(Code::InvalidRequest, with_suggestion(text)))
+                Err(match text.split_once(": ") {
+                    Some((name, text)) if !name.contains(' ') => {
+                        let text = with_suggestion(text.to_owned());
+                        Problem::field(Code::InvalidRequest, name, text)
+                    }
+                    _ => Problem::new(Code::InvalidRequest, with_suggestion(text)),
+                })
             }
         }
     }

@@ -53,7 +53,8 @@ impl Condition {
     }
 }
 
-fn version_of(tag: &str) -> Option<u32> {
+/// The version of a tag.
+pub(crate) fn version_of(tag: &str) -> Option<u32> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag);
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }

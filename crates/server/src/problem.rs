@@ -267,6 +267,7 @@ impl IntoResponse for Problem {
 /// The field of a request that the engine means.
 fn field_of(field: &str) -> String {
     match field {
+        "at" => "run_at",
         "timeout" => "timeout_seconds",
         "backoff" => "retry_config.backoff_seconds",
         "max_attempts" => "retry_config.max_attempts",

@@ -8,13 +8,17 @@ use crate::app::App;
 mod backfill;
 mod bulk;
 mod dead_letters;
+mod events;
 mod executions;
+mod explain;
 mod find;
 mod jobs;
 mod logs;
 mod nodes;
 mod outlook;
+mod settings;
 pub mod shape;
+mod stats;
 mod verbs;
 
 /// Every route that needs a key.
@@ -28,6 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
         .routes(routes!(outlook::next_runs))
+        .routes(routes!(explain::explain))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
@@ -39,5 +44,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::attempts))
         .routes(routes!(executions::cancel))
         .routes(routes!(executions::retry))
+        .routes(routes!(events::events))
+        .routes(routes!(stats::stats))
+        .routes(routes!(stats::job_stats))
         .routes(routes!(nodes::list))
+        .routes(routes!(settings::list))
+        .routes(routes!(settings::put, settings::delete))
 }

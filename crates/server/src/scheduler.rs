@@ -1,14 +1,17 @@
 //! The engine as the doors see it: the same whatever its store.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 
+use domain::decide::explain::Explanation;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::NewRun;
+use domain::tally::{EndedRun, Summary};
 use engine::{
-    Alerts, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Desk, Engine,
-    JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Trigger,
+    Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, Engine, FullStore,
+    JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting, Stats, Trigger,
 };
 use jiff::Timestamp;
 
@@ -48,6 +51,8 @@ pub trait Scheduler: Send + Sync + 'static {
     fn cancel<'a>(&'a self, run: RunId, text: &'a str) -> Answer<'a, Cancelled>;
     /// Asks for runs of times that have passed.
     fn backfill(&self, id: JobId, backfill: Backfill) -> Answer<'_, Vec<Timestamp>>;
+    /// Says why a job did or did not run at a time.
+    fn explain(&self, id: JobId, at: Timestamp) -> Answer<'_, Explanation>;
     /// Jobs by id.
     fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>>;
     /// A job by its name.
@@ -76,6 +81,23 @@ pub trait Scheduler: Send + Sync + 'static {
     fn acknowledge<'a>(&'a self, runs: &'a [RunId]) -> Answer<'a, Vec<bool>>;
     /// The nodes of the cluster.
     fn nodes(&self) -> Answer<'_, Vec<NodeView>>;
+    /// How a tenant's jobs are doing.
+    fn stats(&self, tenant: TenantId) -> Answer<'_, Stats>;
+    /// How the runs of some jobs ended in this hour and so many before.
+    fn job_stats<'a>(
+        &'a self,
+        tenant: TenantId,
+        jobs: &'a [JobId],
+        hours: u32,
+    ) -> Answer<'a, HashMap<JobId, Summary>>;
+    /// What the whole cluster agrees on.
+    fn settings(&self) -> Answer<'_, Vec<Setting>>;
+    /// Changes a setting, or removes it.
+    fn set<'a>(&'a self, name: &'a str, value: Option<&'a str>, expected: u32) -> Answer<'a, Set>;
+    /// Runs that ended after the cursor and before a time, in that order.
+    fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Answer<'_, Vec<EndedRun>>;
+    /// Jobs that were changed after the cursor, in that order.
+    fn changed_jobs(&self, after: Cursor, limit: u32) -> Answer<'_, Vec<Job>>;
     /// A request begins that its caller may send again under the same key.
     fn begin_request<'a>(
         &'a self,
@@ -92,7 +114,7 @@ pub trait Scheduler: Send + Sync + 'static {
     ) -> Answer<'a, ()>;
 }
 
-impl<S: Alerts + Desk> Scheduler for Engine<S> {
+impl<S: FullStore> Scheduler for Engine<S> {
     fn is_ready(&self) -> bool {
         self.is_ready()
     }
@@ -167,6 +189,10 @@ impl<S: Alerts + Desk> Scheduler for Engine<S> {
         Box::pin(self.node().backfill(id, backfill))
     }
 
+    fn explain(&self, id: JobId, at: Timestamp) -> Answer<'_, Explanation> {
+        Box::pin(self.node().explain(id, at))
+    }
+
     fn jobs_by_id<'a>(&'a self, ids: &'a [JobId]) -> Answer<'a, Vec<Job>> {
         Box::pin(self.node().jobs_by_id(ids))
     }
@@ -229,5 +255,34 @@ impl<S: Alerts + Desk> Scheduler for Engine<S> {
         answer: Option<&'a Kept>,
     ) -> Answer<'a, ()> {
         Box::pin(self.node().finish_request(tenant, key, answer))
+    }
+
+    fn stats(&self, tenant: TenantId) -> Answer<'_, Stats> {
+        Box::pin(self.node().stats(tenant))
+    }
+
+    fn job_stats<'a>(
+        &'a self,
+        tenant: TenantId,
+        jobs: &'a [JobId],
+        hours: u32,
+    ) -> Answer<'a, HashMap<JobId, Summary>> {
+        Box::pin(self.node().job_stats(tenant, jobs, hours))
+    }
+
+    fn settings(&self) -> Answer<'_, Vec<Setting>> {
+        Box::pin(self.node().settings())
+    }
+
+    fn set<'a>(&'a self, name: &'a str, value: Option<&'a str>, expected: u32) -> Answer<'a, Set> {
+        Box::pin(self.node().set(name, value, expected))
+    }
+
+    fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Answer<'_, Vec<EndedRun>> {
+        Box::pin(self.node().ended(after, until, limit))
+    }
+
+    fn changed_jobs(&self, after: Cursor, limit: u32) -> Answer<'_, Vec<Job>> {
+        Box::pin(self.node().changed_jobs(after, limit))
     }
 }

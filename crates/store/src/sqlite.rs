@@ -37,6 +37,7 @@ mod counters;
 mod desk;
 mod facts;
 mod finish;
+mod follow;
 mod history;
 mod jobs;
 mod lock;

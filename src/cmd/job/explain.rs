@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Asking;
 use crate::exit::Failure;
-use crate::output;
+use crate::output::{self, instant, text};
 
 /// Which job, and which time.
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub struct ExplainArgs {
     /// Name or id of the job
     job: String,
 
-    /// The time in question, past or future [default: the next run]
+    /// The time in question, past or to come [default: now]
     #[arg(long, value_name = "RFC3339")]
     at: Option<jiff::Timestamp>,
 
@@ -29,23 +29,27 @@ pub(super) fn run(args: ExplainArgs) -> Result<(), Failure> {
         call = call.query("at", &at.to_string());
     }
     let answer = call.send()?;
-    output::print_one(&args.asking.output, &answer, "job", rows)
+    output::print_one(&args.asking.output, &answer, "verdict", rows)
 }
 
-/// Every field of the answer, a line each.
+/// The answer in the order in which people ask.
 fn rows(answer: &Value) -> Vec<(String, String)> {
-    let shown = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join("\n"),
-        other => other.to_string(),
+    let lines = |field: &str| {
+        let items = answer[field].as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
     };
-    let fields = answer.as_object().into_iter().flatten();
-    fields
-        .filter(|(_, value)| !value.is_null())
-        .map(|(field, value)| (field.replace('_', " "), shown(value)))
+    let rows = [
+        ("time", instant(answer, "at")),
+        ("verdict", text(answer, "verdict")),
+        ("because", text(answer, "message")),
+        ("run", text(answer, "execution_id")),
+        ("in its way", lines("obstacles")),
+        ("time before", instant(answer, "previous_time")),
+        ("time after", instant(answer, "next_time")),
+        ("skipped", lines("skipped")),
+    ];
+    rows.into_iter()
+        .filter(|(_, value)| !value.is_empty() && value != "-")
+        .map(|(word, value)| (word.to_owned(), value))
         .collect()
 }

@@ -67,6 +67,10 @@ fn a_job_is_made_run_held_changed_and_deleted() {
     let args = ["job", "backfill", "daily", "--dry-run", range[0], range[1], range[2], range[3]];
     assert_eq!(server.ok(&args), "2026-01-01T14:30:00Z\n");
 
+    let explained = server.ok(&["job", "explain", "daily", "--at", "2100-01-01T14:30:00Z"]);
+    assert!(explained.starts_with("time         2100-01-01T14:30:00Z\nverdict "), "{explained}");
+    assert!(explained.contains("\ntime after   2100-01-02T14:30:00Z\n"), "{explained}");
+
     let kept = server.run(&["job", "delete", "daily"]);
     assert_eq!(kept.code, Some(2), "{kept:?}");
     assert!(kept.stderr.contains("hint: say --yes"), "{kept:?}");

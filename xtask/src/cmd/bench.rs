@@ -34,6 +34,11 @@ const BENCHES: &[Bench] = &[
         package: "engine",
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
     },
+    Bench {
+        name: "exec",
+        package: "agent",
+        measures: "runs a second of the executors, beside doing the same without an agent",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.

@@ -77,6 +77,8 @@ pub(crate) struct Http {
 /// What is known about an exchange so far, for the record.
 #[derive(Default)]
 struct Exchange {
+    /// What is being waited for, for whoever stops it.
+    waits_for: String,
     status: Option<u16>,
     version: Option<Version>,
     remote: Option<SocketAddr>,
@@ -134,11 +136,10 @@ impl Http {
             Ok(Ok(())) => AttemptResult::completed(),
             Ok(Err(failure)) => AttemptResult::failed(failure.code, failure.message),
             Err(end) => {
-                let message = match end {
-                    AttemptEnd::Timeout => "the request took too long and was dropped",
-                    _ => "the request was dropped",
-                };
-                AttemptResult { end, message: message.into(), ..AttemptResult::completed() }
+                let why = if end == AttemptEnd::Timeout { "took too long and was" } else { "was" };
+                let waits_for = std::mem::take(&mut exchange.waits_for);
+                let message = format!("the request {why} dropped{waits_for}");
+                AttemptResult { end, message, ..AttemptResult::completed() }
             }
         };
         let said = std::mem::take(&mut result.message);
@@ -202,6 +203,7 @@ impl Http {
         request: &Request,
         exchange: &mut Exchange,
     ) -> Result<Response, Failure> {
+        exchange.waits_for = format!(" before {} answered", origin(&request.url));
         (exchange.status, exchange.version, exchange.remote) = (None, None, None);
         let mut builder = client.request(request.method.clone(), request.url.clone())?;
         builder = builder.headers(request.headers());
@@ -227,6 +229,7 @@ impl Http {
         attempt: &Attempt<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), Failure> {
+        exchange.waits_for = format!(" while {} was answering", origin(url));
         let mut body = Vec::new();
         loop {
             let chunk = timeout(self.idle_timeout, response.chunk());

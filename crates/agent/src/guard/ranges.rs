@@ -166,4 +166,29 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{address}");
         }
     }
+
+    #[test]
+    fn the_standard_library_and_the_clothes_of_version_6_agree() {
+        for high in 0..=u16::MAX {
+            for low in [0_u16, 0x0201, u16::MAX] {
+                let v4 = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+                let verdict = kind(IpAddr::V4(v4));
+                let is_special = v4.is_private()
+                    || v4.is_loopback()
+                    || v4.is_link_local()
+                    || v4.is_multicast()
+                    || v4.is_broadcast()
+                    || v4.is_documentation()
+                    || v4.is_unspecified();
+                assert!(!is_special || verdict.is_some(), "{v4}");
+                for v6 in [
+                    v4.to_ipv6_mapped(),
+                    Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+                    Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
+                ] {
+                    assert_eq!(kind(plain(IpAddr::V6(v6))), verdict, "{v6}");
+                }
+            }
+        }
+    }
 }

@@ -114,10 +114,7 @@ async fn run(action: Value) -> Ended {
 struct Names<F>(F);
 
 impl<F: Fn(&str) -> Vec<IpAddr> + Send + Sync> agent::guard::Lookup for Names<F> {
-    fn addresses<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> std::pin::Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send + 'a>> {
+    fn addresses<'a>(&'a self, name: &'a str) -> agent::guard::Addresses<'a> {
         Box::pin(async move { Ok((self.0)(name)) })
     }
 }

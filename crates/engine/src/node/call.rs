@@ -70,16 +70,40 @@ impl Drop for Call<'_> {
     }
 }
 
+/// The question what a node holds, until it is answered or given up. Only one is asked at a time:
+/// an answer that comes after the next call knows grants that this call has ended.
+struct Asking<'a> {
+    state: &'a Mutex<State>,
+    node: NodeId,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.asking == Some(self.node) {
+            state.asking = None;
+        }
+    }
+}
+
+impl State {
+    /// Whether the store is being asked what this node holds.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking == Some(self.id)
+    }
+}
+
 impl<S: Store> Node<S> {
     /// Asks the store what this node holds, if a claim may have gone unheard. Answers false while
     /// that is not known: other calls are still under way.
     pub(super) async fn recollect(&self) -> store::Result<bool> {
-        let node = {
-            let state = self.state();
-            if !state.unsure || state.calls > 0 {
+        let (node, _asking) = {
+            let mut state = self.state();
+            if !state.unsure || state.is_asking() || state.calls > 0 {
                 return Ok(!state.unsure);
             }
-            state.id
+            state.asking = Some(state.id);
+            (state.id, Asking { state: &self.state, node: state.id })
         };
         let held = self.store.held(node).await?;
         let unheard: Vec<ClaimedRun> = {

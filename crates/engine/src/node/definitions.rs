@@ -19,34 +19,39 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    pub(super) fn get(&self, id: JobId) -> Option<Arc<Job>> {
-        self.jobs().get(&id).map(|(job, _)| Arc::clone(job))
-    }
-
     pub(super) fn forget(&self, id: JobId) {
         self.jobs().remove(&id);
     }
 
-    /// Reads the jobs that are not remembered, or in an older version, or for too long.
-    pub(super) async fn load<S: Store>(
+    /// The jobs with these ids, those that exist. What is not remembered, or in an older version,
+    /// or for too long, is read; what is remembered may be forgotten while that happens, so it is
+    /// taken out first.
+    pub(super) async fn read<S: Store>(
         &self,
         store: &S,
         wanted: &[(JobId, u32)],
         now: Timestamp,
-    ) -> store::Result<()> {
-        let fresh = |(job, read_at): &(Arc<Job>, Timestamp), version: u32| {
-            job.version >= version && now.duration_since(*read_at) <= DEFINITION_TTL
-        };
-        let mut missing: Vec<JobId> = {
+    ) -> store::Result<HashMap<JobId, Arc<Job>>> {
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        {
             let jobs = self.jobs();
-            let known =
-                |id: &JobId, version: u32| jobs.get(id).is_some_and(|entry| fresh(entry, version));
-            wanted.iter().filter(|(id, version)| !known(id, *version)).map(|(id, _)| *id).collect()
-        };
+            for (id, version) in wanted {
+                match jobs.get(id) {
+                    Some((job, read_at))
+                        if job.version >= *version
+                            && now.duration_since(*read_at) <= DEFINITION_TTL =>
+                    {
+                        found.entry(*id).or_insert_with(|| Arc::clone(job));
+                    }
+                    _ => missing.push(*id),
+                }
+            }
+        }
         missing.sort_unstable();
         missing.dedup();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(found);
         }
         let read = store.jobs_by_id(&missing).await?;
         let mut jobs = self.jobs();
@@ -56,8 +61,12 @@ impl Definitions {
         for id in missing {
             jobs.remove(&id);
         }
-        jobs.extend(read.into_iter().map(|job| (job.id, (Arc::new(job), now))));
-        Ok(())
+        for job in read {
+            let (id, job) = (job.id, Arc::new(job));
+            jobs.insert(id, (Arc::clone(&job), now));
+            found.insert(id, job);
+        }
+        Ok(found)
     }
 
     fn jobs(&self) -> MutexGuard<'_, HashMap<JobId, (Arc<Job>, Timestamp)>> {

@@ -42,7 +42,7 @@ impl<S: Store> Node<S> {
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
-            let _ = self.definitions.load(self.store.as_ref(), &ahead, now).await;
+            let _ = self.definitions.read(self.store.as_ref(), &ahead, now).await;
         }
         Ok(full || !self.state().done.is_empty())
     }

@@ -1,10 +1,11 @@
 //! The reaper: takes over from nodes that fell silent.
 
 use domain::id::NodeId;
+use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
 use store::{Applied, Finish, Store, Verdict};
 
-use super::{Node, orphan, start};
+use super::{Node, start};
 
 /// What a reaping step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +34,11 @@ impl<S: Store> Node<S> {
             lost: 0,
         };
         if !reaped.lost.is_empty() {
-            let now = self.now();
-            let wanted: Vec<_> =
-                reaped.lost.iter().map(|(_, run)| (run.run.job, run.run.job_version)).collect();
-            self.definitions.load(self.store.as_ref(), &wanted, now).await?;
+            let runs: Vec<&ClaimedRun> = reaped.lost.iter().map(|(_, run)| run).collect();
+            let jobs = self.jobs_of(&runs).await?;
+            let lost = reaped.lost.iter().zip(&jobs);
             let finishes: Vec<(NodeId, Finish)> =
-                reaped.lost.iter().map(|(node, run)| (*node, self.lost(*node, run))).collect();
+                lost.map(|((node, run), job)| (*node, self.lost(*node, run, job))).collect();
             let applied = self.store.bury(&finishes).await?;
             report.lost = applied.iter().filter(|applied| **applied != Applied::Stale).count();
         }
@@ -48,7 +48,7 @@ impl<S: Store> Node<S> {
         Ok(report)
     }
 
-    fn lost(&self, node: NodeId, run: &ClaimedRun) -> Finish {
+    fn lost(&self, node: NodeId, run: &ClaimedRun, job: &Job) -> Finish {
         let now = self.now();
         if run.run.due_at > now {
             // It was prepared and never began.
@@ -59,7 +59,6 @@ impl<S: Store> Node<S> {
                 job_state: None,
             };
         }
-        let job = self.definitions.get(run.run.job).unwrap_or_else(|| orphan(run));
         let result = AttemptResult {
             end: AttemptEnd::Lost,
             message: format!("node {node} fell silent"),
@@ -68,6 +67,6 @@ impl<S: Store> Node<S> {
         let number = run.attempts + run.lost + 1;
         let attempt =
             EndedAttempt { number, node, started_at: run.run.due_at, finished_at: now, result };
-        start::settled(run, &job, attempt)
+        start::settled(run, job, attempt)
     }
 }

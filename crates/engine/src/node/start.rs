@@ -12,18 +12,17 @@ use jiff::{SignedDuration, Timestamp};
 use store::{FactsFor, Finish, Store, Verdict};
 
 use super::notify::late_start;
-use super::{Held, Node, Started, State, orphan};
+use super::{Held, Node, Started, State};
 
 impl<S: Store> Node<S> {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
     /// every pump.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
-        let now = self.now();
-        let (node, due) = self.take_due(now);
+        let (node, due) = self.take_due(self.now());
         if due.is_empty() {
             return Ok(Vec::new());
         }
-        match self.admit(node, &due, now).await {
+        match self.admit(node, &due).await {
             Ok(started) => Ok(started),
             Err(error) => {
                 // Nothing was started: they are as due as before.
@@ -69,18 +68,8 @@ impl<S: Store> Node<S> {
         (state.id, due)
     }
 
-    async fn admit(
-        &self,
-        node: NodeId,
-        due: &[ClaimedRun],
-        now: Timestamp,
-    ) -> store::Result<Vec<Started>> {
-        let wanted: Vec<_> = due.iter().map(|run| (run.run.job, run.run.job_version)).collect();
-        self.definitions.load(self.store.as_ref(), &wanted, now).await?;
-        let jobs: Vec<Arc<Job>> = due
-            .iter()
-            .map(|run| self.definitions.get(run.run.job).unwrap_or_else(|| orphan(run)))
-            .collect();
+    async fn admit(&self, node: NodeId, due: &[ClaimedRun]) -> store::Result<Vec<Started>> {
+        let jobs = self.jobs_of(&due.iter().collect::<Vec<_>>()).await?;
         let facts = self.facts(node, due, &jobs).await?;
         let now = self.now();
         let mut started = Vec::with_capacity(due.len());

@@ -44,6 +44,10 @@ async fn what_is_disabled_or_changed_never_fires_the_past() {
     world.go_to("2026-01-01T04:30:00Z");
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(world.ledger(job.id).await, ["04:30 COMPLETED"]);
+    let past = When::At { at: "2026-01-01T04:30:00Z".parse().unwrap() };
+    let refused = node.alter_job(job.id, |job| job.definition.when = past).await.unwrap_err();
+    let expected = "at: 2026-01-01T04:30:00Z has passed; a changed job runs at a time to come";
+    assert_eq!(refused.to_string(), expected);
 }
 
 #[tokio::test]

@@ -232,7 +232,7 @@ fn events(log: Log) -> impl Stream<Item = std::result::Result<Event, Infallible>
                 let event = Event::default().event("output").id(slice.next.to_string());
                 Some((Ok(event.data(text)), Some(log)))
             }
-            None => Some((Ok(Event::default().event("end").data("")), None)),
+            None => Some((Ok(Event::default().event("end").data("end")), None)),
         }
     })
     .boxed()

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent::HttpOptions;
+use agent::guard::Addresses;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
@@ -136,4 +137,19 @@ async fn a_handshake_that_never_comes_is_given_up() {
     let ended = execute(&agent(options), &assignment(json!({ "endpoint": url }))).await;
     ended.assert_failed("TIMEOUT", "no connection to https://127.0.0.1");
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_lookup_that_never_ends_is_given_up() {
+    struct Never;
+    impl agent::guard::Lookup for Never {
+        fn addresses<'a>(&'a self, _name: &'a str) -> Addresses<'a> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let connect_timeout = Duration::from_millis(200);
+    let options = HttpOptions { connect_timeout, lookup: Arc::new(Never), ..allowing(&[]) };
+    let assignment = assignment(json!({ "endpoint": "http://slow.example/" }));
+    let ended = execute(&agent(options), &assignment).await;
+    ended.assert_failed("TIMEOUT", "no connection to http://slow.example within 0.2 s");
 }

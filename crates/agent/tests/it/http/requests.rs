@@ -32,9 +32,11 @@ async fn a_request_says_what_it_is_for() {
     ] {
         assert_eq!(request.header(name), Some(value), "{name}");
     }
+    let page = include_str!("../../../../../docs/http-jobs.md");
     for fact in agent::context::FACTS {
         let name = fact.header.to_ascii_lowercase();
         assert!(request.header(&name).is_some(), "{name}");
+        assert!(page.contains(&format!("`{}`", fact.header)), "docs/http-jobs.md lacks {name}");
     }
     assert_eq!(request.header("content-type"), None);
 }

@@ -1,17 +1,18 @@
 //! A wish to stop is obeyed at once, wherever the request is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent::Stop;
-use agent::output::Output;
+use agent::output::{Output, Stream};
 use domain::run::AttemptEnd;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::server::Server;
+use super::server::{Server, flood};
 use super::{agent, allowing, assignment};
 
 /// Stops an attempt when the server has sent these bytes and waits for its connection to end.
@@ -33,16 +34,31 @@ async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
     let (ask, requests) = watch::channel(None);
     let agent = agent(allowing(&["127.0.0.1"]));
     let assignment = assignment(json!({ "endpoint": server.url("/") }));
-    let attempt = tokio::spawn(async move {
-        agent.execute(&assignment, Output::default(), Stop::new(requests)).await
-    });
+    let output = Output::default();
+    let written = output.clone();
+    let attempt =
+        tokio::spawn(async move { agent.execute(&assignment, output, Stop::new(requests)).await });
     reached.acquire().await.unwrap().forget();
+    let begun = bytes.ends_with("\r\n\r\nslow");
+    let arrived = async {
+        while begun && written.read(Stream::Stdout).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(5), arrived).await.unwrap();
     let asked = Instant::now();
     ask.send(Some(end)).unwrap();
     let result = timeout(Duration::from_secs(5), attempt).await.unwrap().unwrap();
     let took = asked.elapsed();
     assert_eq!(result.end, end);
-    assert!(result.message.contains("dropped"), "{}", result.message);
+    let host = format!("http://{}", server.address);
+    let phase = if begun {
+        format!("while {host} was answering")
+    } else {
+        format!("before {host} answered")
+    };
+    let why = if end == AttemptEnd::Timeout { "took too long and was" } else { "was" };
+    assert_eq!(result.message, format!("the request {why} dropped {phase}"));
     assert_eq!(result.error, None);
     timeout(Duration::from_secs(5), closed.acquire()).await.unwrap().unwrap().forget();
     took
@@ -60,6 +76,32 @@ async fn slow_heads_and_slow_bodies_are_dropped_within_a_tenth_of_a_second() {
             assert!(fastest < Duration::from_millis(100), "{end:?} {bytes:?}: {fastest:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_keeps_us_busy_cannot_keep_us() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = sent.clone();
+    let server = Server::start(move |_, mut socket| {
+        let counter = counter.clone();
+        async move {
+            flood(&mut socket, &b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000), &counter).await;
+        }
+    })
+    .await;
+    let (ask, requests) = watch::channel(None);
+    let agent = agent(allowing(&["127.0.0.1"]));
+    let assignment = assignment(json!({ "endpoint": server.url("/") }));
+    let attempt = agent.execute(&assignment, Output::default(), Stop::new(requests));
+    let stopper = async {
+        while sent.load(Ordering::SeqCst) < 1 << 20 {
+            tokio::task::yield_now().await;
+        }
+        ask.send(Some(AttemptEnd::Cancelled)).unwrap();
+    };
+    let both = async { tokio::join!(attempt, stopper).0 };
+    let result = timeout(Duration::from_secs(30), both).await.unwrap();
+    assert_eq!(result.end, AttemptEnd::Cancelled);
 }
 
 #[tokio::test]

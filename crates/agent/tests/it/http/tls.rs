@@ -1,8 +1,17 @@
 //! Encrypted connections that are not what they seem.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use agent::HttpOptions;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
 use tokio_rustls::TlsAcceptor;
@@ -12,16 +21,22 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::server::{Server, answer, finish, read_request};
 use super::{Ended, agent, allowing, assignment, execute, run};
 
-/// A server with a certificate for these names, in PEM, and this answer for everybody.
-async fn secure(names: &[&str], answer: Vec<u8>) -> (Server, String) {
+/// What accepts connections with a certificate for these names, and the certificate in PEM.
+fn acceptor(names: &[&str], protocols: &[&str]) -> (TlsAcceptor, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder()
+    let mut config = ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    (TlsAcceptor::from(Arc::new(config)), cert.pem())
+}
+
+/// A server with a certificate for these names, in PEM, and this answer for everybody.
+async fn secure(names: &[&str], answer: Vec<u8>) -> (Server, String) {
+    let (acceptor, pem) = acceptor(names, &[]);
     let answer: Arc<[u8]> = answer.into();
     let server = Server::accept("127.0.0.1:0", move |socket| {
         let (acceptor, answer) = (acceptor.clone(), answer.clone());
@@ -33,7 +48,7 @@ async fn secure(names: &[&str], answer: Vec<u8>) -> (Server, String) {
         }
     })
     .await;
-    (server, cert.pem())
+    (server, pem)
 }
 
 async fn call(server: &Server, roots: Vec<String>) -> Ended {
@@ -83,4 +98,59 @@ async fn a_certificate_that_is_none_is_reported_by_the_attempt() {
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned();
     call(&server, vec![broken]).await.assert_failed("HTTP_NOT_AVAILABLE", "certificate");
     assert_eq!(server.connections(), 0);
+}
+
+/// A body that never ends, and counts.
+struct Endless(Arc<AtomicUsize>);
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.fetch_add(1 << 14, Ordering::SeqCst);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 1 << 14])))))
+    }
+}
+
+#[tokio::test]
+async fn the_second_version_of_the_protocol_has_the_same_limits() {
+    let (acceptor, pem) = acceptor(&["127.0.0.1"], &["h2"]);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = sent.clone();
+    let server = Server::accept("127.0.0.1:0", move |socket| {
+        let (acceptor, counter) = (acceptor.clone(), counter.clone());
+        async move {
+            let socket = TokioIo::new(acceptor.accept(socket).await.unwrap());
+            let serve = service_fn(move |request: hyper::Request<Incoming>| {
+                let counter = counter.clone();
+                async move {
+                    assert!(request.headers().contains_key("punctual-run"));
+                    let body = match request.uri().path() {
+                        "/endless" => Either::Left(Endless(counter)),
+                        _ => Either::Right(Full::new(Bytes::from_static(b"[2]"))),
+                    };
+                    Ok::<_, Infallible>(hyper::Response::new(body))
+                }
+            });
+            // The client leaves when it has had enough, which is an error here.
+            let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(socket, serve).await;
+        }
+    })
+    .await;
+    let options = HttpOptions { root_certificates: vec![pem], ..allowing(&["127.0.0.1"]) };
+    let agent = agent(options);
+    for (path, cut, result) in [("/", false, Some("[2]")), ("/endless", true, None)] {
+        let url = format!("https://{}{path}", server.address);
+        let ended = execute(&agent, &assignment(json!({ "endpoint": url, "body": [1] }))).await;
+        ended.assert_completed();
+        assert_eq!(ended.details()["http_version"], "HTTP/2.0");
+        assert_eq!(ended.details()["body_cut"], cut);
+        assert_eq!(ended.result.result.as_deref(), result);
+    }
+    assert!(sent.load(Ordering::SeqCst) < 16 << 20, "{sent:?}");
+    assert_eq!(server.connections(), 1, "both go over one connection");
 }

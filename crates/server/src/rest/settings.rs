@@ -1,0 +1,140 @@
+//! What the whole cluster agrees on.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use engine::{Set, Setting};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::Body;
+use crate::condition::{etag, version_of};
+use crate::page::List;
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// The longest name of a setting.
+const NAME_BYTES_MAX: usize = 100;
+
+/// A setting of the cluster.
+#[derive(Serialize, ToSchema)]
+pub struct SettingView {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+    /// Grows with every change, from 1.
+    pub version: u32,
+    /// When it was last changed.
+    pub changed_at: Timestamp,
+}
+
+impl SettingView {
+    fn of(setting: Setting) -> Self {
+        SettingView {
+            value: serde_json::from_str(&setting.value).unwrap_or(Value::String(setting.value)),
+            name: setting.name,
+            version: setting.version,
+            changed_at: setting.changed_at,
+        }
+    }
+}
+
+/// A value for a setting.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettingBody {
+    /// The value.
+    value: Value,
+}
+
+/// Lists the settings of the cluster.
+#[utoipa::path(
+    get, path = "/v1/settings", tag = "server",
+    responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<SettingView>>> {
+    let settings = app.scheduler.settings().await?;
+    Ok(Json(List { data: settings.into_iter().map(SettingView::of).collect(), next_cursor: None }))
+}
+
+async fn find(app: &App, name: &str) -> Result<Option<Setting>> {
+    let settings = app.scheduler.settings().await?;
+    Ok(settings.into_iter().find(|setting| setting.name == name))
+}
+
+/// Changes a setting of the cluster, or makes it.
+#[utoipa::path(
+    put, path = "/v1/settings/{name}", tag = "server", request_body = SettingBody,
+    params(
+        ("name" = String, Path, description = "The name of the setting."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the setting that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = SettingView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 413, body = ErrorBody),
+        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn put(
+    State(app): State<App>,
+    _actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<SettingBody>,
+) -> Result<Response> {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(harmless) {
+        let text = format!("has 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes, underscores");
+        return Err(Problem::invalid("name", text));
+    }
+    change(&app, &name, Some(&body.value.to_string()), &headers).await?;
+    let gone = || Problem::new(Code::VersionConflict, "it was removed meanwhile");
+    let setting = find(&app, &name).await?.ok_or_else(gone)?;
+    let view = SettingView::of(setting);
+    Ok(([etag(view.version)], Json(view)).into_response())
+}
+
+/// Removes a setting of the cluster.
+#[utoipa::path(
+    delete, path = "/v1/settings/{name}", tag = "server",
+    params(
+        ("name" = String, Path, description = "The name of the setting."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the setting."),
+    ),
+    responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    _actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    if find(&app, &name).await?.is_none() {
+        return Err(Problem::new(Code::NotFound, format!("there is no setting {name:?}")));
+    }
+    change(&app, &name, None, &headers).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn change(app: &App, name: &str, value: Option<&str>, headers: &HeaderMap) -> Result<()> {
+    let asked = headers.get(header::IF_MATCH).and_then(|tag| version_of(tag.to_str().ok()?));
+    let expected = match asked {
+        Some(version) => version,
+        None => find(app, name).await?.map_or(0, |setting| setting.version),
+    };
+    match app.scheduler.set(name, value, expected).await? {
+        Set::Done(_) => Ok(()),
+        Set::Conflict(version) => {
+            let code =
+                if asked.is_some() { Code::PreconditionFailed } else { Code::VersionConflict };
+            let text =
+                format!("the setting has version {version}; the change is based on {expected}");
+            Err(Problem::field(code, "version", text))
+        }
+    }
+}

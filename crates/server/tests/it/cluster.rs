@@ -1,0 +1,76 @@
+//! Figures, settings, and what is told to those who listen.
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::world::{World, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_count_what_runs_and_what_waits() {
+    let world = World::now().await;
+    world.job("bad", "http://fail").await;
+    world.job("held", "http://held").await;
+    let failed = world.trigger("bad").await;
+    world.ended(&failed).await;
+    world.trigger("held").await;
+    world.begun("held").await;
+    let stats = until(|| async {
+        let stats = world.get("/v1/stats").await.json();
+        (stats["running"] == 1 && stats["dead_letters"] == 1).then_some(stats)
+    })
+    .await;
+    assert_eq!(stats["queued"], 0, "{stats}");
+    let job = world.get("/v1/jobs/bad/stats?hours=1").await;
+    assert_eq!((job.status, job.json()["hours"].clone()), (200, json!(1)), "{}", job.text);
+    assert_eq!(world.get("/v1/jobs/bad/stats?hours=0").await.error().2, "hours");
+}
+
+#[tokio::test]
+async fn settings_have_versions() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let path = "/v1/settings/default_timezone";
+    let put = |value: Value| json!({"value": value});
+    let made = world.call("PUT", path, &[], Some(put(json!("UTC")))).await;
+    assert_eq!((made.status, made.header("etag")), (200, "\"1\""), "{}", made.text);
+    let known = [("if-match", "\"1\"")];
+    let changed = world.call("PUT", path, &known, Some(put(json!({"a": 1})))).await;
+    assert_eq!((changed.status, changed.json()["version"].clone()), (200, json!(2)));
+    let old = world.call("PUT", path, &known, Some(put(json!(3)))).await;
+    assert_eq!(old.error(), (412, "VERSION_CONFLICT".into(), "version".into()));
+    let list = world.get("/v1/settings").await.json();
+    assert_eq!(list["data"][0]["value"], json!({"a": 1}));
+    assert_eq!(world.call("DELETE", path, &[], None).await.status, 204);
+    assert_eq!(world.call("DELETE", path, &[], None).await.status, 404);
+    let wrong = world.call("PUT", "/v1/settings/a%20b", &[], Some(put(json!(1)))).await;
+    assert_eq!(wrong.error().2, "name");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_is_told_of_jobs_and_ends() {
+    let world = World::now().await;
+    let request = Request::get("/v1/events")
+        .header("authorization", format!("Bearer {}", world.key))
+        .body(Body::empty())
+        .unwrap();
+    let response = world.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    world.job("j", "http://ok").await;
+    let id = world.trigger("j").await;
+    let mut body = response.into_body();
+    let mut text = String::new();
+    let heard = async {
+        while !(text.contains(&format!("\"execution_id\":\"{id}\"")) && text.contains("event: job"))
+        {
+            let frame = body.frame().await.unwrap().unwrap();
+            text += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), heard)
+        .await
+        .expect("nothing was told");
+    assert!(text.contains("event: execution"), "{text}");
+    assert_eq!(text.matches(&id).count(), 1, "told twice: {text}");
+}

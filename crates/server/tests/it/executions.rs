@@ -1,0 +1,124 @@
+//! Executions: started by hand, cancelled, tried again, put away.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trigger_starts_a_run_also_of_a_paused_job() {
+    let world = World::now().await;
+    world.job("j", "http://ok").await;
+    let paused = world.call("POST", "/v1/jobs/j/pause", &[], None).await;
+    assert_eq!(paused.json()["status"], "PAUSED");
+    let id = "01a3185c-5000-7922-a380-df8657358dd5";
+    let body = json!({"parameters": {"day": 1}, "execution_id": id});
+    for _ in 0..2 {
+        let reply = world.post("/v1/jobs/j/trigger", body.clone()).await;
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        assert_eq!(reply.header("location"), format!("/v1/executions/{id}"));
+    }
+    let run = world.ended(id).await;
+    assert_eq!((&run["status"], &run["origin"]), (&json!("COMPLETED"), &json!("MANUAL")));
+    assert_eq!(run["parameters"], json!({"day": 1}));
+    let list = world.get("/v1/executions?status=COMPLETED").await.json();
+    assert_eq!(list["data"].as_array().unwrap().len(), 1);
+    assert_eq!(list["data"][0]["job_name"], "j");
+    let resumed = world.call("POST", "/v1/jobs/j/resume", &[], None).await;
+    assert_eq!(resumed.json()["status"], "ACTIVE");
+    let wrong = json!({"execution_id": "550e8400-e29b-41d4-a716-446655440000"});
+    assert_eq!(world.post("/v1/jobs/j/trigger", wrong).await.error().2, "execution_id");
+    assert_eq!(world.post("/v1/jobs/j/trigger", json!({"params": {}})).await.error().2, "params");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_execution_is_cancelled() {
+    let world = World::now().await;
+    world.job("held", "http://held").await;
+    let id = world.trigger("held").await;
+    world.begun("held").await;
+    let running = world.get(&format!("/v1/executions/{id}")).await.json();
+    assert_eq!((&running["status"], &running["attempt_number"]), (&json!("RUNNING"), &json!(1)));
+    let path = format!("/v1/executions/{id}/cancel");
+    let reply = world.post(&path, json!({"reason": "not today"})).await;
+    assert_eq!(reply.status, 202, "{}", reply.text);
+    let run = world.ended(&id).await;
+    assert_eq!((&run["status"], &run["reason"]), (&json!("CANCELLED"), &json!("CANCEL_REQUESTED")));
+    assert_eq!(world.post(&path, json!({})).await.error().1, "WRONG_STATE");
+    let again = world.call("POST", &format!("/v1/executions/{id}/retry"), &[], None).await;
+    assert_eq!(again.status, 202, "{}", again.text);
+    assert_ne!(again.json()["execution_id"], json!(id));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_listed_until_somebody_sees_to_them() {
+    let world = World::now().await;
+    world.job("bad", "http://fail").await;
+    let (first, second) = (world.trigger("bad").await, world.trigger("bad").await);
+    for id in [&first, &second] {
+        let run = world.ended(id).await;
+        assert_eq!(run["status"], "FAILED");
+        assert_eq!(run["error_code"], "HTTP_500");
+        assert_eq!(run["error_message"], "it answered 500");
+        assert_eq!(run["dead_letter"], true);
+    }
+    let letters = |list: Value| list["data"].as_array().unwrap().len();
+    assert_eq!(letters(world.get("/v1/dead-letters").await.json()), 2);
+    let ids = json!({"execution_ids": [first]});
+    let redriven = world.post("/v1/dead-letters:redrive", ids).await.json();
+    let new = redriven["data"][0]["new_execution_id"].as_str().unwrap().to_owned();
+    world.ended(&new).await;
+    let ids = json!({"execution_ids": [second, first, "01a3185c-5000-7922-a380-df8657358dd5"]});
+    let seen = world.post("/v1/dead-letters:acknowledge", ids).await.json();
+    let done: Vec<&Value> =
+        seen["data"].as_array().unwrap().iter().map(|item| &item["ok"]).collect();
+    assert_eq!(done, [&json!(true), &json!(false), &json!(false)]);
+    let left = world.get("/v1/dead-letters").await.json();
+    assert_eq!((letters(left.clone()), left["data"][0]["execution_id"].clone()), (1, json!(new)));
+    let nobody = world.post("/v1/dead-letters:redrive", json!({"execution_ids": []})).await;
+    assert_eq!(nobody.error(), (422, "VALIDATION_FAILED".into(), "execution_ids".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_nodes_health_and_figures() {
+    let world = World::now().await;
+    world.job("j", "http://ok").await;
+    let id = world.trigger("j").await;
+    world.ended(&id).await;
+    let attempts = world.get(&format!("/v1/executions/{id}/attempts")).await.json();
+    assert_eq!(attempts["data"][0]["attempt_number"], 1);
+    assert_eq!(attempts["data"][0]["status"], "COMPLETED");
+    let nodes = world.get("/v1/nodes").await.json();
+    assert_eq!(nodes["data"][0]["status"], "ALIVE");
+    let ready = world.get("/readyz?verbose").await;
+    assert_eq!((ready.status, ready.json()["store"]["ok"].clone()), (200, json!(true)));
+    assert_eq!(world.get("/version").await.json()["name"], "punctual");
+    let figures = world.get("/metrics").await.text;
+    for name in [
+        "punctual_scheduler_queue_depth 0",
+        "punctual_jobs_running ",
+        "punctual_jobs_failed_total ",
+        "punctual_job_run_latency_seconds_bucket",
+        "punctual_schedule_delay_seconds_bucket",
+        "punctual_scheduler_errors_total ",
+        "punctual_scheduler_dispatch_failures_total ",
+        "punctual_scheduler_jobs_dispatched_total ",
+        "punctual_scheduler_ticks_total ",
+        "punctual_http_requests_total{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1",
+    ] {
+        assert!(figures.contains(name), "{name} is not in\n{figures}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_too_long_makes_the_server_unready() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    // As many as the node takes, and one more that nobody has a hand for.
+    for n in 0..65 {
+        world.job(&format!("held-{n}"), "http://held").await;
+        world.trigger(&format!("held-{n}")).await;
+    }
+    world.go_to("2024-01-15T10:31:30Z");
+    let reply = world.get("/readyz?verbose").await;
+    assert_eq!(reply.status, 503, "{}", reply.text);
+    assert_eq!(reply.json()["scheduling"]["ok"], false);
+}

@@ -1,0 +1,70 @@
+//! What executions have said.
+
+use axum::body::Body;
+use axum::http::Request;
+use domain::run::AttemptResult;
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_parts_and_events() {
+    let world = World::now().await;
+    world.job("j", "http://talk").await;
+    let id = world.trigger("j").await;
+    world.ended(&id).await;
+    let path = format!("/v1/executions/{id}/logs");
+    let all = world.get(&path).await;
+    assert_eq!((all.status, all.text.as_str()), (200, "one\ntwo\noops\n"));
+    assert_eq!(all.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(all.header("x-content-type-options"), "nosniff");
+    assert_eq!(all.header("punctual-log-total"), "13");
+    assert_eq!(world.get(&format!("{path}?stream=stdout")).await.text, "one\ntwo\n");
+    assert_eq!(world.get(&format!("{path}?stream=stderr")).await.text, "oops\n");
+    assert_eq!(world.get(&format!("{path}?attempt=2")).await.text, "");
+    assert_eq!(world.get(&format!("{path}?follow=true")).await.text, "one\ntwo\noops\n");
+    for (range, status, text, place) in [
+        ("bytes=0-2", 206, "one", "bytes 0-2/13"),
+        ("bytes=4-", 206, "two\noops\n", "bytes 4-12/13"),
+        ("bytes=-5", 206, "oops\n", "bytes 8-12/13"),
+        ("bytes=4-100", 206, "two\noops\n", "bytes 4-12/13"),
+    ] {
+        let reply = world.call("GET", &path, &[("range", range)], None).await;
+        assert_eq!((reply.status, reply.text.as_str()), (status, text), "{range}");
+        assert_eq!(reply.header("content-range"), place, "{range}");
+    }
+    let beyond = world.call("GET", &path, &[("range", "bytes=13-")], None).await;
+    assert_eq!(beyond.error().1, "RANGE_NOT_SATISFIABLE");
+    assert_eq!(beyond.header("content-range"), "bytes */13");
+    let wrong = world.call("GET", &path, &[("range", "bytes=x")], None).await;
+    assert_eq!(wrong.error().2, "Range");
+    let sse = [("accept", "text/event-stream")];
+    let events = world.call("GET", &path, &sse, None).await;
+    assert_eq!(
+        events.text,
+        "event: output\nid: 13\ndata: one\ndata: two\ndata: oops\ndata: \n\nevent: end\ndata: end\n\n"
+    );
+    let seen = [("accept", "text/event-stream"), ("last-event-id", "8")];
+    let events = world.call("GET", &path, &seen, None).await;
+    assert!(events.text.starts_with("event: output\nid: 13\ndata: oops\n"), "{}", events.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_sees_the_beginning_before_the_end() {
+    let world = World::now().await;
+    world.job("held", "http://held").await;
+    let id = world.trigger("held").await;
+    let request = Request::get(format!("/v1/executions/{id}/logs?follow=true"))
+        .header("authorization", format!("Bearer {}", world.key))
+        .body(Body::empty())
+        .unwrap();
+    let response = world.router.clone().oneshot(request).await.unwrap();
+    let mut body = response.into_body();
+    let frame = body.frame().await.unwrap().unwrap();
+    assert_eq!(frame.data_ref().unwrap().as_ref(), b"begun\n");
+    world.finish("held", AttemptResult::completed()).await;
+    while let Some(frame) = body.frame().await {
+        assert!(frame.unwrap().data_ref().is_none_or(|data| data.is_empty()));
+    }
+}

@@ -1,0 +1,11 @@
+//! The doors, called in process, over a real engine and a real store.
+
+mod auth;
+mod cluster;
+mod description;
+mod executions;
+mod golden;
+mod jobs;
+mod logs;
+mod problems;
+mod world;

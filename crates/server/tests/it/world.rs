@@ -1,0 +1,251 @@
+//! A server in process: a store in a temporary folder, a clock that is set by hand or runs, and
+//! an executor that does what a test says.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent::output::{Limits, Outputs, Stream};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use domain::run::{AttemptResult, ErrorCode};
+use domain::schedule::Zones;
+use engine::{Engine, Executor, Parts, Settings, Started, Stop};
+use http_body_util::BodyExt;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use server::{AdminKey, App, Key, Metrics, Options};
+use store::sqlite::SqliteStore;
+use tokio::sync::oneshot;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+/// Does what the job's endpoint says: `http://ok`, `http://fail`, `http://held`, `http://talk`.
+struct Hands {
+    outputs: Outputs,
+    held: Arc<Mutex<HashMap<String, oneshot::Sender<AttemptResult>>>>,
+}
+
+impl Executor for Hands {
+    async fn execute(&self, run: Started, mut stop: Stop) -> AttemptResult {
+        let endpoint = match &run.job.definition.action {
+            domain::action::Action::Http(http) => http.endpoint.clone(),
+            _ => String::new(),
+        };
+        let output = self.outputs.open(run.run.grant.run, run.run.attempts + run.run.lost + 1);
+        let result = match endpoint.as_str() {
+            "http://fail" => AttemptResult::failed(ErrorCode::Http(500), "it answered 500"),
+            "http://talk" => {
+                output.write(Stream::Stdout, b"one\ntwo\n");
+                output.write(Stream::Stderr, b"oops\n");
+                AttemptResult::completed()
+            }
+            _ if run.job.name.contains("held") || endpoint == "http://held" => {
+                output.write(Stream::Stdout, b"begun\n");
+                let (send, receive) = oneshot::channel();
+                self.held.lock().unwrap().insert(run.job.name.clone(), send);
+                tokio::select! {
+                    result = receive => result.unwrap(),
+                    end = stop.requested() => AttemptResult { end, ..AttemptResult::completed() },
+                }
+            }
+            _ => AttemptResult::completed(),
+        };
+        output.finish().await.unwrap();
+        result
+    }
+}
+
+pub struct World {
+    pub router: Router,
+    pub key: String,
+    clock: Arc<AtomicI64>,
+    held: Arc<Mutex<HashMap<String, oneshot::Sender<AttemptResult>>>>,
+    _folder: tempfile::TempDir,
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The code of an error and the field that it names.
+    pub fn error(&self) -> (u16, String, String) {
+        let error = &self.json()["error"];
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (self.status, word(&error["code"]), word(&error["details"][0]["field"]))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ids of tests must not repeat")]
+fn random() -> u128 {
+    let id = Uuid::now_v7().as_u128();
+    // Both ends must differ, whichever of them is used.
+    id ^ id.swap_bytes()
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests about streams run in real time")]
+fn present() -> Timestamp {
+    Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
+}
+
+impl World {
+    /// A server whose clock stands still.
+    pub async fn at(start: &str) -> Self {
+        World::with(start.parse().unwrap(), Options::default()).await
+    }
+
+    pub async fn now() -> Self {
+        World::with(present(), Options::default()).await
+    }
+
+    pub async fn with(start: Timestamp, options: Options) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(AtomicI64::new(start.as_microsecond()));
+        let now = {
+            let clock = Arc::clone(&clock);
+            move || Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
+        };
+        let path = folder.path().join("punctual.db");
+        let store = Arc::new(SqliteStore::open(&path, Arc::new(now.clone())).unwrap());
+        let outputs = Outputs::new(folder.path().join("outputs"), Limits::default()).unwrap();
+        let held = Arc::default();
+        let hands = Hands { outputs: outputs.clone(), held: Arc::clone(&held) };
+        let settings = Settings {
+            // A clock that a test sets by hours must not end the lease.
+            lease: SignedDuration::from_hours(10_000),
+            poll_every: SignedDuration::from_millis(20),
+            ..Settings::default()
+        };
+        let parts = Parts {
+            clock: Arc::new(now.clone()),
+            random: Arc::new(random),
+            zones: Zones::bundled(),
+        };
+        let engine = Engine::start(store, hands, Vec::new(), settings, parts).await.unwrap();
+        let key = Key::new([9; 40]);
+        let app = App {
+            scheduler: Arc::new(engine),
+            authority: Arc::new(AdminKey::new(&key)),
+            outputs,
+            metrics: Arc::new(Metrics::new()),
+            clock: Arc::new(now),
+            random: Arc::new(random),
+            zones: Zones::bundled(),
+            options: Arc::new(options),
+        };
+        let router = server::router(app);
+        World { router, key: key.reveal().to_owned(), clock, held, _folder: folder }
+    }
+
+    pub fn go_to(&self, time: &str) {
+        let time: Timestamp = time.parse().unwrap();
+        self.clock.store(time.as_microsecond(), Ordering::Relaxed);
+    }
+
+    /// Ends the attempt of a job that is held, when it has begun.
+    pub async fn finish(&self, job: &str, result: AttemptResult) {
+        let sender = until(|| async { self.held.lock().unwrap().remove(job) }).await;
+        sender.send(result).unwrap();
+    }
+
+    /// Waits until the attempt of a job that is held has begun.
+    pub async fn begun(&self, job: &str) {
+        until(|| async { self.held.lock().unwrap().contains_key(job).then_some(()) }).await;
+    }
+
+    /// Sends a request as it is.
+    pub async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            text: String::from_utf8(bytes.to_vec()).unwrap(),
+        }
+    }
+
+    /// Sends a request with the key; a body is JSON.
+    pub async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Reply {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.key));
+        if body.is_some() && !headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
+        self.send(request.body(body).unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.call("GET", path, &[], None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.call("POST", path, &[], Some(body)).await
+    }
+
+    /// Makes a job that only runs when it is asked to; answers its id.
+    pub async fn job(&self, name: &str, endpoint: &str) -> String {
+        let body = json!({
+            "name": name, "job_type": "MANUAL", "payload": {"endpoint": endpoint},
+            "overlap": "ALLOW", "retry_config": {"max_attempts": 1},
+        });
+        let reply = self.post("/v1/jobs", body).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        reply.json()["job_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a run; answers its id.
+    pub async fn trigger(&self, job: &str) -> String {
+        let reply = self.call("POST", &format!("/v1/jobs/{job}/trigger"), &[], None).await;
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        reply.json()["execution_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The execution, when it has ended.
+    pub async fn ended(&self, execution: &str) -> Value {
+        until(|| async {
+            let execution = self.get(&format!("/v1/executions/{execution}")).await.json();
+            execution.get("completed_at").is_some().then_some(execution)
+        })
+        .await
+    }
+}
+
+/// Waits until something is there.
+pub async fn until<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) -> T {
+    let look = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("it did not happen")
+}

@@ -1,0 +1,6 @@
+//! The real server as a process: it starts, is killed, starts again, and has forgotten nothing.
+
+mod client;
+mod config;
+mod process;
+mod restart;

@@ -1,0 +1,102 @@
+//! How a server is set up, and what it refuses.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use super::process::Server;
+use crate::binary::punctual;
+
+/// The exit code and stderr of a command that ends by itself.
+fn refused(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = punctual(args)
+        .current_dir(folder)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_data_folder_is_private_and_used_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &[]);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("admin.key")), 0o600);
+    assert_eq!(mode(&data.join("master.key")), 0o600);
+    assert!(server.key.starts_with("pk_") && server.key.len() > 80, "{}", server.key);
+    let database = std::fs::read(data.join("punctual.db")).unwrap();
+    let key = server.key.as_bytes();
+    assert!(!database.windows(key.len()).any(|bytes| bytes == key));
+
+    let args = ["serve", "--data", "data", "--http", "127.0.0.1:0"];
+    let (code, text) = refused(folder.path(), &args, &[]);
+    let pid = server.child.id().to_string();
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("is in use by process") && text.contains(&pid), "{text}");
+    server.kill();
+
+    std::fs::set_permissions(data.join("admin.key"), PermissionsExt::from_mode(0o644)).unwrap();
+    let (code, text) = refused(folder.path(), &args, &[]);
+    assert!(code == Some(1) && text.contains("can be read by others"), "{text}");
+    std::fs::set_permissions(data.join("admin.key"), PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(data.join("admin.key"), "admin\n").unwrap();
+    let (code, text) = refused(folder.path(), &args, &[]);
+    assert!(code == Some(1) && text.contains("does not hold a key"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("wrong.toml"), "[engine]\nlaese = \"1s\"\n").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let taken_text = taken.to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let in_use = listener.local_addr().unwrap().to_string();
+    for (args, environment, code, words) in [
+        (vec!["--http", "0.0.0.0:0"], vec![], 2, ["0.0.0.0:0", "--insecure"]),
+        (vec!["--http", in_use.as_str()], vec![], 1, ["in use", "--http 127.0.0.1:PORT"]),
+        (vec!["--http", "nowhere"], vec![], 2, ["http", "127.0.0.1:8630"]),
+        (vec!["--store", "mysql://x"], vec![], 2, ["store", "postgres://"]),
+        (vec!["--config", "wrong.toml"], vec![], 2, ["engine.laese", "engine.lease"]),
+        (vec![], vec![("PUNCTUAL_HTPP", "x")], 2, ["PUNCTUAL_HTPP", "PUNCTUAL_HTTP"]),
+        (vec![], vec![("PUNCTUAL_ADMIN_KEY", "admin")], 2, ["admin_key", "pk_"]),
+        (vec!["--shutdown-grace", "0s"], vec![], 2, ["shutdown_grace", "longer"]),
+    ] {
+        let mut all = vec!["serve", "--data", "data"];
+        if !args.contains(&"--http") {
+            all.extend(["--http", taken_text.as_str()]);
+        }
+        all.extend(args.iter().copied());
+        let (got, text) = refused(folder.path(), &all, &environment);
+        assert_eq!(got, Some(code), "{args:?}: {text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn settings_show_where_they_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("punctual.toml"), "store = \"postgres://u:secret@h/d\"\n")
+        .unwrap();
+    let output = punctual(["config", "show", "--origin"])
+        .current_dir(folder.path())
+        .env("PUNCTUAL_ENGINE__LEASE", "20s")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    let line = |name: &str| {
+        let found = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        found.split_whitespace().take(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(line("store"), ["store", "********", "punctual.toml"]);
+    assert_eq!(line("engine.lease"), ["engine.lease", "20s", "$PUNCTUAL_ENGINE__LEASE"]);
+    assert_eq!(line("data"), ["data", "./punctual-data", "default"]);
+}
