@@ -62,22 +62,18 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
 
 /// Adds what there is to tell about jobs and runs, with a bounded number of questions.
 fn look(client: &Client, report: &mut Value) -> Result<(), Failure> {
+    report["stats"] = client.get(&["v1", "stats"])?;
+    for status in ["active", "paused"] {
+        let filter = [("status", status.to_ascii_uppercase())];
+        let (jobs, is_more) = client.list(&["v1", "jobs"], &filter, Some(COUNT_MAX))?;
+        report[status] = json!({"count": jobs.len(), "more": is_more});
+    }
     let since = clock::now().saturating_sub(DAY).unwrap_or(jiff::Timestamp::MIN).to_string();
-    let status = |words: &str| ("status", words.to_owned());
-    let questions: [(&str, &[&str], &[(&str, String)]); 5] = [
-        ("active", &["v1", "jobs"], &[status("ACTIVE")]),
-        ("paused", &["v1", "jobs"], &[status("PAUSED")]),
-        ("running", &["v1", "executions"], &[status("RUNNING")]),
-        ("failed", &["v1", "executions"], &[status("FAILED,TIMEOUT,MISSED"), ("since", since)]),
-        ("dead_letters", &["v1", "dead-letters"], &[]),
-    ];
-    for (word, path, filters) in questions {
-        let (items, is_more) = client.list(path, filters, Some(COUNT_MAX))?;
-        let first: Vec<Value> = items.iter().take(NAMED_MAX).map(brief).collect();
-        report[word] = json!({"count": items.len(), "more": is_more});
-        if path[1] == "executions" {
-            report[word]["newest"] = first.into();
-        }
+    let failed = [("status", "FAILED,TIMEOUT,MISSED".to_owned()), ("since", since)];
+    let running = [("status", "RUNNING".to_owned())];
+    for (word, filters) in [("running", &running[..]), ("failed", &failed[..])] {
+        let (runs, _) = client.list(&["v1", "executions"], filters, Some(NAMED_MAX))?;
+        report[word] = runs.iter().map(brief).collect();
     }
     Ok(())
 }
@@ -100,32 +96,54 @@ fn rows(report: &Value) -> Vec<(String, String)> {
         format!("{}{more}", text(&report[word], "count"))
     };
     let mut rows = vec![
-        ("server".to_owned(), format!("{} {}", text(report, "url"), text(report, "version"))),
-        ("store".to_owned(), check("store")),
-        ("scheduling".to_owned(), check("scheduling")),
+        ("server", format!("{} {}", text(report, "url"), text(report, "version"))),
+        ("store", check("store")),
+        ("scheduling", check("scheduling")),
     ];
-    if report["active"].is_null() {
-        return rows;
+    let stats = &report["stats"];
+    if stats.is_object() {
+        let waiting =
+            format!("{} due, {} for later", text(stats, "queued"), text(stats, "pending"));
+        rows.extend([
+            ("jobs", format!("{} active, {} paused", count("active"), count("paused"))),
+            ("running", format!("{}{}", text(stats, "running"), named(&report["running"], false))),
+            ("waiting", waiting),
+            ("last day", summary(&stats["last_day"])),
+            ("dead letters", text(stats, "dead_letters")),
+            ("failing", named(&report["failed"], true).trim_start().to_owned()),
+        ]);
     }
-    rows.push((
-        "jobs".to_owned(),
-        format!("{} active, {} paused", count("active"), count("paused")),
-    ));
-    for (title, word) in [("running", "running"), ("failed in a day", "failed")] {
-        let mut lines = count(word);
-        for run in report[word]["newest"].as_array().into_iter().flatten() {
-            lines.push_str(&format!(
-                "\n{} {}",
-                instant(run, "scheduled_time"),
-                text(run, "job_name")
-            ));
-            let why = format!("{} {}", text(run, "reason"), text(run, "error_message"));
-            if word == "failed" && !why.trim().is_empty() {
-                lines.push_str(&format!(": {}", why.trim().lines().next().unwrap_or("")));
-            }
+    let known = rows.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(word, value)| (word.to_owned(), value)).collect()
+}
+
+/// Runs, a line each.
+fn named(runs: &Value, with_reason: bool) -> String {
+    let mut lines = String::new();
+    for run in runs.as_array().into_iter().flatten() {
+        let (time, job) = (instant(run, "scheduled_time"), text(run, "job_name"));
+        lines.push_str(&format!("\n{time} {job}"));
+        let why = format!("{} {}", text(run, "reason"), text(run, "error_message"));
+        if with_reason && !why.trim().is_empty() {
+            lines.push_str(&format!(": {}", why.trim().lines().next().unwrap_or("")));
         }
-        rows.push((title.to_owned(), lines));
     }
-    rows.push(("dead letters".to_owned(), count("dead_letters")));
-    rows
+    lines
+}
+
+/// What ended runs add up to, in a line.
+fn summary(of: &Value) -> String {
+    let ended = of["ended"].as_object().into_iter().flatten();
+    let mut parts: Vec<String> =
+        ended.map(|(word, n)| format!("{n} {}", word.to_ascii_lowercase())).collect();
+    if parts.is_empty() {
+        return "no run has ended".to_owned();
+    }
+    if let Some(rate) = of["success_rate"].as_f64() {
+        parts.push(format!("{:.1} % succeeded", rate * 100.0));
+    }
+    if let Some(delay) = of["schedule_delay"]["p99"].as_f64() {
+        parts.push(format!("99 % began within {delay:.3} s"));
+    }
+    parts.join(", ")
 }

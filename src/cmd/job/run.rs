@@ -108,10 +108,8 @@ pub struct Waiting {
 
 /// Waits for the end of a run and says how it was.
 pub fn wait(client: &Client, id: &str, waiting: &Waiting) -> Result<Value, Failure> {
-    let deadline = match waiting.timeout {
-        Some(timeout) => Some(clock::now().saturating_add(timeout).unwrap_or(Timestamp::MAX)),
-        None => None,
-    };
+    let later = |timeout| clock::now().saturating_add(timeout).unwrap_or(Timestamp::MAX);
+    let deadline = waiting.timeout.map(later);
     let mut attempt = waiting.log_from;
     let mut pause = SignedDuration::from_millis(20);
     loop {

@@ -80,10 +80,8 @@ pub fn follow(
     attempt: u64,
     deadline: Option<Timestamp>,
 ) -> Result<(), Failure> {
-    let patience = match deadline {
-        Some(deadline) => Some(deadline.duration_since(clock::now()).max(SignedDuration::ZERO)),
-        None => None,
-    };
+    let left = |at: Timestamp| at.duration_since(clock::now()).max(SignedDuration::ZERO);
+    let patience = deadline.map(left);
     let mut printer = Printer::new();
     let call = client
         .call(Method::GET, &["v1", "executions", id, "logs"])
