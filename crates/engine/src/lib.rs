@@ -21,7 +21,7 @@ pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
-pub use run::{Engine, Executor, Stop};
+pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -87,6 +87,19 @@ struct Shared {
     ready: AtomicBool,
     stopping: AtomicBool,
     idle: Notify,
+    /// Steps that met an error.
+    errors: AtomicU64,
+    /// Runs that were planned.
+    planned: AtomicU64,
+}
+
+/// What a process has done since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Steps that met an error.
+    pub errors: u64,
+    /// Runs of nominal times that were planned.
+    pub planned: u64,
 }
 
 impl<S: FullStore> Engine<S> {
@@ -136,6 +149,14 @@ impl<S: FullStore> Engine<S> {
     /// Whether the store answers.
     pub fn is_ready(&self) -> bool {
         self.shared.ready.load(Ordering::Relaxed)
+    }
+
+    /// What this process has done since its start.
+    pub fn activity(&self) -> Activity {
+        Activity {
+            errors: self.shared.errors.load(Ordering::Relaxed),
+            planned: self.shared.planned.load(Ordering::Relaxed),
+        }
     }
 
     /// Records runs; callers that come at the same time share a commit. Durable when it returns.
@@ -251,6 +272,7 @@ impl<'a> Patience<'a> {
                     self.shared.ready.store(false, Ordering::Relaxed);
                 }
                 self.failures += 1;
+                self.shared.errors.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(100 << self.failures.min(5))).await;
                 None
             }
@@ -282,6 +304,7 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         loop {
             if let Some(report) = patience.after(self.node.plan().await).await {
                 if report.runs > 0 {
+                    self.shared.planned.fetch_add(report.runs as u64, Ordering::Relaxed);
                     self.shared.news.notify_one();
                 }
                 if !report.more {

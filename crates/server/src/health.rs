@@ -112,7 +112,7 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Resul
         app.authority.owner(&key).await.ok_or_else(Problem::unauthenticated)?;
     }
     let counts = app.scheduler.counts().await?;
-    let text = app.metrics.render(counts, app.now());
+    let text = app.metrics.render(counts, app.scheduler.activity(), app.now());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

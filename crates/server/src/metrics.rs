@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use domain::run::AttemptEnd;
-use engine::{Counts, Started};
+use engine::{Activity, Counts, Started};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -125,7 +125,7 @@ impl Metrics {
         );
         registry.register(
             "scheduler_ticks",
-            "Nominal times that this node planned",
+            "Runs of nominal times that this node planned",
             m.ticks.clone(),
         );
         registry.register(
@@ -188,7 +188,11 @@ impl Metrics {
     }
 
     /// All figures as text.
-    pub(crate) fn render(&self, counts: Counts, now: Timestamp) -> String {
+    pub(crate) fn render(&self, counts: Counts, activity: Activity, now: Timestamp) -> String {
+        let catch_up =
+            |counter: &Counter, to: u64| counter.inc_by(to.saturating_sub(counter.get()));
+        catch_up(&self.errors, activity.errors);
+        catch_up(&self.ticks, activity.planned);
         self.queue_depth.set(counts.queued as i64);
         self.running.set(counts.held as i64);
         self.pending.set(counts.pending as i64);

@@ -10,8 +10,9 @@ use domain::job::Job;
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
-    Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, Engine, FullStore,
-    JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting, Stats, Trigger,
+    Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, Engine,
+    FullStore, JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting, Stats,
+    Trigger,
 };
 use jiff::Timestamp;
 
@@ -28,8 +29,8 @@ pub type Edit = Box<dyn FnOnce(&mut Job) -> std::result::Result<(), Problem> + S
 pub trait Scheduler: Send + Sync + 'static {
     /// Whether the store answers.
     fn is_ready(&self) -> bool;
-    /// How many runs this node executes.
-    fn running(&self) -> usize;
+    /// What this process has done since its start.
+    fn activity(&self) -> Activity;
     /// Creates jobs, each on its own.
     fn create_jobs(&self, jobs: Vec<NewJob>) -> Answer<'_, Vec<Result<Job>>>;
     /// Changes a job if the change agrees to it.
@@ -119,8 +120,8 @@ impl<S: FullStore> Scheduler for Engine<S> {
         self.is_ready()
     }
 
-    fn running(&self) -> usize {
-        self.node().running()
+    fn activity(&self) -> Activity {
+        self.activity()
     }
 
     fn create_jobs(&self, jobs: Vec<NewJob>) -> Answer<'_, Vec<Result<Job>>> {

@@ -24,11 +24,17 @@ pub struct Server {
 impl Server {
     /// Starts a server and waits until it says that it is ready.
     pub fn start(data: &Path, more: &[&str]) -> Self {
+        Server::start_with(data, more, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(data: &Path, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let data_text = data.to_str().unwrap();
         let mut args = vec!["serve", "--data", data_text, "--http", "127.0.0.1:0"];
         args.extend(more);
         let mut child = punctual(args)
             .current_dir(data.parent().unwrap())
+            .envs(environment.iter().copied())
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
