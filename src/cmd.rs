@@ -22,6 +22,10 @@ use crate::exit::{self, Failure};
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = exit::HELP)]
 struct CommandLine {
+    /// Print without colours, as with NO_COLOR in the environment
+    #[arg(long, global = true)]
+    no_color: bool,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -76,7 +80,11 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub fn run() -> Result<(), Failure> {
-    match CommandLine::try_parse().map_err(Failure::CommandLine)?.command {
+    let line = CommandLine::try_parse().map_err(Failure::CommandLine)?;
+    if line.no_color {
+        anstream::ColorChoice::Never.write_global();
+    }
+    match line.command {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),

@@ -1,4 +1,5 @@
-//! The `punctual` binary: reads the command line, runs one command, ends with its exit code.
+//! The `punctual` binary: reads the command line, runs one command, ends with its exit code. The
+//! agent starts it as its helper, too.
 
 mod client;
 mod clock;
@@ -18,5 +19,8 @@ mod table;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = agent::sandbox::helper_main() {
+        return code;
+    }
     exit::report(cmd::run())
 }

@@ -24,8 +24,8 @@ const OFFSET_SECONDS_MAX: i64 = 2;
 /// Where to look.
 #[derive(Args)]
 #[command(after_help = "\
-Looks at the clock and the time zones of this machine, the data folder and its keys, the ports,
-and asks the server, if one runs, about its store. The exit code is 1 when something is wrong.")]
+Looks at the time zone of this machine, what it can put around commands, the data folder and its
+keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1 when something is wrong.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     asking: Asking,
@@ -63,6 +63,7 @@ impl Check {
 /// Runs the command.
 pub fn run(args: DoctorArgs) -> Result<(), Failure> {
     let mut checks = vec![check_zones()];
+    checks.push(check_sandbox()?);
     let folder = data_folder(&args.asking.server);
     checks.extend(check_folder(&folder));
     match args.asking.client() {
@@ -103,6 +104,26 @@ fn check_zones() -> Check {
         Ok(_) => Check::new("time zones", Health::Ok, format!("this machine's zone is {zone}")),
         Err(error) => Check::new("time zones", Health::Warning, error.to_string()),
     }
+}
+
+/// What this machine could put around commands.
+fn check_sandbox() -> Result<Check, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = match runtime.block_on(agent::sandbox::probe()) {
+        Ok(report) => report,
+        Err(why) => return Ok(Check::new("sandbox", Health::Warning, why)),
+    };
+    let names: Vec<&str> = report.in_force.keys().map(|feature| feature.name()).collect();
+    let mut found = format!("for commands: {}", names.join(", "));
+    let missing = |(feature, why): (&agent::sandbox::Feature, &String)| {
+        format!("{} ({why})", feature.name())
+    };
+    let missing: Vec<String> = report.missing.iter().map(missing).collect();
+    if !missing.is_empty() {
+        found.push_str(&format!("; not available: {}", missing.join(", ")));
+    }
+    let health = if report.lacks().is_some() { Health::Warning } else { Health::Ok };
+    Ok(Check::new("sandbox", health, found))
 }
 
 /// The data folder and the keys in it: there, and nobody else's business.

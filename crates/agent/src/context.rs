@@ -83,3 +83,22 @@ pub fn traceparent(assignment: &Assignment) -> String {
     let trace = assignment.run.0.simple();
     format!("00-{trace}-{:016x}-01", assignment.fence.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let mut table = String::from(
+            "| what it is | environment variable | header | session variable |\n|---|---|---|---|\n",
+        );
+        for Fact { variable, header, setting, meaning, .. } in FACTS {
+            writeln!(table, "| {meaning} | `{variable}` | `{header}` | `{setting}` |").unwrap();
+        }
+        let page = include_str!("../../../docs/job-context.md");
+        assert!(page.contains(&table), "docs/job-context.md must contain:\n\n{table}");
+    }
+}

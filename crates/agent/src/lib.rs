@@ -8,6 +8,7 @@ pub mod context;
 mod exec;
 pub mod guard;
 pub mod output;
+pub mod sandbox;
 mod secrets;
 mod stop;
 
@@ -16,7 +17,9 @@ use std::sync::Arc;
 use domain::action::{Action, Assignment};
 use domain::run::AttemptResult;
 
+pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
+pub use exec::sql::{Database, DatabaseError, Databases, PostgresDatabase, SqliteDatabase};
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -27,12 +30,21 @@ pub struct Options {
     pub secrets: Arc<dyn Secrets>,
     /// What HTTP jobs may do and use.
     pub http: HttpOptions,
+    /// Which commands of this machine may be started, and how.
+    pub external: ExternalOptions,
+    /// Where SQL and PROCEDURE actions may work.
+    pub databases: Databases,
 }
 
 impl Default for Options {
     /// No secrets, and nothing but what is safe for everybody.
     fn default() -> Self {
-        Options { secrets: Arc::new(StaticSecrets::default()), http: HttpOptions::default() }
+        Options {
+            secrets: Arc::new(StaticSecrets::default()),
+            http: HttpOptions::default(),
+            external: ExternalOptions::default(),
+            databases: Databases::default(),
+        }
     }
 }
 
@@ -40,6 +52,8 @@ impl Default for Options {
 pub struct Agent {
     secrets: Arc<dyn Secrets>,
     http: exec::http::Http,
+    external: ExternalOptions,
+    databases: Databases,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -57,7 +71,15 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        Agent { secrets: options.secrets, http: exec::http::Http::new(options.http) }
+        if options.external.enabled {
+            sandbox::cgroup::sweep();
+        }
+        Agent {
+            secrets: options.secrets,
+            http: exec::http::Http::new(options.http),
+            external: options.external,
+            databases: options.databases,
+        }
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.
@@ -71,7 +93,11 @@ impl Agent {
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
             Action::Http(action) => self.http.execute(action, attempt).await,
-            Action::Sql(_) | Action::Procedure(_) | Action::External(_) => exec::unknown(&attempt),
+            Action::External(action) => exec::external::run(&self.external, action, attempt).await,
+            Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,
+            Action::Procedure(action) => {
+                exec::sql::procedure(attempt, action, &self.databases).await
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! output that is too long, which would be left out anyway.
 
 mod frame;
+mod mask;
 mod pending;
 mod printable;
 mod reader;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use domain::id::RunId;
 use tokio::sync::watch;
 
+pub use mask::Mask;
 use pending::Pending;
 pub use printable::printable;
 pub use reader::Slice;

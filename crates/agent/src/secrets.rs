@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 
 use domain::action::Assignment;
 
@@ -51,7 +52,40 @@ impl Secrets for StaticSecrets {
     }
 }
 
-const OPEN: &str = "${secrets.";
+/// Remembers the values that were asked for, so that they can be kept out of the output.
+pub(crate) struct Remembering<'a> {
+    secrets: &'a dyn Secrets,
+    values: Mutex<Vec<String>>,
+}
+
+impl<'a> Remembering<'a> {
+    pub fn new(secrets: &'a dyn Secrets) -> Self {
+        Remembering { secrets, values: Mutex::default() }
+    }
+
+    /// The values.
+    pub fn values(self) -> Vec<String> {
+        self.values.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Secrets for Remembering<'_> {
+    fn get<'a>(
+        &'a self,
+        assignment: &'a Assignment,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
+        Box::pin(async move {
+            let value = self.secrets.get(assignment, name).await?;
+            let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+            values.extend(value.clone());
+            Ok(value)
+        })
+    }
+}
+
+/// How a reference begins.
+pub(crate) const OPEN: &str = "${secrets.";
 
 /// The text with the values of the secrets that it names. A value is never looked at again: what
 /// looks like a reference in it stays as it is.

@@ -87,7 +87,8 @@ pub struct Definition {
     pub on_lost: OnLost,
     /// Jobs that must have ended well before this one starts.
     pub depends_on: Vec<Dependency>,
-    /// How long a run waits for them; until the next nominal time when absent.
+    /// How long a run waits for them; until the next nominal time when absent, and for twelve
+    /// hours if there is none.
     pub dependency_timeout: Option<SignedDuration>,
     /// Words to find it by.
     pub tags: Vec<String>,

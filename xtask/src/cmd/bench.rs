@@ -37,7 +37,12 @@ const BENCHES: &[Bench] = &[
     Bench {
         name: "exec",
         package: "agent",
-        measures: "runs a second of the executors, beside doing the same without an agent",
+        measures: "runs a second of HTTP jobs, beside doing the same without an agent",
+    },
+    Bench {
+        name: "external",
+        package: "agent",
+        measures: "external commands a second, with the sandbox and without, beside a bare spawn",
     },
 ];
 

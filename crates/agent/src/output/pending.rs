@@ -27,6 +27,7 @@ pub(super) struct Pending {
     limits: Limits,
     began: Instant,
     head: VecDeque<Chunk>,
+    head_bytes: u64,
     tail: VecDeque<Chunk>,
     tail_bytes: u64,
     total: u64,
@@ -49,6 +50,7 @@ impl Pending {
             limits,
             began: Instant::now(),
             head: VecDeque::new(),
+            head_bytes: 0,
             tail: VecDeque::new(),
             tail_bytes: 0,
             total: 0,
@@ -75,12 +77,11 @@ impl Pending {
         add(&mut self.head, stream, millis, self.total, head);
         add(&mut self.tail, stream, millis, self.total + head.len() as u64, tail);
         self.total += bytes.len() as u64;
+        self.head_bytes += head.len() as u64;
         self.tail_bytes += tail.len() as u64;
         self.forget_the_middle();
         let is_new = !std::mem::replace(&mut self.is_queued, true);
-        let waiting: usize =
-            self.tail_bytes as usize + self.head.iter().map(|c| c.bytes.len()).sum::<usize>();
-        (is_new, waiting >= FRAME_BYTES)
+        (is_new, self.head_bytes + self.tail_bytes >= FRAME_BYTES as u64)
     }
 
     /// More of the tail than is ever kept waits: the oldest of it goes.
@@ -111,7 +112,7 @@ impl Pending {
     /// Everything, out of the queue.
     pub fn take(&mut self) -> Taken {
         self.is_queued = false;
-        self.tail_bytes = 0;
+        (self.head_bytes, self.tail_bytes) = (0, 0);
         Taken {
             head: std::mem::take(&mut self.head),
             tail: std::mem::take(&mut self.tail),

@@ -1,4 +1,6 @@
 //! The agent against the real machine, and the executors against real things that misbehave.
 
+mod external;
 mod http;
 mod output;
+mod sql;

@@ -29,8 +29,11 @@ pub struct Window {
     /// The nominal time before this one.
     pub start: Timestamp,
     /// When waiting is over.
-    pub deadline: Option<Timestamp>,
+    pub deadline: Timestamp,
 }
+
+/// How long a run waits for other jobs when no later time of its own job ends the wait.
+pub const DEPENDENCY_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
 
 /// Decides about a run at its start.
 pub fn start(
@@ -124,8 +127,8 @@ fn upstream(
         }
     }
     let (fact, last) = not_ready?;
-    if window.deadline.is_none_or(|deadline| now < deadline) {
-        return Some(Start::Wait(Wait::Upstream, window.deadline));
+    if now < window.deadline {
+        return Some(Start::Wait(Wait::Upstream, Some(window.deadline)));
     }
     let (code, text) = match last {
         Some(outcome) if outcome != Outcome::Completed => {
@@ -137,17 +140,20 @@ fn upstream(
 }
 
 /// The dependency window of a run: from the nominal time before it, until the one after it
-/// unless the definition names a time-out.
+/// unless the definition names a time-out. Without either, it ends some day all the same.
 pub fn window(
     definition: &Definition,
     scheduled_for: Timestamp,
     previous: Option<Timestamp>,
     next: Option<Timestamp>,
 ) -> Window {
-    let timeout = definition.dependency_timeout.map(|timeout: SignedDuration| {
-        scheduled_for.saturating_add(timeout).unwrap_or(Timestamp::MAX)
-    });
-    Window { start: previous.unwrap_or(Timestamp::MIN), deadline: timeout.or(next) }
+    let after = |wait| scheduled_for.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let deadline = match (definition.dependency_timeout, next) {
+        (Some(timeout), _) => after(timeout),
+        (None, Some(next)) => next,
+        (None, None) => after(DEPENDENCY_TIMEOUT),
+    };
+    Window { start: previous.unwrap_or(Timestamp::MIN), deadline }
 }
 
 fn reason(code: ReasonCode, text: &str) -> Reason {

@@ -9,7 +9,6 @@ mod lab;
 mod postgres_bench;
 mod postgres_only;
 mod postgres_pages;
-mod postgres_server;
 mod schema;
 mod sqlite_only;
 mod suite;

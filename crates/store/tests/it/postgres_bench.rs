@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use store::postgres::{PostgresOptions, PostgresStore};
+use testbed::postgres::Server;
 use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
-use crate::postgres_server::Server;
 
 /// A database on a server.
 pub struct PostgresBench {

@@ -1,5 +1,4 @@
 //! What only a server can do: lose connections, and start anew after a crash.
-#![expect(clippy::disallowed_methods, reason = "a crash needs somebody who kills")]
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,11 +7,12 @@ use domain::id::NodeId;
 use domain::run::{NewRun, Outcome, RunState};
 use store::postgres::PostgresStore;
 use store::{Applied, ClaimFor, Store, StoreError};
+use testbed::postgres::{Server, kill};
+use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, seconds, want};
 use crate::postgres_bench::PostgresBench;
-use crate::postgres_server::Server;
 
 /// Only a broken store takes longer; the tests themselves wait for no time.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -105,15 +105,23 @@ async fn lost_connections_lose_no_work() {
     .await;
 }
 
+/// A connection and the number of the process that serves it, if the server takes one.
+async fn process(url: &str) -> store::Result<(Client, i32)> {
+    let failed = |error: tokio_postgres::Error| StoreError::Unavailable(error.to_string());
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(failed)?;
+    tokio::spawn(connection);
+    let row = client.query_one("SELECT pg_backend_pid()", &[]).await.map_err(failed)?;
+    Ok((client, row.get(0)))
+}
+
 /// A process of the server dies: it throws everybody out and starts anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_of_the_server_loses_no_work() {
     let server: &'static Server = Box::leak(Box::new(Server::start()));
     troubled(PostgresBench::empty_on(server).await, 4, async |bench| {
         let url = bench.url();
-        let (_client, victim) = insist(async || server.process(&url).await).await;
-        let kill = std::process::Command::new("kill").args(["-9", &victim.to_string()]).status();
-        assert!(kill.unwrap().success());
+        let (_client, victim) = insist(async || process(&url).await).await;
+        kill(victim);
     })
     .await;
 }

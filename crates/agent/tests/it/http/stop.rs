@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent::Stop;
-use agent::output::{Output, Stream};
+use agent::output::{Limits, Output, Outputs};
 use domain::run::AttemptEnd;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,14 +34,16 @@ async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
     let (ask, requests) = watch::channel(None);
     let agent = agent(allowing(&["127.0.0.1"]));
     let assignment = assignment(json!({ "endpoint": server.url("/") }));
-    let output = Output::default();
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = Outputs::new(folder.path(), Limits::default()).unwrap();
+    let output = outputs.open(assignment.run, assignment.attempt);
     let written = output.clone();
     let attempt =
         tokio::spawn(async move { agent.execute(&assignment, output, Stop::new(requests)).await });
     reached.acquire().await.unwrap().forget();
     let begun = bytes.ends_with("\r\n\r\nslow");
     let arrived = async {
-        while begun && written.read(Stream::Stdout).is_empty() {
+        while begun && written.is_empty() {
             tokio::task::yield_now().await;
         }
     };

@@ -199,7 +199,7 @@ async fn attempts_are_listed_and_deleted_with_their_run() {
     outputs.delete(run(6)).unwrap();
     outputs.delete(run(6)).unwrap();
     assert_eq!(outputs.attempts(run(6)).unwrap(), [0; 0]);
-    assert_eq!(files(dir.path()), [PathBuf::new(); 0]);
+    assert!(files(dir.path()).is_empty());
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ fn earlier(origin: Origin) -> EarlierRun {
 }
 
 fn day() -> Window {
-    Window { start: at("11:00"), deadline: Some(at("13:00")) }
+    Window { start: at("11:00"), deadline: at("13:00") }
 }
 
 /// `go`, `forget`, `wait OVERLAP`, `cancel earlier`, `SKIPPED OVERLAP`.
@@ -206,7 +206,7 @@ fn the_window_ends_with_the_next_time_or_the_time_out() {
         ..Definition::default()
     };
     let times = (Some(at("11:00")), Some(at("13:00")));
-    assert_eq!(window(&plain, at("12:00"), times.0, times.1).deadline, Some(at("13:00")));
-    assert_eq!(window(&timed, at("12:00"), times.0, times.1).deadline, Some(at("12:10")));
-    assert_eq!(window(&plain, at("12:00"), None, None).deadline, None);
+    assert_eq!(window(&plain, at("12:00"), times.0, times.1).deadline, at("13:00"));
+    assert_eq!(window(&timed, at("12:00"), times.0, times.1).deadline, at("12:10"));
+    assert_eq!(window(&plain, at("11:00"), None, None).deadline, at("23:00"));
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
 use store::postgres::{PostgresOptions, PostgresStore};
+use testbed::postgres::Server;
 
-use super::Bed;
-use super::server::Server;
+use super::{Bed, server};
 use crate::figure::Figure;
 use crate::floor;
 use crate::floor::postgres::connect;
@@ -21,7 +21,7 @@ pub struct PostgresBed {
 
 impl PostgresBed {
     pub async fn start() -> Result<Self> {
-        Ok(PostgresBed { server: Server::start()?, count: AtomicU32::new(0) })
+        Ok(PostgresBed { server: server::start()?, count: AtomicU32::new(0) })
     }
 
     fn name(&self) -> String {
@@ -29,7 +29,7 @@ impl PostgresBed {
     }
 
     async fn administer(&self, sql: &str) -> Result<()> {
-        Ok(connect(&self.server.url("postgres")).await?.batch_execute(sql).await?)
+        Ok(connect(&self.server.tcp_url("postgres")).await?.batch_execute(sql).await?)
     }
 
     async fn count_of(&self, table: &str) -> Result<u64> {
@@ -90,14 +90,14 @@ impl Bed for PostgresBed {
     }
 
     fn address(&self) -> String {
-        self.server.url(&self.name())
+        self.server.tcp_url(&self.name())
     }
 
     fn server(&self) -> Option<u32> {
-        Some(self.server.pid())
+        Some(self.server.process())
     }
 
     async fn floor(&self, runs: u32) -> Result<Vec<Figure>> {
-        floor::postgres::measure(&self.server.url("postgres"), runs).await
+        floor::postgres::measure(&self.server.tcp_url("postgres"), runs).await
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use store::StoreError;
 use store::postgres::{PostgresOptions, PostgresStore};
+use testbed::postgres::Server;
 
 use super::{compare, furnish, goes_on, is_update, newest_database, old_databases, upgraded};
 use crate::bench::Bench;
 use crate::lab::Lab;
 use crate::postgres_bench::PostgresBench;
-use crate::postgres_server::Server;
 
 /// Tables with their columns and constraints, then indexes, then functions, by name; the same
 /// text from every release of PostgreSQL.

@@ -1,23 +1,23 @@
-//! A private PostgreSQL server, started once for all tests of this binary.
+//! A private PostgreSQL server, started once for all tests of a binary, or with settings of its
+//! own.
 //!
 //! ```text
-//!   tests ──stdin──▶ guard (sh) ──▶ postgres, in a temporary folder, on a Unix socket only
+//!   tests ──stdin──▶ guard (sh) ──▶ postgres, in a temporary folder, on a Unix socket
 //! ```
 //!
 //! Nothing runs at the end of a test binary, and a panic or a kill ends it anyhow. So the server
 //! belongs to a guard, a shell that waits for the end of its input: when the tests are gone, for
 //! whichever reason, it stops the server and removes the folder.
-#![expect(clippy::disallowed_methods, reason = "the server is a process, and PG_BIN may say where")]
 
-use std::io::{BufRead, BufReader};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
-use std::{env, fs};
-
-use store::StoreError;
-use tokio_postgres::{Client, NoTls};
+use std::{env, io};
 
 /// What the guard does. Signals of the terminal are for the tests; the guard outlives them.
 const GUARD: &str = r#"
@@ -25,7 +25,7 @@ trap '' INT TERM HUP
 as=""
 if [ "$(id -u)" = 0 ]; then
     # PostgreSQL refuses to run as root.
-    chown postgres "$dir" || exit
+    chown -R postgres "$dir" || exit
     if command -v setpriv > /dev/null; then
         as="setpriv --reuid postgres --regid postgres --init-groups --"
     else
@@ -38,7 +38,7 @@ $as "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --no-syn
     {
         $as "$bin/postgres" -D "$dir/data" -k "$dir" -c listen_addresses= -c fsync=off \
             -c max_connections=300 -c logging_collector=off -c log_destination=stderr \
-            -c lc_messages=C 2>&1 &
+            -c lc_messages=C "$@" 2>&1 &
         server=$!
         # Until the tests are gone.
         cat > /dev/null
@@ -49,9 +49,58 @@ cd /
 rm -rf "$dir"
 "#;
 
+/// What a server shall have besides.
+#[derive(Default)]
+pub struct Setup {
+    settings: Vec<String>,
+    files: Vec<(String, String)>,
+    port: Option<u16>,
+}
+
+impl Setup {
+    /// A setting, `name=value`; the last one of a name counts.
+    pub fn set(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    /// A file in the server's folder, which only the server can read. Most settings mean it when
+    /// they say `../name`, because the server works in the folder `data` beside it; `hba_file`
+    /// means it when it says `name`.
+    pub fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Listens on a free port of 127.0.0.1 too.
+    pub fn tcp(mut self) -> io::Result<Self> {
+        let port = free_port()?;
+        self.port = Some(port);
+        Ok(self.set("listen_addresses=127.0.0.1").set(&format!("port={port}")))
+    }
+
+    /// Starts the server.
+    pub fn start(self) -> Server {
+        Server::start_with(self)
+    }
+}
+
+/// A port of 127.0.0.1 where nobody listens. Asked for one, the kernel does not give the same to
+/// the next who asks.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// Ends a process without asking it.
+pub fn kill(process: i32) {
+    let kill = Command::new("kill").args(["-9", &process.to_string()]).status();
+    assert!(kill.is_ok_and(|status| status.success()), "there is no process {process}");
+}
+
 /// A running server.
 pub struct Server {
     folder: PathBuf,
+    port: Option<u16>,
     /// The guard waits for its end, which is that of this process.
     _tests: ChildStdin,
 }
@@ -63,9 +112,27 @@ impl Server {
         SERVER.get_or_init(Server::start)
     }
 
+    /// A server of one's own.
+    pub fn start() -> Server {
+        Setup::default().start()
+    }
+
     /// The address of a database.
     pub fn url(&self, database: &str) -> String {
-        format!("postgresql:///{database}?user=postgres&host={}", self.folder.display())
+        let port = self.port.map(|port| format!("&port={port}")).unwrap_or_default();
+        format!("postgresql:///{database}?user=postgres&host={}{port}", self.folder.display())
+    }
+
+    /// The address of a database on a server that was set up for TCP.
+    pub fn tcp_url(&self, database: &str) -> String {
+        let port = self.port.expect("the server was set up with `tcp`");
+        format!("postgresql://postgres@127.0.0.1:{port}/{database}")
+    }
+
+    /// The server's first process.
+    pub fn process(&self) -> u32 {
+        let file = fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
+        file.lines().next().and_then(|line| line.parse().ok()).expect("the file begins with it")
     }
 
     /// The tables of a database and what is in them, as statements; needs `pg_dump`.
@@ -84,20 +151,17 @@ impl Server {
         kept.map(|line| format!("{line}\n")).collect()
     }
 
-    /// A connection and the number of the process that serves it, if the server takes one.
-    pub async fn process(&self, url: &str) -> store::Result<(Client, i32)> {
-        let failed = |error: tokio_postgres::Error| StoreError::Unavailable(error.to_string());
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(failed)?;
-        tokio::spawn(connection);
-        let row = client.query_one("SELECT pg_backend_pid()", &[]).await.map_err(failed)?;
-        Ok((client, row.get(0)))
-    }
-
-    /// Starts a server.
-    pub fn start() -> Server {
+    fn start_with(setup: Setup) -> Server {
         let folder = tempfile::Builder::new().prefix("punctual-pg-").tempdir().unwrap().keep();
+        for (name, text) in &setup.files {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(folder.join(name));
+            file.and_then(|mut file| file.write_all(text.as_bytes())).unwrap();
+        }
+        let settings = setup.settings.iter().flat_map(|setting| ["-c", setting]);
         let mut guard = Command::new("sh")
-            .args(["-c", GUARD])
+            .args(["-c", GUARD, "guard"])
+            .args(settings)
             .env("dir", &folder)
             .env("bin", programs())
             .process_group(0)
@@ -123,7 +187,7 @@ impl Server {
             output.for_each(drop);
             guard.wait()
         });
-        Server { folder, _tests: tests }
+        Server { folder, port: setup.port, _tests: tests }
     }
 }
 
@@ -145,7 +209,7 @@ fn programs() -> PathBuf {
         initdb.parent().filter(|real| real.join("postgres").is_file()).map(Path::to_owned)
     };
     folders.find_map(real).expect(
-        "the tests of the PostgreSQL store need its server: `cargo xtask test` installs it, or set \
+        "these tests need the PostgreSQL server: `cargo xtask test` installs it, or set \
          PG_BIN to the folder that holds `initdb` and `postgres`",
     )
 }

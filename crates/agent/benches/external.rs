@@ -1,0 +1,146 @@
+//! What the walls cost: runs of `/bin/true` per second, directly, with the sandbox off, and with
+//! all of it.
+//!
+//! `cargo bench -p agent --bench external [-- RUNS]` prints one JSON line a figure. The three take
+//! turns, so that what else the machine does hits all of them; processor time moves least with it.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use agent::output::Output;
+use agent::sandbox::Level;
+use agent::{Agent, ExternalOptions, Options, Stop};
+use domain::action::{Action, Assignment, ExternalAction};
+use domain::id::{JobId, RunId, TenantId};
+use domain::run::AttemptEnd;
+use jiff::{SignedDuration, Timestamp};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+const COMMAND: &str = "/bin/true";
+const ROUNDS: u32 = 5;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Direct,
+    Agent(Level),
+}
+
+fn agent(sandbox: Level) -> Agent {
+    let external = ExternalOptions {
+        enabled: true,
+        allow: vec![COMMAND.into()],
+        sandbox,
+        ..ExternalOptions::default()
+    };
+    Agent::new(Options { external, ..Options::default() })
+}
+
+fn assignment(number: u32) -> Assignment {
+    Assignment {
+        run: RunId(Uuid::from_u128(u128::from(number))),
+        job: JobId(Uuid::from_u128(1)),
+        job_name: "bench".into(),
+        tenant: TenantId(Uuid::from_u128(2)),
+        attempt: 1,
+        fence: 1,
+        scheduled_for: Timestamp::UNIX_EPOCH,
+        deadline: Timestamp::UNIX_EPOCH,
+        grace_period: SignedDuration::from_secs(1),
+        shard: String::new(),
+        run_as: None,
+        parameters: [].into(),
+        action: Action::External(ExternalAction {
+            command: COMMAND.into(),
+            arguments: Vec::new(),
+            environment: [].into(),
+        }),
+    }
+}
+
+/// Runs the command so many times, some at once.
+async fn measure(way: Way, first: u32, runs: u32, at_once: u32) -> [Duration; 2] {
+    let agent = Arc::new(agent(if let Way::Agent(level) = way { level } else { Level::Off }));
+    let (begin, cpu) = (Instant::now(), cpu());
+    let mut lanes = JoinSet::new();
+    for lane in 0..at_once {
+        let agent = agent.clone();
+        lanes.spawn(async move {
+            for number in (lane..runs).step_by(at_once as usize) {
+                if way == Way::Direct {
+                    let mut command = Command::new(COMMAND);
+                    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                    assert!(command.output().await.unwrap().status.success());
+                } else {
+                    let assignment = assignment(first + number);
+                    let (_quiet, requests) = tokio::sync::watch::channel(None);
+                    let stop = Stop::new(requests);
+                    let result = agent.execute(&assignment, Output::default(), stop).await;
+                    assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+                }
+            }
+        });
+    }
+    while let Some(lane) = lanes.join_next().await {
+        lane.unwrap();
+    }
+    [begin.elapsed(), self::cpu() - cpu]
+}
+
+/// The processor time of this process and of all that it has waited for.
+fn cpu() -> Duration {
+    let of = |who| {
+        let usage = getrusage(who).unwrap();
+        let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+        Duration::from_micros(micros.unsigned_abs())
+    };
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
+}
+
+#[tokio::main]
+async fn bench(runs: u32) {
+    let ways = [
+        ("direct", Way::Direct),
+        ("sandbox_off", Way::Agent(Level::Off)),
+        ("sandbox_required", Way::Agent(Level::Required)),
+    ];
+    let mut number = 0;
+    for at_once in [1, 4] {
+        let mut total = [[Duration::ZERO; 2]; 3];
+        for _ in 0..ROUNDS {
+            for (way, total) in ways.iter().zip(&mut total) {
+                let [wall, cpu] = measure(way.1, number, runs, at_once).await;
+                *total = [total[0] + wall, total[1] + cpu];
+                number += runs;
+            }
+        }
+        let runs = f64::from(runs * ROUNDS);
+        let rounded = |number: f64| (number * 100.0).round() / 100.0;
+        let direct = total[0][0].as_secs_f64();
+        for ((name, _), total) in ways.iter().zip(total) {
+            let seconds = total[0].as_secs_f64();
+            let overhead_ms = (seconds - direct) / runs * f64::from(at_once) * 1000.0;
+            let line = serde_json::json!({
+                "figure": format!("exec.external.{name}"),
+                "at_once": at_once,
+                "runs_per_s": (runs / seconds).round(),
+                "overhead_ms_a_run": rounded(overhead_ms),
+                "cpu_ms_a_run": rounded(total[1].as_secs_f64() / runs * 1000.0),
+            });
+            println!("{line}");
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = agent::sandbox::helper_main() {
+        return code;
+    }
+    let runs = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    bench(runs.unwrap_or(100));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,335 @@
+//! EXTERNAL: starts a command of this machine, inside walls.
+
+mod launch;
+mod policy;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use domain::action::{Assignment, ExternalAction};
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use serde_json::{Value, json};
+
+use crate::Attempt;
+use crate::context::FACTS;
+use crate::output::{Mask, printable};
+use crate::sandbox::spec::{self, Limits, Spec, User};
+use crate::sandbox::{Level, Report};
+use crate::secrets::{Remembering, Secrets};
+use launch::{Ending, Launched};
+
+/// Whether commands have a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// None, not even to the machine itself.
+    #[default]
+    Deny,
+    /// The machine's.
+    Allow,
+}
+
+/// Which commands of this machine may be started, and how. Nothing may by default.
+#[derive(Clone, Debug)]
+pub struct ExternalOptions {
+    /// Whether there are external commands at all.
+    pub enabled: bool,
+    /// The commands that may be started: files, or folders with everything in them.
+    pub allow: Vec<PathBuf>,
+    /// Where every command runs, and what it may write.
+    pub working_directory: PathBuf,
+    /// The variables that every command gets.
+    pub environment: BTreeMap<String, String>,
+    /// The variables that an action may set: names, or beginnings of names followed by `*`.
+    pub variables: Vec<String>,
+    /// How much of the machine a command may use. Wall time is the job's.
+    pub limits: Limits,
+    /// Whether commands have a network.
+    pub network: Network,
+    /// How much of the sandbox there must be.
+    pub sandbox: Level,
+    /// As whom commands run. The agent's user when absent, or nobody if that is root.
+    pub user: Option<User>,
+    /// What commands may read, besides the folders of the system and the allowed commands.
+    pub readable: Vec<PathBuf>,
+    /// What commands may write, besides the working directory.
+    pub writable: Vec<PathBuf>,
+    /// What commands may never see: the data folder, the configuration.
+    pub protected: Vec<PathBuf>,
+    /// The binary that calls [`crate::sandbox::helper_main`] first: this one.
+    pub helper: PathBuf,
+}
+
+impl Default for ExternalOptions {
+    fn default() -> Self {
+        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8")];
+        ExternalOptions {
+            enabled: false,
+            allow: Vec::new(),
+            working_directory: "/".into(),
+            environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+            variables: Vec::new(),
+            limits: Limits::default(),
+            network: Network::default(),
+            sandbox: Level::default(),
+            user: None,
+            readable: Vec::new(),
+            writable: Vec::new(),
+            protected: Vec::new(),
+            helper: "/proc/self/exe".into(),
+        }
+    }
+}
+
+/// Why the options cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct ExternalProblem {
+    /// The option.
+    pub field: &'static str,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+/// The user that commands run as when the agent is root and nobody was named.
+const NOBODY: User = User { uid: 65534, gid: 65534 };
+
+/// When the node has lost the right to the run, nobody waits for its command.
+const LOST_GRACE: Duration = Duration::from_secs(1);
+
+impl ExternalOptions {
+    /// Whether the options make sense on this machine. Options that are not switched on do.
+    pub fn check(&self) -> Result<(), ExternalProblem> {
+        let wrong = |field, problem: String| Err(ExternalProblem { field, problem });
+        if !self.enabled {
+            return Ok(());
+        }
+        let lists = [
+            ("allow", &self.allow),
+            ("readable", &self.readable),
+            ("writable", &self.writable),
+            ("protected", &self.protected),
+        ];
+        for (field, list) in lists {
+            if let Some(path) = list.iter().find(|path| !path.is_absolute()) {
+                return wrong(field, format!("{path:?} must be an absolute path"));
+            }
+        }
+        if self.allow.is_empty() {
+            return wrong("allow", "is empty: name the commands, or folders of them".into());
+        }
+        let work = match self.working_directory.canonicalize() {
+            Ok(work) if work.is_dir() && self.working_directory.is_absolute() => work,
+            _ => {
+                let path = &self.working_directory;
+                let problem = format!("{path:?} must be the absolute path of a folder that exists");
+                return wrong("working_directory", problem);
+            }
+        };
+        if work.parent().is_none() {
+            return wrong("working_directory", "must be a folder for commands, not /".into());
+        }
+        for path in &self.protected {
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            if work.starts_with(&path) {
+                let problem = format!("must not be inside {path:?}, which commands may not see");
+                return wrong("working_directory", problem);
+            }
+        }
+        for name in self.environment.keys().chain(&self.variables) {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return wrong("environment", format!("{name:?} is no name of a variable"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a command gets, whichever it is.
+    fn spec(&self, command: Option<spec::Command>) -> Spec {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let is_root = nix::unistd::geteuid().is_root();
+        Spec {
+            sandbox: self.sandbox,
+            deny_network: self.network == Network::Deny && self.sandbox != Level::Off,
+            command,
+            working_directory: real(&self.working_directory),
+            readable: self.allow.iter().chain(&self.readable).map(real).collect(),
+            writable: self.writable.iter().map(real).collect(),
+            protected: self.protected.iter().map(real).collect(),
+            limits: self.limits,
+            user: self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY)),
+        }
+    }
+
+    /// What would be in force for a command on this machine, for whoever wants to know before the
+    /// first one runs.
+    pub async fn probe(&self) -> Result<Report, String> {
+        let launched = Launched::new(self, self.spec(None), "probe").await;
+        let told = launched.map_err(|error| error.to_string())?.answer().await;
+        match (told.report, told.refused) {
+            // A refusal for what is missing stands in the report.
+            (Some(report), _) => Ok(report),
+            (None, Some((_, message))) => Err(message),
+            (None, None) => Err("the sandbox's helper ended without a word".to_owned()),
+        }
+    }
+}
+
+/// Why a command is not started, and would not be at another try.
+#[derive(Debug)]
+struct Refusal {
+    code: &'static str,
+    message: String,
+}
+
+fn refused(code: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal { code, message: message.into() }
+}
+
+/// Carries the action out.
+pub(crate) async fn run(
+    options: &ExternalOptions,
+    action: &ExternalAction,
+    mut attempt: Attempt<'_>,
+) -> AttemptResult {
+    let secrets = Remembering::new(attempt.secrets);
+    let command = match prepare(options, action, attempt.assignment, &secrets).await {
+        Ok(command) => command,
+        Err(Refusal { code, message }) => {
+            return AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message);
+        }
+    };
+    // What was stopped before it began does not begin.
+    tokio::select! {
+        biased;
+        end = attempt.stop.requested() => {
+            return AttemptResult {
+                end,
+                message: "stopped before the command was started".to_owned(),
+                ..AttemptResult::completed()
+            };
+        }
+        () = std::future::ready(()) => {}
+    }
+    let path = command.path.display().to_string();
+    let name = format!("{}-{}", attempt.assignment.run, attempt.assignment.attempt);
+    let launched = match Launched::new(options, options.spec(Some(command)), &name).await {
+        Ok(launched) => launched,
+        Err(error) => {
+            let code = ErrorCode::Other("START_FAILED".to_owned());
+            return AttemptResult::failed(code, format!("the sandbox's helper: {error}"));
+        }
+    };
+    let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
+    let mask = Mask::new(secrets.values().iter().map(String::as_str));
+    let ending = launched.finish(&attempt.output, mask, &mut attempt.stop, grace).await;
+    result(options, &path, ending)
+}
+
+/// The command as it will be started, or why it will not.
+async fn prepare(
+    options: &ExternalOptions,
+    action: &ExternalAction,
+    assignment: &Assignment,
+    secrets: &dyn Secrets,
+) -> Result<spec::Command, Refusal> {
+    if !options.enabled {
+        let message = "external commands are not enabled on this node";
+        return Err(refused("EXTERNAL_DISABLED", message));
+    }
+    let (path, name) = policy::command(&options.allow, &action.command)?;
+    if let Some(argument) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN)) {
+        let message = format!(
+            "arguments: number {} names a secret, and everybody on the machine can read arguments: hand it over in environment",
+            argument + 1
+        );
+        return Err(refused("SECRET_IN_ARGUMENTS", message));
+    }
+    let mut environment = options.environment.clone();
+    let home = options.working_directory.display().to_string();
+    environment.entry("HOME".to_owned()).or_insert(home);
+    for (name, value) in &action.environment {
+        policy::variable(&options.variables, name)?;
+        let value = crate::secrets::resolve(value, assignment, secrets).await;
+        let value = value.map_err(|error| {
+            refused("SECRET_NOT_AVAILABLE", format!("environment: {name}: {error}"))
+        })?;
+        if value.contains('\0') {
+            let message = format!("environment: the value of {name} holds a zero byte");
+            return Err(refused("VARIABLE_NOT_ALLOWED", message));
+        }
+        environment.insert(name.clone(), value.into_owned());
+    }
+    for fact in FACTS {
+        // What comes from the job's definition may hold anything.
+        let value = (fact.value)(assignment).replace('\0', "\u{fffd}");
+        environment.insert(fact.variable.to_owned(), value);
+    }
+    environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(assignment));
+    let parameters: Value = assignment.parameters.clone().into_iter().collect();
+    let stdin = parameters.to_string();
+    Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
+}
+
+/// What became of it, for the record.
+fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResult {
+    let Ending { told, stopped, was_killed, bytes, last_words, is_clean } = ending;
+    let mut details = json!({
+        "command": path,
+        "limits": options.limits,
+        "sandbox": { "level": options.sandbox, "report": told.report },
+        "output": { "stdout_bytes": bytes[0], "stderr_bytes": bytes[1] },
+    });
+    let mut how = "the command was lost".to_owned();
+    let mut error = Some(ErrorCode::Other("COMMAND_LOST".to_owned()));
+    if let Some(ended) = told.ended {
+        details["usage"] = json!({
+            "user_ms": ended.user_ms,
+            "system_ms": ended.system_ms,
+            "peak_memory_bytes": ended.peak_memory_bytes,
+        });
+        details["left_behind"] = json!(ended.left_behind + told.swept);
+        (how, error) = match (ended.code, ended.signal) {
+            (Some(0), _) => ("the command ended well".to_owned(), None),
+            (Some(code), _) => {
+                details["exit_code"] = json!(code);
+                (format!("the command ended with code {code}"), Some(ErrorCode::Exit(code)))
+            }
+            (None, Some(signal)) => {
+                details["signal"] = json!(signal);
+                let name = nix::sys::signal::Signal::try_from(signal);
+                let name = name.map_or_else(|_| signal.to_string(), |name| name.to_string());
+                (format!("the command was ended by {name}"), Some(ErrorCode::Signal(signal)))
+            }
+            (None, None) => (how, error),
+        };
+    } else if let Some((code, message)) = told.refused {
+        how = message;
+        error = Some(match code.as_str() {
+            "START_FAILED" | "SANDBOX_FAILED" => ErrorCode::Other(code),
+            _ => ErrorCode::Refused(code),
+        });
+    }
+    if !is_clean {
+        details["survivors"] = json!(true);
+    }
+    if error.is_some() && !last_words.is_empty() {
+        how = format!("{how}: {}", printable(&last_words));
+    }
+    let (end, message) = match stopped {
+        Some(end) => {
+            let why = match end {
+                AttemptEnd::Cancelled => "cancelled",
+                AttemptEnd::Timeout => "took too long",
+                _ => "the node has lost the run",
+            };
+            let force = if was_killed { " (killed: it did not end in time)" } else { "" };
+            (end, format!("{why}{force}: {how}"))
+        }
+        None if error.is_none() => (AttemptEnd::Completed, String::new()),
+        None => (AttemptEnd::Failed, how),
+    };
+    let details = Some(details.to_string());
+    AttemptResult { end, message, error, details, ..AttemptResult::completed() }
+}

@@ -1,0 +1,100 @@
+//! The end of a transaction, and what became of it when the answer is lost.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tokio_postgres::error::SqlState;
+
+use super::super::record::Failure;
+use super::failure::{commit_unknown, describe, is_lost};
+use super::session::Session;
+use super::work::Work;
+
+/// How long the server has to say what became of a commit whose answer was lost.
+const INQUIRY: Duration = Duration::from_secs(20);
+
+/// The processes of the server that serve nobody in particular. After a crash they are others.
+const HELPERS: &str = "ARRAY(SELECT pid FROM pg_catalog.pg_stat_activity WHERE datid IS NULL)";
+
+/// What a transaction wrote, for whoever must ask what became of it.
+pub(super) struct Written {
+    number: i64,
+    helpers: Vec<i32>,
+}
+
+/// What became of a transaction.
+enum Fate {
+    Committed,
+    Aborted,
+    InProgress,
+    Unknown,
+}
+
+impl Work<'_, '_> {
+    /// Under which number the server keeps what the present transaction wrote.
+    pub async fn written(&self) -> Result<Option<Written>, Failure> {
+        // As a number, because the type of ids is younger than some servers.
+        let sql = format!("SELECT pg_catalog.txid_current_if_assigned(), {HELPERS}");
+        let read = async {
+            let rows = self.session.client.query_typed(&sql, &[]).await?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let number: Option<i64> = row.try_get(0)?;
+            let helpers: Vec<i32> = row.try_get(1)?;
+            Ok(number.map(|number| Written { number, helpers }))
+        };
+        read.await.map_err(|error| describe(&error, None))
+    }
+
+    /// Commits, and finds out whether it happened when the answer is lost.
+    pub async fn commit(&self, written: Option<Written>) -> Result<(), Failure> {
+        self.progress.committing.store(written.is_some(), Ordering::SeqCst);
+        let Err(error) = self.session.client.batch_execute("COMMIT").await else {
+            return Ok(());
+        };
+        if !is_lost(&error) {
+            return Err(describe(&error, None));
+        }
+        // Nothing was written: nothing can be lost.
+        let Some(written) = written else { return Ok(()) };
+        let inquiry = async {
+            loop {
+                match self.fate_of(&written).await {
+                    Ok(Fate::Committed) => return Ok(()),
+                    Ok(Fate::Aborted) => return Err(describe(&error, None)),
+                    Ok(Fate::Unknown) => return Err(commit_unknown(&error)),
+                    Ok(Fate::InProgress) | Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
+        timeout(INQUIRY, inquiry).await.unwrap_or_else(|_| Err(commit_unknown(&error)))
+    }
+
+    /// What the server knows of a transaction. After a crash it may have given the number of one
+    /// that left no trace to another: then only "no" is an answer.
+    async fn fate_of(&self, written: &Written) -> Result<Fate, Failure> {
+        let session = Session::open(self.database, self.attempt).await?;
+        let sql = format!("SELECT pg_catalog.txid_status($1), {HELPERS}");
+        let answer = async {
+            let row = session.client.query_one(&sql, &[&written.number]).await?;
+            Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Vec<i32>>(1)?))
+        };
+        let answer: Result<_, tokio_postgres::Error> = answer.await;
+        session.close().await;
+        let (status, helpers) = match answer {
+            Ok(answer) => answer,
+            // A number that the server has not come to: what we wrote left no trace.
+            Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+                return Ok(Fate::Aborted);
+            }
+            Err(error) => return Err(describe(&error, None)),
+        };
+        let crashed = !helpers.iter().any(|helper| written.helpers.contains(helper));
+        Ok(match status.as_deref() {
+            Some("aborted") => Fate::Aborted,
+            Some("committed") if !crashed => Fate::Committed,
+            Some("in progress") if !crashed => Fate::InProgress,
+            _ => Fate::Unknown,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! What a job wants, as far as it is known without the server.
+
+use domain::action::Assignment;
+use serde_json::Value;
+
+use super::super::record::Failure;
+use super::super::script::{self, Positional, SECRET, Statement};
+use super::super::{Task, maintenance, no_secret, parameter};
+use super::procedure::Call;
+use crate::Attempt;
+use crate::secrets::resolve;
+
+/// What to do.
+pub(super) enum Job<'t> {
+    Script {
+        script: &'t str,
+        statements: Vec<Statement>,
+        /// The values of the parameters and secrets, by name.
+        values: Vec<(String, Value)>,
+        in_transaction: bool,
+    },
+    Call(Call),
+}
+
+impl<'t> Job<'t> {
+    pub async fn read(attempt: &Attempt<'_>, task: Task<'t>) -> Result<Self, Failure> {
+        let script = match task {
+            Task::Script(script) => script,
+            Task::Procedure(action) => {
+                return Ok(Job::Call(Call::read(attempt, action).await?));
+            }
+        };
+        let statements = script::read(script).map_err(|Positional(what)| {
+            Failure::refused(
+                "POSITIONAL_PARAMETER",
+                format!("{what} is no parameter: write a colon and its name, as in :since"),
+            )
+        })?;
+        let in_transaction = maintenance::share_a_transaction(&statements)?;
+        let mut values: Vec<(String, Value)> = Vec::new();
+        for statement in &statements {
+            refuse(statement, attempt.assignment)?;
+            for name in &statement.parameters {
+                if values.iter().any(|(known, _)| known == name) {
+                    continue;
+                }
+                let value = if name.starts_with(SECRET) {
+                    let secret = resolve(name, attempt.assignment, attempt.secrets).await;
+                    Value::String(secret.map_err(no_secret)?.into_owned())
+                } else {
+                    parameter(attempt, name)?.clone()
+                };
+                values.push((name.clone(), value));
+            }
+        }
+        Ok(Job::Script { script, statements, values, in_transaction })
+    }
+}
+
+/// Refuses what would end the transaction, leave the role, or wait for a client that we are not.
+fn refuse(statement: &Statement, assignment: &Assignment) -> Result<(), Failure> {
+    let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
+    let (name, problem) = match words.as_slice() {
+        ["ROLLBACK", "TO", ..] | ["ROLLBACK", "WORK" | "TRANSACTION", "TO", ..] => return Ok(()),
+        ["BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT", ..]
+        | ["PREPARE", "TRANSACTION", ..] => (
+            "TRANSACTION_CONTROL",
+            "the statements of a job are one transaction already, which ends with the job",
+        ),
+        ["SET", "ROLE", ..]
+        | ["SET", "LOCAL" | "SESSION", "ROLE", ..]
+        | ["SET", "SESSION", "AUTHORIZATION", ..]
+        | ["SET", "LOCAL", "SESSION", "AUTHORIZATION", ..]
+        | ["RESET", "ROLE" | "SESSION" | "ALL", ..]
+        | ["DISCARD", ..]
+            if assignment.run_as.is_some() =>
+        {
+            ("ROLE_CHANGE", "a job that runs as a role must stay in it")
+        }
+        ["COPY", rest @ ..] if rest.contains(&"STDIN") || rest.contains(&"STDOUT") => {
+            ("NOT_SUPPORTED", "there is no client whose input or output could be copied")
+        }
+        _ => return Ok(()),
+    };
+    let begin = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+    Err(Failure::refused(name, format!("{begin} is not allowed: {problem}")))
+}

@@ -1,0 +1,117 @@
+//! A connection for one attempt: what the server says besides goes to the output, and when nobody
+//! waits any more the server is told to stop.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::error::DbError;
+use tokio_postgres::{AsyncMessage, CancelToken, Client};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::super::record::Failure;
+use super::PostgresDatabase;
+use super::failure::connecting;
+use crate::Attempt;
+use crate::output::{Output, Stream};
+
+/// A server whose client has vanished does not keep its locks for hours.
+const VANISHED: &str = "SELECT set_config(name, value, false) FROM (VALUES
+    ('idle_in_transaction_session_timeout', '300s'), ('tcp_keepalives_idle', '10'),
+    ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')) AS limits (name, value)";
+/// It looks for its client also while it computes. Only servers from release 14 have the setting,
+/// and not on every system.
+const WATCHED: &str = "SELECT set_config('client_connection_check_interval', '2s', false)
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
+
+/// The longest wait for a request to cancel.
+const CANCEL: Duration = Duration::from_secs(3);
+
+/// An open connection.
+pub(super) struct Session {
+    pub client: Client,
+    guard: Guard,
+}
+
+/// Ends the connection, and what the server does for it.
+struct Guard {
+    token: CancelToken,
+    tls: MakeRustlsConnect,
+    listener: JoinHandle<()>,
+    is_over: bool,
+}
+
+impl Session {
+    pub async fn open(database: &PostgresDatabase, attempt: &Attempt<'_>) -> Result<Self, Failure> {
+        let config = database.complete(attempt).await?;
+        let tls = database.tls()?;
+        let (client, mut connection) =
+            config.connect(tls.clone()).await.map_err(|error| connecting(&error))?;
+        let output = attempt.output.clone();
+        let listener = tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
+            {
+                if let AsyncMessage::Notice(notice) = message {
+                    show(&notice, &output);
+                }
+            }
+        });
+        let token = client.cancel_token();
+        let session = Session { client, guard: Guard { token, tls, listener, is_over: false } };
+        // What a server does not know, it does without.
+        let (vanished, watched) = tokio::join!(
+            session.client.simple_query(VANISHED),
+            session.client.simple_query(WATCHED)
+        );
+        for error in [vanished.err(), watched.err()].into_iter().flatten() {
+            tracing::debug!(%error, "a limit for vanished clients is not in force");
+        }
+        Ok(session)
+    }
+
+    /// Tells the server to stop what it is doing for us.
+    pub fn cancel(&self) {
+        self.guard.cancel();
+    }
+
+    /// Says goodbye, and waits until everything that the server said is written.
+    pub async fn close(self) {
+        let Session { client, mut guard } = self;
+        guard.is_over = true;
+        // The listener ends when there is nobody to answer.
+        drop(client);
+        let _ = timeout(Duration::from_secs(1), &mut guard.listener).await;
+    }
+}
+
+impl Guard {
+    fn cancel(&self) {
+        let (token, tls) = (self.token.clone(), self.tls.clone());
+        tokio::spawn(async move {
+            if let Ok(Err(error)) = timeout(CANCEL, token.cancel_query(tls)).await {
+                tracing::warn!(%error, "a query could not be cancelled");
+            }
+        });
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_over && tokio::runtime::Handle::try_current().is_ok() {
+            self.cancel();
+        }
+        self.listener.abort();
+    }
+}
+
+/// Writes what the server says besides.
+fn show(notice: &DbError, output: &Output) {
+    let mut text = format!("{}: {}\n", notice.severity(), notice.message());
+    for (label, part) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {
+        if let Some(part) = part {
+            text.push_str(&format!("{label}: {part}\n"));
+        }
+    }
+    output.write(Stream::Stderr, text.as_bytes());
+}
