@@ -115,9 +115,8 @@ fn check_sandbox() -> Result<Check, Failure> {
     };
     let names: Vec<&str> = report.in_force.keys().map(|feature| feature.name()).collect();
     let mut found = format!("for commands: {}", names.join(", "));
-    let missing = |(feature, why): (&agent::sandbox::Feature, &String)| {
-        format!("{} ({why})", feature.name())
-    };
+    let missing =
+        |(feature, why): (&agent::sandbox::Feature, &String)| format!("{} ({why})", feature.name());
     let missing: Vec<String> = report.missing.iter().map(missing).collect();
     if !missing.is_empty() {
         found.push_str(&format!("; not available: {}", missing.join(", ")));
