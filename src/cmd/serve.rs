@@ -246,6 +246,7 @@ async fn serve<S: FullStore>(
         let _ = closed.await;
     });
     let http = tokio::spawn(http.into_future());
+    folder.announce(address).map_err(Failure::Failed)?;
     welcome(folder, address, is_new);
     tracing::info!(url = format!("http://{address}"), "ready");
     signals::ready();
