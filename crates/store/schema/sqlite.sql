@@ -28,6 +28,12 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE claims (
+    first INTEGER PRIMARY KEY,
+    node_id BLOB NOT NULL,
+    grants BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE deliveries (
     channel TEXT NOT NULL,
     alert_id BLOB NOT NULL,
@@ -39,19 +45,8 @@ CREATE TABLE deliveries (
     PRIMARY KEY (channel, alert_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE history (
-    id BLOB PRIMARY KEY,
-    job_id BLOB NOT NULL,
-    tenant_id BLOB NOT NULL,
-    job_version INTEGER NOT NULL,
-    scheduled_for INTEGER NOT NULL,
-    scheduled_last INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    shard TEXT NOT NULL,
-    due_at INTEGER NOT NULL,
-    origin INTEGER NOT NULL,
-    coalesced INTEGER NOT NULL,
-    parameters TEXT,
+CREATE TABLE ends (
+    seq INTEGER PRIMARY KEY,
     outcome INTEGER NOT NULL,
     reason TEXT,
     reason_text TEXT,
@@ -68,12 +63,9 @@ CREATE TABLE history (
     message TEXT,
     error TEXT,
     result TEXT,
-    rows_affected INTEGER
-, details TEXT) STRICT, WITHOUT ROWID;
-
-CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
-
-CREATE INDEX history_job ON history (job_id, id);
+    rows_affected INTEGER,
+    details TEXT
+) STRICT;
 
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
@@ -102,6 +94,13 @@ CREATE TABLE last_ends (
     succeeded_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE live (
+    job_id BLOB NOT NULL,
+    order_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job_id, order_at, seq)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
@@ -115,8 +114,18 @@ CREATE TABLE nodes (
     buried INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE queue (
+    tenant_id BLOB NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE runs (
-    id BLOB PRIMARY KEY,
+    -- Of the same counter as fences: never used again, not even when the run has vanished.
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
     job_id BLOB NOT NULL,
     tenant_id BLOB NOT NULL,
     job_version INTEGER NOT NULL,
@@ -131,6 +140,7 @@ CREATE TABLE runs (
     coalesced INTEGER NOT NULL,
     ignore_dependencies INTEGER NOT NULL,
     parameters TEXT,
+    -- What the run has come to while it goes on; its end has numbers of its own.
     attempts INTEGER NOT NULL,
     lost INTEGER NOT NULL,
     turn INTEGER NOT NULL,
@@ -138,17 +148,16 @@ CREATE TABLE runs (
     wait_until INTEGER,
     cancel_code TEXT,
     cancel_text TEXT,
-    node_id BLOB,
-    fence INTEGER
-) STRICT, WITHOUT ROWID;
+    -- Of times without a run: the last of them, and how many they are.
+    scheduled_last INTEGER,
+    count INTEGER
+) STRICT;
 
-CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
+CREATE UNIQUE INDEX runs_id ON runs (id);
 
-CREATE INDEX runs_job ON runs (job_id, order_at, id);
+CREATE INDEX runs_job ON runs (job_id, id);
 
-CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
-
-CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at) WHERE wait <> 0;
 
 CREATE TABLE upstream (
     job_id BLOB NOT NULL,

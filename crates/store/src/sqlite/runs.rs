@@ -1,35 +1,36 @@
 //! New runs: planned ones and those that somebody asked for.
 
-use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
+use rusqlite::CachedStatement;
 
-use super::history::{HistoryRow, insert_history};
+use super::ends::{self, End, Whose};
+use super::holdings::Held;
 use super::nodes;
 use super::row::us;
 use super::writer::Tx;
 use crate::{ClaimFor, Fire, Result, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[Fire]) -> Result<Vec<bool>> {
-    batch.iter().map(|fire| fire_one(tx, fire)).collect()
-}
-
-fn fire_one(tx: &mut Tx<'_>, fire: &Fire) -> Result<bool> {
-    let moved = tx.connection.prepare_cached(sql!("job_fire"))?.execute((
-        fire.job.0,
-        fire.version,
-        us(fire.expected_next),
-        fire.new_next.map(us),
-    ))?;
-    if moved == 0 {
-        return Ok(false);
+    let mut recording = Recording::new(tx)?;
+    let mut fires = tx.connection.prepare_cached(sql!("job_fire"))?;
+    let mut fired = Vec::with_capacity(batch.len());
+    for fire in batch {
+        let (expected, next) = (us(fire.expected_next), fire.new_next.map(us));
+        let moved = fires.execute((fire.job.0, fire.version, expected, next))? > 0;
+        fired.push(moved);
+        if !moved {
+            continue;
+        }
+        for run in &fire.runs {
+            if let Some(new) = recording.insert(tx, run)? {
+                recording.enqueue(run, new)?;
+            }
+        }
+        for entry in &fire.ledger {
+            record(tx, entry)?;
+        }
     }
-    for run in &fire.runs {
-        insert(tx, run, None)?;
-    }
-    for entry in &fire.ledger {
-        record(tx, entry)?;
-    }
-    Ok(true)
+    Ok(fired)
 }
 
 pub(super) fn submit(
@@ -37,81 +38,129 @@ pub(super) fn submit(
     runs: &[NewRun],
     claim: Option<ClaimFor>,
 ) -> Result<Submitted> {
-    let mut room = match claim {
-        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max,
-        _ => 0,
+    let mut claim = match claim {
+        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => Some(claim),
+        _ => None,
     };
-    let mut submitted = Submitted::default();
+    let mut recording = Recording::new(tx)?;
+    let mut submitted =
+        Submitted { accepted: Vec::with_capacity(runs.len()), claimed: Vec::new() };
     for run in runs {
-        let holder = claim
-            .filter(|_| room > 0 && run.due_at <= tx.now)
-            .map(|claim| (claim.node, tx.next_fence()));
-        let accepted = insert(tx, run, holder)?;
-        submitted.accepted.push(accepted);
-        if let Some((_, fence)) = holder.filter(|_| accepted) {
-            room -= 1;
-            tx.move_held(run.tenant, 1);
-            let grant = Grant { run: run.id, fence, turn: 0 };
-            submitted.claimed.push(ClaimedRun { grant, run: run.clone(), attempts: 0, lost: 0 });
+        let new = recording.insert(tx, run)?;
+        submitted.accepted.push(new.is_some());
+        let Some(new) = new else { continue };
+        match &mut claim {
+            Some(claim) if claim.max > 0 && run.due_at <= tx.now => {
+                claim.max -= 1;
+                let grant = Grant { run: run.id, fence: tx.next_number(), turn: 0 };
+                tx.holdings().take(Held {
+                    node: claim.node,
+                    run: run.id,
+                    fence: grant.fence,
+                    turn: grant.turn,
+                    seq: new.seq,
+                    job: run.job,
+                    tenant: run.tenant,
+                    order_at: new.order_at,
+                    attempts: 0,
+                    lost: 0,
+                    cancelled: false,
+                });
+                let run = run.clone();
+                submitted.claimed.push(ClaimedRun { grant, run, attempts: 0, lost: 0 });
+            }
+            _ => recording.enqueue(run, new)?,
         }
     }
     Ok(submitted)
 }
 
-/// Records a run, unless its id is known; only a resend finds that.
-fn insert(tx: &Tx<'_>, run: &NewRun, holder: Option<(NodeId, i64)>) -> Result<bool> {
-    // Asked apart: an INSERT that asks by itself takes twice as long.
-    if tx.connection.prepare_cached(sql!("history_known"))?.exists((run.id.0,))? {
-        return Ok(false);
+/// What recording runs takes, once for a whole batch.
+struct Recording<'a> {
+    run: CachedStatement<'a>,
+    live: CachedStatement<'a>,
+    queue: CachedStatement<'a>,
+}
+
+/// A run that was recorded just now.
+#[derive(Clone, Copy)]
+struct New {
+    seq: i64,
+    order_at: i64,
+}
+
+impl<'a> Recording<'a> {
+    fn new(tx: &Tx<'a>) -> Result<Self> {
+        Ok(Recording {
+            run: tx.connection.prepare_cached(sql!("run_insert"))?,
+            live: tx.connection.prepare_cached(sql!("live_insert"))?,
+            queue: tx.connection.prepare_cached(sql!("queue_insert"))?,
+        })
     }
-    let inserted = tx.connection.prepare_cached(sql!("run_insert"))?.execute((
-        run.id.0,
-        run.job.0,
-        run.tenant.0,
-        run.job_version,
-        us(run.scheduled_for),
-        &run.shard,
-        us(run.due_at),
-        tx.order(),
-        run.priority,
-        run.origin as u8,
-        run.coalesced,
-        run.ignore_dependencies,
-        &run.parameters,
-        holder.map(|(node, _)| node.0),
-        holder.map(|(_, fence)| fence),
-    ))?;
-    Ok(inserted == 1)
+
+    /// Records a run, unless its id is known; only a resend finds that.
+    fn insert(&mut self, tx: &mut Tx<'_>, run: &NewRun) -> Result<Option<New>> {
+        let (seq, due_at) = (tx.next_number(), us(run.due_at));
+        // What is due already takes its turn by when it came, not by a time in the past: a run
+        // that has begun meanwhile was not preceded by it.
+        let order_at = due_at.max(tx.order());
+        let inserted = self.run.execute((
+            seq,
+            run.id.0,
+            run.job.0,
+            run.tenant.0,
+            run.job_version,
+            us(run.scheduled_for),
+            &run.shard,
+            due_at,
+            order_at,
+            run.priority,
+            run.origin as u8,
+            run.coalesced,
+            run.ignore_dependencies,
+            &run.parameters,
+        ))?;
+        if inserted == 0 {
+            return Ok(None);
+        }
+        self.live.execute((run.job.0, order_at, seq))?;
+        Ok(Some(New { seq, order_at }))
+    }
+
+    /// A new run can be claimed.
+    fn enqueue(&mut self, run: &NewRun, new: New) -> Result<()> {
+        self.queue.execute((run.tenant.0, run.priority, us(run.due_at), new.seq))?;
+        Ok(())
+    }
 }
 
 /// Times that ended without a run, unless there is one for the first of them.
-fn record(tx: &Tx<'_>, entry: &LedgerEntry) -> Result<()> {
-    if tx.connection.prepare_cached(sql!("run_known"))?.exists((entry.id.0,))? {
+fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
+    let seq = tx.next_number();
+    let inserted = tx.connection.prepare_cached(sql!("ledger_insert"))?.execute((
+        seq,
+        entry.id.0,
+        entry.job.0,
+        entry.tenant.0,
+        entry.job_version,
+        us(entry.first),
+        us(entry.last),
+        entry.count as i64,
+    ))?;
+    if inserted == 0 {
         return Ok(());
     }
-    insert_history(
-        tx,
-        &HistoryRow {
-            id: entry.id.0,
-            job: entry.job.0,
-            tenant: entry.tenant.0,
-            job_version: entry.job_version,
-            scheduled_for: us(entry.first),
-            scheduled_last: us(entry.last),
-            count: entry.count,
-            shard: "",
-            due_at: us(entry.first),
-            origin: 1,
-            coalesced: 0,
-            parameters: None,
-            outcome: entry.outcome,
-            reason: Some((entry.reason.code.name(), &entry.reason.text)),
-            dead_letter: false,
-            attempts: 0,
-            lost: 0,
-            fence: None,
-            attempt: None,
-        },
-    )?;
+    let whose = Whose { run: entry.id, job: entry.job, tenant: entry.tenant };
+    let end = End {
+        seq,
+        outcome: entry.outcome,
+        reason: Some((entry.reason.code.name(), &entry.reason.text)),
+        dead_letter: false,
+        attempts: 0,
+        lost: 0,
+        fence: None,
+        attempt: None,
+    };
+    ends::record(tx, &mut ends::recorder(tx)?, whose, &end)?;
     Ok(())
 }

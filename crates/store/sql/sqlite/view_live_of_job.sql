@@ -1,6 +1,0 @@
--- Live runs of a job, newest first, with the last of their attempts that ended.
-SELECT r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin, r.coalesced,
-    r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn,
-    r.wait, r.node_id, a.node_id, a.fence, a.started_at, a.message, a.error
-FROM runs AS r LEFT JOIN attempts AS a ON a.run_id = r.id AND a.number = (SELECT max(number) FROM attempts WHERE run_id = r.id)
-WHERE r.job_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3
