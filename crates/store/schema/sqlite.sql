@@ -97,8 +97,9 @@ CREATE TABLE last_ends (
 CREATE TABLE live (
     job_id BLOB NOT NULL,
     order_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
     seq INTEGER NOT NULL,
-    PRIMARY KEY (job_id, order_at, seq)
+    PRIMARY KEY (job_id, order_at, id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
@@ -157,7 +158,7 @@ CREATE UNIQUE INDEX runs_id ON runs (id);
 
 CREATE INDEX runs_job ON runs (job_id, id);
 
-CREATE INDEX runs_waiting ON runs (job_id, wait, order_at) WHERE wait <> 0;
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
 
 CREATE TABLE upstream (
     job_id BLOB NOT NULL,

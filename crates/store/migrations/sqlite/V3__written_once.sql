@@ -69,8 +69,9 @@ CREATE TABLE ends (
 CREATE TABLE live (
     job_id BLOB NOT NULL,
     order_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
     seq INTEGER NOT NULL,
-    PRIMARY KEY (job_id, order_at, seq)
+    PRIMARY KEY (job_id, order_at, id)
 ) STRICT, WITHOUT ROWID;
 
 -- Runs that nobody holds and that wait for nothing but their time, in lanes.
@@ -114,10 +115,10 @@ ORDER BY order_at, id;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);
 CREATE INDEX runs_job ON runs (job_id, id);
-CREATE INDEX runs_waiting ON runs (job_id, wait, order_at) WHERE wait <> 0;
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
 
-INSERT INTO live (job_id, order_at, seq)
-SELECT runs.job_id, runs.order_at, runs.seq FROM old_runs CROSS JOIN runs ON runs.id = old_runs.id;
+INSERT INTO live (job_id, order_at, id, seq)
+SELECT runs.job_id, runs.order_at, runs.id, runs.seq FROM old_runs CROSS JOIN runs ON runs.id = old_runs.id;
 
 INSERT INTO queue (tenant_id, priority, due_at, seq)
 SELECT runs.tenant_id, runs.priority, runs.due_at, runs.seq

@@ -70,7 +70,7 @@ impl Unheld {
         connection.prepare_cached(sql!("live_delete"))?.execute((
             self.job.0,
             self.order_at,
-            seq,
+            run.0,
         ))?;
         if self.wait == 0 {
             let place = (self.tenant.0, self.priority, self.due_at, seq);

@@ -75,7 +75,7 @@ fn facts_of(
         .query_row((question.job.0,), |row| row.get(0))
         .optional()?;
     let earlier =
-        if question.earlier { earlier(connection, question, (order_at, seq))? } else { Vec::new() };
+        if question.earlier { earlier(connection, question, order_at)? } else { Vec::new() };
     let upstream = question.upstream.iter().map(|job| upstream(connection, *job));
     Ok(StartFacts {
         held: true,
@@ -86,13 +86,9 @@ fn facts_of(
     })
 }
 
-fn earlier(
-    connection: &Connection,
-    question: &FactsFor,
-    place: (i64, i64),
-) -> Result<Vec<EarlierRun>> {
+fn earlier(connection: &Connection, question: &FactsFor, order_at: i64) -> Result<Vec<EarlierRun>> {
     let mut query = connection.prepare_cached(sql!("run_earlier"))?;
-    let mut rows = query.query((question.job.0, place.0, place.1))?;
+    let mut rows = query.query((question.job.0, order_at, question.grant.run.0))?;
     let mut earlier = Vec::new();
     while let Some(row) = rows.next()? {
         earlier.push(EarlierRun {

@@ -138,7 +138,7 @@ fn end(
     (outcome, reason, dead_letter): (Outcome, Option<&Reason>, bool),
     freed: &mut Freed,
 ) -> Result<Applied> {
-    guarded(ending.live.execute((held.job.0, held.order_at, held.seq))?, held)?;
+    guarded(ending.live.execute((held.job.0, held.order_at, held.run.0))?, held)?;
     // A cancelled run never ends as completed.
     let cancel: Option<(String, String)> = if held.cancelled {
         let mut query = tx.connection.prepare_cached(sql!("run_cancelled"))?;

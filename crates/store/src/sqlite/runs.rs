@@ -123,7 +123,7 @@ impl<'a> Recording<'a> {
         if inserted == 0 {
             return Ok(None);
         }
-        self.live.execute((run.job.0, order_at, seq))?;
+        self.live.execute((run.job.0, order_at, run.id.0, seq))?;
         Ok(Some(New { seq, order_at }))
     }
 

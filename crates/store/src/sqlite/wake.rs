@@ -92,6 +92,7 @@ pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
 /// A run that waits.
 struct Waiting {
     seq: i64,
+    run: Uuid,
     job: Uuid,
     order_at: i64,
     wait: u8,
@@ -102,9 +103,10 @@ fn waiting(tx: &Tx<'_>, sql: &str, about: impl Params) -> Result<Vec<Waiting>> {
     let waiting = query.query_map(about, |row| {
         Ok(Waiting {
             seq: row.get(0)?,
-            job: row.get(1)?,
-            order_at: row.get(2)?,
-            wait: row.get(3)?,
+            run: row.get(1)?,
+            job: row.get(2)?,
+            order_at: row.get(3)?,
+            wait: row.get(4)?,
         })
     })?;
     Ok(waiting.collect::<rusqlite::Result<_>>()?)
@@ -117,7 +119,7 @@ fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };
     tx.connection.prepare_cached(sql!("run_wake"))?.execute((run.seq, order_at))?;
     if order_at != run.order_at {
-        let values = (run.job, run.order_at, run.seq, order_at);
+        let values = (run.job, run.order_at, run.run, order_at);
         tx.connection.prepare_cached(sql!("live_move"))?.execute(values)?;
     }
     tx.connection.prepare_cached(sql!("queue_enter"))?.execute((run.seq,))?;
