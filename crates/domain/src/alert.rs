@@ -12,7 +12,7 @@ pub struct Alert {
     pub kind: AlertKind,
     /// Whose job it concerns.
     pub tenant: TenantId,
-    /// The job.
+    /// The job; [`JobId::NONE`] when it concerns none in particular.
     pub job: JobId,
     /// The run, when one is concerned.
     pub run: Option<RunId>,
@@ -33,15 +33,21 @@ pub enum AlertKind {
     LateStart,
     /// A job that had failed completed again.
     Recovered,
+    /// Dead letters of a tenant wait for somebody to look at them.
+    DeadLetters,
+    /// A node's clock is not the store's.
+    ClockOffset,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 4] = [
+    pub const ALL: [AlertKind; 6] = [
         AlertKind::MaxRetriesExceeded,
         AlertKind::Missed,
         AlertKind::LateStart,
         AlertKind::Recovered,
+        AlertKind::DeadLetters,
+        AlertKind::ClockOffset,
     ];
 
     /// The name at every door.
@@ -51,6 +57,8 @@ impl AlertKind {
             AlertKind::Missed => "RUN_MISSED",
             AlertKind::LateStart => "RUN_LATE",
             AlertKind::Recovered => "JOB_RECOVERED",
+            AlertKind::DeadLetters => "DEAD_LETTERS_WAITING",
+            AlertKind::ClockOffset => "NODE_CLOCK_OFFSET",
         }
     }
 
@@ -63,7 +71,11 @@ impl AlertKind {
 impl Alert {
     /// The alert's identity: the same event gives the same one, however often it is noticed.
     pub fn id(&self) -> Uuid {
-        let subject = self.run.map_or(self.job.0, |run| run.0);
+        let subject = match (self.run, self.job) {
+            (Some(run), _) => run.0,
+            (None, JobId::NONE) => self.tenant.0,
+            (None, job) => job.0,
+        };
         let name = match self.run {
             Some(_) => self.kind.name().to_owned(),
             None => format!("{} {}", self.kind.name(), self.at.as_microsecond()),
@@ -93,6 +105,9 @@ mod tests {
             alert(AlertKind::Recovered, None, 1).id(),
             alert(AlertKind::Recovered, None, 2).id()
         );
+        let of_tenant =
+            |tenant| Alert { tenant, job: JobId::NONE, ..alert(AlertKind::DeadLetters, None, 1) };
+        assert_ne!(of_tenant(TenantId::DEFAULT).id(), of_tenant(TenantId(Uuid::from_u128(7))).id());
         for kind in AlertKind::ALL {
             assert_eq!(AlertKind::from_name(kind.name()), Some(kind));
         }

@@ -61,6 +61,11 @@ id! {
     CommandId
 }
 
+impl JobId {
+    /// No job, where something is about a tenant or a node.
+    pub const NONE: JobId = JobId(Uuid::nil());
+}
+
 impl TenantId {
     /// The tenant that exists from the first start.
     pub const DEFAULT: TenantId = TenantId(Uuid::from_u128(1));

@@ -213,6 +213,17 @@ impl When {
     pub fn is_one_time(&self) -> bool {
         matches!(self, When::At { .. })
     }
+
+    /// The name of its kind at every door.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            When::Manual => "MANUAL",
+            When::AfterDependencies => "AFTER_DEPENDENCIES",
+            When::Cron { .. } => "CRON",
+            When::Every { .. } => "EVERY",
+            When::At { .. } => "AT",
+        }
+    }
 }
 
 /// When a failed attempt is tried again: `backoff × multiplier^n`, at most `max_backoff`.

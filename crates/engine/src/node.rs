@@ -15,7 +15,7 @@
 //! a call to the store.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
@@ -28,6 +28,7 @@ use store::{Finish, Store};
 use crate::settings::{Parts, Settings};
 
 mod call;
+mod clock;
 mod crowd;
 mod definitions;
 mod lease;
@@ -38,6 +39,7 @@ mod pump;
 mod reap;
 mod start;
 
+pub use clock::ClockHealth;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 
@@ -87,8 +89,8 @@ struct State {
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     draining: bool,
-    /// Starts that were late and that nobody was told about yet.
-    late: Vec<Alert>,
+    /// What was noticed here and nobody was told about yet.
+    noticed: Vec<Alert>,
 }
 
 impl State {
@@ -119,7 +121,7 @@ impl<S: Store> Node<S> {
             unsure: false,
             hungry: true,
             draining: false,
-            late: Vec::new(),
+            noticed: Vec::new(),
         };
         Node {
             store,
@@ -134,32 +136,6 @@ impl<S: Store> Node<S> {
     /// The node's identity; a new one after its lease was lost.
     pub fn id(&self) -> NodeId {
         self.state().id
-    }
-
-    /// The store's present, as close as this process can know it.
-    pub(crate) fn now(&self) -> Timestamp {
-        let offset = SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed));
-        let now = self.parts.now();
-        now.saturating_add(offset).unwrap_or(now)
-    }
-
-    /// The store's clock showed `store_now` at some moment since `asked_at` of this process's. The
-    /// offset moves only as far as it must to agree with that.
-    fn heard(&self, asked_at: Timestamp, store_now: Timestamp) {
-        let ahead_of =
-            |clock: Timestamp| store_now.as_microsecond().saturating_sub(clock.as_microsecond());
-        let (least, most) = (ahead_of(self.parts.now()), ahead_of(asked_at));
-        if least > most {
-            // Somebody set the clock meanwhile.
-            return;
-        }
-        let before = self.offset_us.load(Ordering::Relaxed);
-        let after = before.clamp(least, most);
-        self.offset_us.store(after, Ordering::Relaxed);
-        let too_far = |us: i64| us.unsigned_abs() > OFFSET_ALARM.as_micros() as u64;
-        if too_far(after) && !too_far(before) {
-            tracing::error!(offset_ms = after / 1_000, "this machine's clock is not the store's");
-        }
     }
 
     /// Something may have been submitted: ask the store at the next pump.
@@ -188,7 +164,8 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0;
         }
-        !state.done.is_empty() || state.hungry && !state.draining && state.free > 0
+        let takes = !state.draining && !self.distrusts_clock();
+        !state.done.is_empty() || state.hungry && takes && state.free > 0
     }
 
     /// An attempt has ended. Answers false when the grant is not this node's any more, even if
@@ -238,9 +215,6 @@ fn orphan(run: &ClaimedRun) -> Arc<Job> {
         updated_at: Timestamp::UNIX_EPOCH,
     })
 }
-
-/// A clock that is further away from the store's is worth a line in the log.
-const OFFSET_ALARM: SignedDuration = SignedDuration::from_secs(2);
 
 /// How long a remembered definition is trusted.
 const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);

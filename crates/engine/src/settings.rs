@@ -5,12 +5,13 @@ use std::sync::Arc;
 use domain::id::NodeId;
 use domain::schedule::Zones;
 use jiff::{SignedDuration, Timestamp};
+use store::NodeInfo;
 
 /// The numbers of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The node's name, for people.
-    pub name: String,
+    /// What the node says about itself.
+    pub info: NodeInfo,
     /// How many runs execute at the same time.
     pub max_concurrent_jobs: u32,
     /// How many due runs one tenant may hold at a time, on all nodes together.
@@ -40,7 +41,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            name: "punctual".into(),
+            info: NodeInfo {
+                version: env!("CARGO_PKG_VERSION").into(),
+                ..NodeInfo::named("punctual")
+            },
             max_concurrent_jobs: 64,
             tenant_max_concurrent: None,
             look_ahead: SignedDuration::from_secs(120),

@@ -13,7 +13,8 @@ use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, Submitted, Want,
+    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
+    Store, Submitted, Want,
 };
 
 use crate::event::Event;
@@ -137,10 +138,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(answer).await
     }
 
-    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
         self.link.there().await?;
         let until = self.link.clock.stamp() + lease;
-        let joined = self.inner.join(node, name, lease).await;
+        let joined = self.inner.join(node, info, lease).await;
         if joined.is_ok() {
             self.link.saw(Event::Leased { node, until });
         }
@@ -208,20 +209,20 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(jobs).await
     }
 
-    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
+    async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
         self.link.there().await?;
-        let job = self.inner.job_by_name(tenant, name).await;
-        self.link.back(job).await
+        let jobs = self.inner.jobs_by_name(tenant, names).await;
+        self.link.back(jobs).await
     }
 
     async fn list_jobs(
         &self,
-        tenant: TenantId,
+        filter: &JobFilter,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
         self.link.there().await?;
-        let jobs = self.inner.list_jobs(tenant, after, limit).await;
+        let jobs = self.inner.list_jobs(filter, after, limit).await;
         self.link.back(jobs).await
     }
 
@@ -237,14 +238,14 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(run).await
     }
 
-    async fn runs_of_job(
+    async fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
         self.link.there().await?;
-        let runs = self.inner.runs_of_job(job, before, limit).await;
+        let runs = self.inner.list_runs(filter, before, limit).await;
         self.link.back(runs).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::id::JobId;
 use domain::job::Job;
 use jiff::Timestamp;
-use store::{RunView, Store};
+use store::{RunFilter, RunView, Store};
 
 use crate::oracle::{Expected, Oracle};
 
@@ -33,7 +33,7 @@ impl Ledger {
             let mut runs = Vec::new();
             let mut before = None;
             loop {
-                let page = store.runs_of_job(*id, before, 500).await?;
+                let page = store.list_runs(&RunFilter::of_job(*id), before, 500).await?;
                 runs.extend(page.items);
                 before = page.next;
                 if before.is_none() {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::id::RunId;
 use domain::schedule::Zones;
 use engine::{Node, Parts, PlanReport, ReapReport, Settings, Started};
+use store::NodeInfo;
 use store::sqlite::SqliteStore;
 
 use crate::clock::MachineClock;
@@ -147,8 +148,10 @@ impl Machine {
         self.lives += 1;
         self.paused = false;
         self.joined = false;
-        let settings =
-            Settings { name: format!("m{}.{}", self.index, self.lives), ..settings.clone() };
+        let settings = Settings {
+            info: NodeInfo::named(&format!("m{}.{}", self.index, self.lives)),
+            ..settings.clone()
+        };
         let clock = self.clock.clone();
         let random = Mutex::new(random);
         let parts = Parts {

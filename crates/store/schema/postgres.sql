@@ -2,13 +2,19 @@
 alerts
 attempts
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
+dead_letter_notices
 deliveries
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
 history
+job_tags
 jobs
 last_ends with fillfactor=50
 nodes with fillfactor=50
+requests
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
+settings
+tallies with fillfactor=70
+tally_cursor
 upstream
 
 -- columns
@@ -35,6 +41,8 @@ claims.node_id uuid not null
 claims.claimed_at bigint not null
 claims.run_ids uuid[] not null storage e
 claims.turns integer[] not null
+dead_letter_notices.tenant_id uuid not null
+dead_letter_notices.told_at bigint not null
 deliveries.channel text not null
 deliveries.alert_id uuid not null
 deliveries.tries integer not null
@@ -72,6 +80,10 @@ history.message text
 history.error text
 history.result text
 history.details text
+job_tags.tenant_id uuid not null
+job_tags.tag text not null collate C
+job_tags.name text not null collate C
+job_tags.job_id uuid not null
 jobs.id uuid not null
 jobs.tenant_id uuid not null
 jobs.name text not null collate C
@@ -94,6 +106,17 @@ nodes.name text not null
 nodes.joined_at bigint not null
 nodes.lease_until bigint not null
 nodes.buried boolean not null
+nodes.address text
+nodes.version text not null default ''::text
+nodes.roles text[] not null default '{}'::text[]
+nodes.renewed_at bigint not null default 0
+requests.tenant_id uuid not null
+requests.key text not null
+requests.fingerprint bytea not null
+requests.begun_at bigint not null
+requests.status smallint
+requests.head text
+requests.body bytea
 runs.id uuid not null
 runs.job_id uuid not null
 runs.tenant_id uuid not null
@@ -114,6 +137,19 @@ runs.shard text not null
 runs.parameters text
 runs.cancel_code text
 runs.cancel_text text
+settings.name text not null
+settings.value text not null
+settings.version integer not null
+settings.changed_at bigint not null
+tallies.tenant_id uuid not null
+tallies.job_id uuid not null
+tallies.hour bigint not null
+tallies.measure smallint not null
+tallies.class smallint not null
+tallies.amount bigint not null
+tally_cursor.one smallint not null
+tally_cursor.finished_at bigint not null
+tally_cursor.id uuid not null
 upstream.job_id uuid not null
 upstream.depends_on uuid not null
 
@@ -121,40 +157,59 @@ upstream.depends_on uuid not null
 alerts alerts_pkey PRIMARY KEY (id)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
 claims claims_pkey PRIMARY KEY (id)
+dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
+job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
+requests requests_pkey PRIMARY KEY (tenant_id, key)
 runs runs_pkey PRIMARY KEY (id)
+settings settings_pkey PRIMARY KEY (name)
+tallies tallies_pkey PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+tally_cursor tally_cursor_one_check CHECK ((one = 1))
+tally_cursor tally_cursor_pkey PRIMARY KEY (one)
 upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
+CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
+CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin)
+CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
+CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)
+CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
 CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
+CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
+CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
 CREATE UNIQUE INDEX history_pkey ON punctual.history USING btree (id)
+CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, tag, name)
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
+CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
+CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)
+CREATE UNIQUE INDEX tallies_pkey ON punctual.tallies USING btree (tenant_id, job_id, hour, measure, class)
+CREATE UNIQUE INDEX tally_cursor_pkey ON punctual.tally_cursor USING btree (one)
 CREATE UNIQUE INDEX upstream_pkey ON punctual.upstream USING btree (job_id, depends_on)
 
 -- functions

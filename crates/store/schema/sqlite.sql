@@ -34,6 +34,11 @@ CREATE TABLE claims (
     grants BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE dead_letter_notices (
+    tenant_id BLOB PRIMARY KEY,
+    told_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE deliveries (
     channel TEXT NOT NULL,
     alert_id BLOB NOT NULL,
@@ -64,8 +69,27 @@ CREATE TABLE ends (
     error TEXT,
     result TEXT,
     rows_affected INTEGER,
-    details TEXT
+    details TEXT,
+    -- Of runs that did not complete: whose they are, and their id.
+    tenant_id BLOB,
+    id BLOB
 ) STRICT;
+
+CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
+
+CREATE INDEX ends_finished ON ends (finished_at);
+
+CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
+
+CREATE TABLE job_tags (
+    tenant_id BLOB NOT NULL,
+    tag TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX job_tags_job ON job_tags (job_id);
 
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
@@ -86,6 +110,8 @@ CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
 
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
+
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
 
 CREATE TABLE last_ends (
     job_id BLOB PRIMARY KEY,
@@ -113,7 +139,7 @@ CREATE TABLE nodes (
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,
@@ -122,6 +148,20 @@ CREATE TABLE queue (
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, priority, due_at, seq)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE requests (
+    tenant_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    -- None while the first request is being answered.
+    status INTEGER,
+    head TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX requests_begun ON requests (begun_at);
 
 CREATE TABLE runs (
     -- Of the same counter as fences: never used again, not even when the run has vanished.
@@ -158,7 +198,35 @@ CREATE UNIQUE INDEX runs_id ON runs (id);
 
 CREATE INDEX runs_job ON runs (job_id, id);
 
+CREATE INDEX runs_tenant ON runs (tenant_id, id);
+
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tallies (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    hour INTEGER NOT NULL,
+    -- What is counted, and in which class of it.
+    measure INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tallies_hour ON tallies (hour);
+
+CREATE TABLE tally_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    finished_at INTEGER NOT NULL,
+    id BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE upstream (
     job_id BLOB NOT NULL,

@@ -6,8 +6,9 @@
 
 use std::future::Future;
 
-use domain::alert::Alert;
-use jiff::SignedDuration;
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, TenantId};
+use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{Result, Store};
@@ -37,6 +38,29 @@ pub trait Alerts: Store {
     /// [`MaxRetriesExceeded`](domain::alert::AlertKind::MaxRetriesExceeded) and whose latest run
     /// has completed. The job's alerts count as settled from now on.
     fn recovered(&self) -> impl Future<Output = Result<Vec<Alert>>> + Send;
+
+    /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant whose first
+    /// dead letter has come since there was none, and again for each who still has some a day
+    /// later. Answers how many alerts that made.
+    fn raise_dead_letters(&self) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// A tenant whose dead letters wait is told again after this time.
+pub(crate) const TELL_AGAIN_US: i64 = 24 * 3_600 * 1_000_000;
+
+/// Dead letters are counted up to this number.
+pub(crate) const DEAD_LETTERS_MAX: u32 = 1_000;
+
+/// The alert of a tenant whose dead letters wait.
+pub(crate) fn dead_letters(tenant: TenantId, count: u32, at: Timestamp) -> Alert {
+    let text = match count {
+        1 => "1 run waits among the dead letters".to_owned(),
+        DEAD_LETTERS_MAX.. => {
+            format!("{DEAD_LETTERS_MAX} runs or more wait among the dead letters")
+        }
+        count => format!("{count} runs wait among the dead letters"),
+    };
+    Alert { kind: AlertKind::DeadLetters, tenant, job: JobId::NONE, run: None, text, at }
 }
 
 /// What came of a try.

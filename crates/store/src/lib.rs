@@ -33,15 +33,19 @@ use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome,
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
+mod desk;
 mod error;
+mod filter;
 pub mod postgres;
 pub mod sqlite;
 mod view;
 
 pub use alerts::{Alerts, Delivery};
+pub use desk::{Answer, Begun, Desk};
 pub use error::{Result, StoreError};
+pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use view::{AttemptView, Page, RunView};
+pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
 pub trait Store: Send + Sync + 'static {
@@ -99,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
     fn join(
         &self,
         node: NodeId,
-        name: &str,
+        info: &NodeInfo,
         lease: SignedDuration,
     ) -> impl Future<Output = Result<()>> + Send;
 
@@ -133,17 +137,27 @@ pub trait Store: Send + Sync + 'static {
     /// Jobs by id, in no particular order; unknown and deleted ones are left out.
     fn jobs_by_id(&self, ids: &[JobId]) -> impl Future<Output = Result<Vec<Job>>> + Send;
 
+    /// A tenant's jobs by name, in no particular order; unknown ones are left out.
+    fn jobs_by_name(
+        &self,
+        tenant: TenantId,
+        names: &[&str],
+    ) -> impl Future<Output = Result<Vec<Job>>> + Send;
+
     /// A job by its name.
     fn job_by_name(
         &self,
         tenant: TenantId,
         name: &str,
-    ) -> impl Future<Output = Result<Option<Job>>> + Send;
+    ) -> impl Future<Output = Result<Option<Job>>> + Send {
+        async move { Ok(self.jobs_by_name(tenant, &[name]).await?.pop()) }
+    }
 
-    /// A tenant's jobs by name, after the given one.
+    /// The jobs that a filter lets through by name, after the given one. A page can be short, even
+    /// empty, and still have a next one: no page looks at more than a few thousand jobs.
     fn list_jobs(
         &self,
-        tenant: TenantId,
+        filter: &JobFilter,
         after: Option<&str>,
         limit: u32,
     ) -> impl Future<Output = Result<Page<Job, String>>> + Send;
@@ -157,10 +171,17 @@ pub trait Store: Send + Sync + 'static {
     /// A run, live or ended.
     fn run(&self, id: RunId) -> impl Future<Output = Result<Option<RunView>>> + Send;
 
-    /// A job's runs, newest first, older than the given one; ledger rows included.
-    fn runs_of_job(
+    /// The runs that a filter lets through, live and ended ones, newest first and older than the
+    /// given one; rows for times without a run included.
+    ///
+    /// A run has one place in the list for ever, by its id: it neither moves nor doubles when it
+    /// ends between two pages. Every run that is there from the first page to the last is seen
+    /// once; one that is recorded meanwhile is seen unless its place has been passed. What a filter
+    /// by state says is true of the moment in which the page was made. A page can be short, even
+    /// empty, and still have a next one: no page looks at more than a few thousand ended runs.
+    fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> impl Future<Output = Result<Page<RunView, RunId>>> + Send;
@@ -174,6 +195,26 @@ pub trait Store: Send + Sync + 'static {
     /// Waits for a hint that something changed: a run was submitted, a job defined. The hint may
     /// be late, doubled or missing; it is never the truth.
     fn changed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// What a node says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Its name, for people.
+    pub name: String,
+    /// Where others reach it, if they do.
+    pub address: Option<String>,
+    /// The release that it runs.
+    pub version: String,
+    /// What it does: plans, executes, serves.
+    pub roles: Vec<String>,
+}
+
+impl NodeInfo {
+    /// A node of which nothing but the name is known.
+    pub fn named(name: &str) -> Self {
+        NodeInfo { name: name.to_owned(), ..NodeInfo::default() }
+    }
 }
 
 /// A job to be created or changed.

@@ -20,8 +20,8 @@ use tokio_postgres::types::ToSql;
 
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, StoreError, Submitted,
-    Want,
+    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
+    Store, StoreError, Submitted, Want,
 };
 
 /// The text of a query, one file each.
@@ -35,6 +35,7 @@ mod alerts;
 mod cancel;
 mod connect;
 mod define;
+mod desk;
 mod error;
 mod facts;
 mod finish;
@@ -192,8 +193,8 @@ impl Store for PostgresStore {
         cancelled
     }
 
-    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
-        self.shared.join(node, name, lease).await
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
+        self.shared.join(node, info, lease).await
     }
 
     async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
@@ -232,17 +233,17 @@ impl Store for PostgresStore {
         self.shared.jobs_by_id(ids).await
     }
 
-    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
-        self.shared.job_by_name(tenant, name).await
+    async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
+        self.shared.jobs_by_name(tenant, names).await
     }
 
     async fn list_jobs(
         &self,
-        tenant: TenantId,
+        filter: &JobFilter,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        self.shared.list_jobs(tenant, after.unwrap_or_default(), limit).await
+        self.shared.list_jobs(filter, after, limit).await
     }
 
     async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
@@ -253,13 +254,13 @@ impl Store for PostgresStore {
         self.shared.run(id).await
     }
 
-    async fn runs_of_job(
+    async fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        self.shared.runs_of_job(job, before, limit).await
+        self.shared.list_runs(filter, before, limit).await
     }
 
     async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {

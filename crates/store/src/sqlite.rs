@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, Page, Pumped, Reaped, Renewed, Result, RunView, Store, StoreError, Submitted,
-    Want,
+    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
+    Store, StoreError, Submitted, Want,
 };
 
 /// The text of a query, one file each.
@@ -34,6 +34,7 @@ mod cancel;
 mod claim;
 mod clock;
 mod counters;
+mod desk;
 mod facts;
 mod finish;
 mod ends;
@@ -186,9 +187,9 @@ impl Store for SqliteStore {
         cancelled
     }
 
-    async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
-        let name = name.to_owned();
-        self.writer.write(move |tx| nodes::join(tx, node, &name, lease)).await
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
+        let info = info.clone();
+        self.writer.write(move |tx| nodes::join(tx, node, &info, lease)).await
     }
 
     async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
@@ -230,19 +231,19 @@ impl Store for SqliteStore {
         self.read(move |connection| jobs::by_id(connection, &ids)).await
     }
 
-    async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
-        let name = name.to_owned();
-        self.read(move |connection| jobs::by_name(connection, tenant, &name)).await
+    async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.read(move |connection| jobs::by_name(connection, tenant, &names)).await
     }
 
     async fn list_jobs(
         &self,
-        tenant: TenantId,
+        filter: &JobFilter,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let after = after.unwrap_or_default().to_owned();
-        self.read(move |connection| jobs::list(connection, tenant, &after, limit)).await
+        let (filter, after) = (filter.clone(), after.map(str::to_owned));
+        self.read(move |connection| jobs::list(connection, &filter, after.as_deref(), limit)).await
     }
 
     async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
@@ -254,14 +255,14 @@ impl Store for SqliteStore {
         self.read(move |connection| read::run(connection, id, now)).await
     }
 
-    async fn runs_of_job(
+    async fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        let now = self.clock.now();
-        self.read(move |connection| read::runs_of_job(connection, job, before, limit, now)).await
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.read(move |connection| read::list_runs(connection, &filter, before, limit, now)).await
     }
 
     async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {

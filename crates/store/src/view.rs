@@ -4,6 +4,8 @@ use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{Origin, RunState};
 use jiff::Timestamp;
 
+use crate::NodeInfo;
+
 /// A page of a list, and where the next one begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T, C> {
@@ -89,4 +91,23 @@ pub struct AttemptView {
     pub error: Option<String>,
     /// What was in force and what was used, as JSON.
     pub details: Option<String>,
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its identity.
+    pub id: NodeId,
+    /// What it says about itself.
+    pub info: NodeInfo,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// When it last renewed its lease.
+    pub renewed_at: Timestamp,
+    /// When its lease ends.
+    pub lease_until: Timestamp,
+    /// Whether it fell silent, and its runs are being handed on.
+    pub buried: bool,
+    /// How many runs it holds.
+    pub held: u64,
 }

@@ -8,7 +8,7 @@ use super::Node;
 impl<S: Store> Node<S> {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        self.store.join(self.id(), &self.settings.name, self.settings.lease).await?;
+        self.store.join(self.id(), &self.settings.info, self.settings.lease).await?;
         let asked_at = self.parts.now();
         self.heard(asked_at, self.store.now().await?);
         Ok(())

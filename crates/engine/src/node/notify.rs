@@ -22,6 +22,7 @@ impl<S: Store + Alerts> Node<S> {
     /// deliveries arrived.
     pub async fn notify(&self, courier: &dyn Courier) -> store::Result<usize> {
         let now = self.now();
+        self.store.raise_dead_letters().await?;
         let recovered = self.store.recovered().await?.into_iter().map(|failure| Alert {
             kind: AlertKind::Recovered,
             run: None,
@@ -29,7 +30,7 @@ impl<S: Store + Alerts> Node<S> {
             at: now,
             ..failure
         });
-        let mut noticed: Vec<Alert> = std::mem::take(&mut self.state().late);
+        let mut noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
         noticed.extend(recovered);
         if !noticed.is_empty() {
             self.store.raise(&noticed).await?;

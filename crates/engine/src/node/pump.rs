@@ -52,7 +52,8 @@ impl<S: Store> Node<S> {
         let call = {
             let mut state = self.state();
             let room = state.free.saturating_sub(state.crowded.len()).min(runs.len() as u32);
-            let room = if state.draining || state.unsure { 0 } else { room };
+            let closed = state.draining || state.unsure || self.distrusts_clock();
+            let room = if closed { 0 } else { room };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
         let claim = Some(ClaimFor { node: call.node, max: call.due });
@@ -83,7 +84,7 @@ impl<S: Store> Node<S> {
             std::mem::replace(&mut state.done, rest)
         };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if state.hungry && !state.draining {
+        if state.hungry && !state.draining && !self.distrusts_clock() {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.

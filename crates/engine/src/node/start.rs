@@ -161,7 +161,7 @@ impl<S: Store> Node<S> {
             state.frees_slot(node, run.grant);
             return false;
         }
-        state.late.extend(late_start(run, now));
+        state.noticed.extend(late_start(run, now));
         if let Some(held) = state.held.get_mut(&run.grant.run) {
             held.running = Some((Arc::clone(job), now));
         }

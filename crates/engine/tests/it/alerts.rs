@@ -9,6 +9,7 @@ use domain::job::{Definition, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
 use engine::Courier;
 use jiff::SignedDuration;
+use store::Desk;
 
 use crate::world::{Steps, World, cron};
 
@@ -60,9 +61,14 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     node.flush().await;
     node.notify(&postbox).await.unwrap();
     node.notify(&postbox).await.unwrap();
+    let mut told = postbox.empty();
+    told.sort();
     assert_eq!(
-        postbox.empty(),
-        ["JOB_MAX_RETRIES_EXCEEDED FAILED RETRIES_EXHAUSTED: attempt 1 of 1"]
+        told,
+        [
+            "DEAD_LETTERS_WAITING 1 run waits among the dead letters",
+            "JOB_MAX_RETRIES_EXCEEDED FAILED RETRIES_EXHAUSTED: attempt 1 of 1"
+        ]
     );
     world.pass(5);
     node.trigger(&job).await;
@@ -79,10 +85,11 @@ async fn a_refused_delivery_is_tried_again_later() {
     let node = world.node().await;
     let postbox = Postbox { refusals: Mutex::new(2), ..Postbox::default() };
     let job = node.create("job", once(Definition::default())).await;
-    node.trigger(&job).await;
+    let run = node.trigger(&job).await;
     let started = node.work().await.remove(0);
     node.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
     node.flush().await;
+    world.store.acknowledge(&[run]).await.unwrap();
     for (pass, arrived) in [(0, 0), (4, 0), (1, 0), (59, 0), (1, 1), (3_600, 0)] {
         world.pass(pass);
         assert_eq!(node.notify(&postbox).await.unwrap(), arrived, "after {pass} s more");
@@ -108,6 +115,37 @@ async fn missed_and_late_runs_are_told() {
         [
             "RUN_LATE started 30m after it was due",
             "RUN_MISSED MISSED START_DEADLINE: nobody could start it before its deadline"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn waiting_dead_letters_are_told_daily() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let postbox = Postbox::default();
+    let job = node.create("job", once(Definition::default())).await;
+    let mut told = Vec::new();
+    for hour in 0..60 {
+        if hour % 20 == 0 {
+            node.trigger(&job).await;
+            let started = node.work().await.remove(0);
+            node.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
+            node.flush().await;
+        }
+        node.notify(&postbox).await.unwrap();
+        let words = postbox.empty();
+        let words = words.iter().filter_map(|words| words.strip_prefix("DEAD_LETTERS_WAITING "));
+        told.extend(words.map(|words| format!("{hour} h: {words}")));
+        world.pass(3_600);
+        node.renew().await.unwrap();
+    }
+    assert_eq!(
+        told,
+        [
+            "0 h: 1 run waits among the dead letters",
+            "24 h: 2 runs wait among the dead letters",
+            "48 h: 3 runs wait among the dead letters"
         ]
     );
 }

@@ -1,9 +1,11 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
 mod alerts;
+mod clock;
 mod commands;
 mod corridor;
 mod dependencies;
+mod explain;
 mod leases;
 mod overlap;
 mod process;

@@ -10,7 +10,7 @@ use domain::schedule::{DstPolicy, Zones};
 use engine::{NewJob, Node, Parts, Settings, Started, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
-use store::{RunView, Store};
+use store::{RunFilter, RunView, Store};
 
 pub struct World {
     pub store: Arc<SqliteStore>,
@@ -41,11 +41,17 @@ impl World {
     }
 
     pub async fn node_with(&self, settings: Settings) -> TestNode {
+        self.node_behind(settings, Arc::default()).await
+    }
+
+    /// A node whose clock is so many microseconds behind the store's.
+    pub async fn node_behind(&self, settings: Settings, behind_us: Arc<AtomicI64>) -> TestNode {
         let clock = Arc::clone(&self.clock);
         let random = Arc::clone(&self.random);
         let parts = Parts {
             clock: Arc::new(move || {
-                Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
+                let behind_us = behind_us.load(Ordering::Relaxed);
+                Timestamp::from_microsecond(clock.load(Ordering::Relaxed) - behind_us).unwrap()
             }),
             random: Arc::new(move || {
                 u128::from(random.fetch_add(1, Ordering::Relaxed)) << 50 | 0x5bd1
@@ -67,7 +73,8 @@ impl World {
 
     /// The job's rows, oldest first: `00:01 COMPLETED`, `00:02..00:05 x4 SKIPPED CATCH_UP`.
     pub async fn ledger(&self, job: JobId) -> Vec<String> {
-        let mut runs = self.store.runs_of_job(job, None, 500).await.unwrap().items;
+        let mut runs =
+            self.store.list_runs(&RunFilter::of_job(job), None, 500).await.unwrap().items;
         runs.reverse();
         runs.iter().map(line).collect()
     }

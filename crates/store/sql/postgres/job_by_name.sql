@@ -1,3 +1,3 @@
--- One job.
+-- Jobs that are not deleted.
 SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
-FROM jobs WHERE tenant_id = $1 AND name = $2 AND state <> 'DELETED'
+FROM jobs WHERE tenant_id = $1 AND name = ANY ($2::text[]) AND state <> 'DELETED'

@@ -1,6 +1,6 @@
 -- Extends a lease, and tells the node whose end was asked for, which claims it has, and which of
 -- them it has had for long although most of their runs may have ended. A buried node gets nothing.
-UPDATE nodes SET lease_until = clock() + $2::bigint
+UPDATE nodes SET lease_until = clock() + $2::bigint, renewed_at = clock()
 WHERE id = $1 AND NOT buried
 RETURNING
     clock() AS now,

@@ -1,4 +1,4 @@
--- Ended runs, by id ($1) or by job ($2, newest first, older than $3), with their last attempt.
+-- Ended runs by id, with their last attempt.
 SELECT
     h.id, h.job_id, h.tenant_id, h.job_version, h.outcome, h.reason, h.reason_text,
     h.scheduled_for, coalesce(h.scheduled_last, h.scheduled_for) AS scheduled_last, coalesce(h.count, 1) AS count,
@@ -8,11 +8,8 @@ SELECT
     CASE WHEN h.number IS NULL THEN a.message ELSE h.message END AS message,
     CASE WHEN h.number IS NULL THEN a.error ELSE h.error END AS error,
     h.result, h.rows_affected, h.dead_letter, h.parameters
-FROM (
-    SELECT * FROM history WHERE id = $1
-    UNION ALL
-    (SELECT * FROM history WHERE job_id BETWEEN $2 AND $2 AND id < $3 ORDER BY job_id DESC, id DESC LIMIT $4::bigint)
-) AS h
+FROM history h
 LEFT JOIN LATERAL (
     SELECT * FROM attempts a WHERE a.run_id = h.id ORDER BY a.number DESC LIMIT 1
 ) AS a ON h.number IS NULL AND h.attempts + h.lost > 0
+WHERE h.id = ANY ($1::uuid[])

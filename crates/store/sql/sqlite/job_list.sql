@@ -1,4 +1,4 @@
--- A page of jobs.
+-- Jobs by name.
 SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
-FROM jobs WHERE tenant_id = ?1 AND name > ?2 AND state <> 'DELETED'
+FROM jobs WHERE tenant_id = ?1 AND name >= ?2 AND state <> 'DELETED'
 ORDER BY name LIMIT ?3

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, span_us, text, unsigned, us};
+use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters};
 use crate::{Alerts, Delivery, Result, StoreError};
 
 impl Alerts for PostgresStore {
@@ -55,6 +56,34 @@ impl Alerts for PostgresStore {
         alerts.sort_by_key(|alert| (alert.job, std::cmp::Reverse(alert.at)));
         alerts.dedup_by_key(|alert| alert.job);
         Ok(alerts)
+    }
+
+    async fn raise_dead_letters(&self) -> Result<u64> {
+        let values = values![TELL_AGAIN_US, i64::from(DEAD_LETTERS_MAX)];
+        let rows = self.shared.query(sql!("dead_news"), values).await?;
+        let Some(row) = rows.first() else { return Ok(0) };
+        let now: i64 = row.try_get(2)?;
+        let mut cured: Vec<Uuid> = Vec::new();
+        let (mut ids, mut tenants, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for row in &rows {
+            let (tenant, letters): (Uuid, i64) = (row.try_get(0)?, row.try_get(1)?);
+            if letters == 0 {
+                cured.push(tenant);
+                continue;
+            }
+            let letters = u32::try_from(letters).unwrap_or(DEAD_LETTERS_MAX);
+            let alert = dead_letters(TenantId(tenant), letters, at(now));
+            ids.push(alert.id());
+            tenants.push(tenant);
+            texts.push(alert.text);
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("dead_cured"), values![cured]);
+        pipeline.push(sql!("dead_tell"), values![tenants.clone(), now, TELL_AGAIN_US]);
+        let kind = AlertKind::DeadLetters.name();
+        let values = values![kind, JobId::NONE.0, ids, tenants, texts];
+        let raised = pipeline.push(sql!("dead_alert"), values);
+        Ok(pipeline.commit(&self.shared.pool).await?[raised].len() as u64)
     }
 }
 

@@ -30,6 +30,7 @@ impl Shared {
         let mut pipeline = Pipeline::default();
         let creates = Columns::of(wave, false)?.map(|columns| columns.create(&mut pipeline));
         let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
+        write_tags(wave, &mut pipeline);
         follow_up(wave, &mut pipeline);
         let answers = pipeline.commit(&self.pool).await?;
         let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
@@ -59,6 +60,25 @@ impl Shared {
             refused.iter().map(|change| text(&change.job.name)).collect();
         let rows = self.query(sql!("job_collision"), values![ids, tenants, names]).await?;
         refused.iter().zip(&rows).map(|(change, row)| collision(change, row)).collect()
+    }
+}
+
+/// The tags of jobs that were written: the statements find out which ones were.
+fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
+    let changed = wave.iter().filter(|change| change.expected.is_some());
+    let changed: Vec<Uuid> = changed.map(|change| change.job.id.0).collect();
+    if !changed.is_empty() {
+        pipeline.push(sql!("tag_clear"), values![changed]);
+    }
+    let mut tags: Vec<(Uuid, Cow<'_, str>)> = Vec::new();
+    for Change { job, .. } in wave.iter().filter(|change| change.job.state != JobState::Deleted) {
+        tags.extend(job.definition.tags.iter().map(|tag| (job.id.0, text(tag))));
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    if !tags.is_empty() {
+        let (jobs, tags): (Vec<Uuid>, Vec<Cow<'_, str>>) = tags.into_iter().unzip();
+        pipeline.push(sql!("tag_insert"), values![jobs, tags]);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Finding and reading jobs.
 
+use std::borrow::Cow;
+
 use domain::id::{JobId, TenantId};
 use domain::job::{Definition, Job, Retention};
 use jiff::{SignedDuration, Timestamp};
@@ -8,8 +10,8 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::pipeline::values;
-use super::row::{at, job, span_us};
-use crate::{DueJobs, Page, Result, StoreError};
+use super::row::{at, job, span_us, text};
+use crate::{DueJobs, JobFilter, Page, Result, StoreError};
 
 impl Shared {
     pub(super) async fn now(&self) -> Result<Timestamp> {
@@ -60,23 +62,27 @@ impl Shared {
         self.query(sql!("job_by_id"), values![ids]).await?.iter().map(job).collect()
     }
 
-    pub(super) async fn job_by_name(&self, tenant: TenantId, name: &str) -> Result<Option<Job>> {
-        self.query(sql!("job_by_name"), values![tenant.0, name]).await?.first().map(job).transpose()
+    pub(super) async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
+        let names: Vec<Cow<'_, str>> = names.iter().map(|name| text(name)).collect();
+        self.query(sql!("job_by_name"), values![tenant.0, names]).await?.iter().map(job).collect()
     }
 
     pub(super) async fn list_jobs(
         &self,
-        tenant: TenantId,
-        after: &str,
+        filter: &JobFilter,
+        after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let asked = i64::from(limit) + 1;
-        let rows = self.query(sql!("job_list"), values![tenant.0, after, asked]).await?;
-        let mut items = rows.iter().map(job).collect::<Result<Vec<Job>>>()?;
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next = items.last().filter(|_| more).map(|job| job.name.clone());
-        Ok(Page { items, next })
+        let first = text(filter.first_name(after));
+        let mut values = values![filter.tenant.0, first, i64::from(filter.look(limit))];
+        let sql = match &filter.tag {
+            None => sql!("job_list"),
+            Some(tag) => {
+                values.push(Box::new(text(tag)));
+                sql!("job_list_by_tag")
+            }
+        };
+        filter.page(self.query(sql, values).await?.iter().map(job), after, limit)
     }
 
     pub(super) async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {

@@ -1,11 +1,13 @@
 //! Nodes: their leases, and what becomes of what they held.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::SignedDuration;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::finish::Ending;
@@ -13,16 +15,45 @@ use super::holdings::Holdings;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, claimed, span_us, text};
 use super::{Shared, first, lock_of};
-use crate::{Applied, Finish, Reaped, Renewed, Result};
+use crate::{Applied, Finish, NodeInfo, NodeView, Reaped, Renewed, Result};
 
 /// How long a renewal waits for claims that are under way.
 const QUIET_WAIT: Duration = Duration::from_millis(200);
 
 impl Shared {
-    pub(super) async fn join(&self, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
-        self.query(sql!("node_join"), values![node.0, text(name), span_us(lease)]).await?;
+    pub(super) async fn join(
+        &self,
+        node: NodeId,
+        info: &NodeInfo,
+        lease: SignedDuration,
+    ) -> Result<()> {
+        let address = info.address.as_deref().map(text);
+        let roles: Vec<Cow<'_, str>> = info.roles.iter().map(|role| text(role)).collect();
+        let (name, version) = (text(&info.name), text(&info.version));
+        let values = values![node.0, name, span_us(lease), address, version, roles];
+        self.query(sql!("node_join"), values).await?;
         self.own().insert(node);
         Ok(())
+    }
+
+    pub(super) async fn nodes(&self) -> Result<Vec<NodeView>> {
+        let node = |row: &Row| {
+            Ok(NodeView {
+                id: NodeId(row.try_get(0)?),
+                info: NodeInfo {
+                    name: row.try_get(1)?,
+                    address: row.try_get(2)?,
+                    version: row.try_get(3)?,
+                    roles: row.try_get(4)?,
+                },
+                joined_at: at(row.try_get(5)?),
+                renewed_at: at(row.try_get(6)?),
+                lease_until: at(row.try_get(7)?),
+                buried: row.try_get(8)?,
+                held: row.try_get::<_, i64>(9)?.cast_unsigned(),
+            })
+        };
+        self.query(sql!("node_list"), values![]).await?.iter().map(node).collect()
     }
 
     pub(super) async fn renew(

@@ -1,5 +1,7 @@
 //! Reading runs back, live or ended.
 
+use std::collections::BTreeMap;
+
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::RunState;
 use tokio_postgres::Row;
@@ -8,43 +10,77 @@ use uuid::Uuid;
 use super::Shared;
 use super::pipeline::values;
 use super::row::{at, attempt_end, live, origin, outcome, unsigned};
-use crate::{AttemptView, Counts, Page, Result, RunView};
+use crate::filter::{Part, Seen, merge};
+use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
 
 impl Shared {
     pub(super) async fn run(&self, id: RunId) -> Result<Option<RunView>> {
-        let none = None::<Uuid>;
-        // A run moves from live to ended, so it is found if it is looked for in that order.
-        let rows = self.query(sql!("view_live"), values![id.0, none, none, 0_i64]).await?;
-        if let Some(row) = rows.first() {
-            return view_live(row).map(Some);
-        }
-        let rows = self.query(sql!("view_ended"), values![id.0, none, none, 0_i64]).await?;
-        rows.first().map(view_ended).transpose()
+        Ok(self.views(&[id]).await?.pop())
     }
 
-    pub(super) async fn runs_of_job(
+    pub(super) async fn list_runs(
         &self,
-        job: JobId,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        let before = before.map_or(Uuid::max(), |run| run.0);
-        let asked = i64::from(limit) + 1;
-        let none = None::<Uuid>;
-        let rows = self.query(sql!("view_live"), values![none, job.0, before, asked]).await?;
-        let mut items = rows.iter().map(view_live).collect::<Result<Vec<_>>>()?;
-        let rows = self.query(sql!("view_ended"), values![none, job.0, before, asked]).await?;
+        let (since, until) = filter.ids(before);
+        let look = filter.look(limit);
+        let live = live_states(filter);
+        let origin = filter.origin.map(|origin| origin as i16);
+        let enough = i64::from(limit) + 1;
+        let outcomes: Vec<i16> = filter.outcomes().iter().map(|outcome| *outcome as i16).collect();
+        // Both kinds in one statement: a run that ends meanwhile is seen once.
+        let rows = match filter.of {
+            RunsOf::Tenant(TenantId(of)) => {
+                let values =
+                    values![of, since.0, until.0, i64::from(look), live, origin, enough, outcomes];
+                self.query(sql!("list_of_tenant"), values).await?
+            }
+            RunsOf::Job(JobId(of)) => {
+                let values =
+                    values![of, since.0, until.0, i64::from(look), live, origin, enough, outcomes];
+                self.query(sql!("list_of_job"), values).await?
+            }
+            RunsOf::DeadLetters { tenant, .. } => {
+                let values = values![tenant.0, since.0, until.0, i64::from(look)];
+                self.query(sql!("list_dead"), values).await?
+            }
+        };
+        let mut sources: BTreeMap<i16, Vec<&Row>> = BTreeMap::new();
         for row in &rows {
-            let ended = view_ended(row)?;
-            // It ended between the two looks.
-            items.retain(|run| run.id != ended.id);
-            items.push(ended);
+            sources.entry(row.try_get(0)?).or_default().push(row);
         }
-        items.sort_by_key(|run| std::cmp::Reverse(run.id));
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next = items.last().filter(|_| more).map(|run| run.id);
-        Ok(Page { items, next })
+        let mut parts = Vec::with_capacity(sources.len());
+        for (part, rows) in &mut sources {
+            let mut seen = rows.iter().map(|row| seen(row, filter)).collect::<Result<Vec<_>>>()?;
+            seen.sort_unstable_by_key(|seen| std::cmp::Reverse(seen.id));
+            let look = (*part > 0).then_some(look);
+            parts.push(Part::read(seen.into_iter().map(Ok), filter, look, limit)?);
+        }
+        let page = merge(parts, limit);
+        let mut items = self.views(&page.items).await?;
+        items.retain(|run| filter.still(run));
+        Ok(Page { items, next: page.next })
+    }
+
+    /// Runs by id, newest first.
+    async fn views(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
+        let mut ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A run moves from live to ended, so it is found if it is looked for in that order.
+        let rows = self.query(sql!("view_live"), values![ids.clone()]).await?;
+        let mut views = rows.iter().map(view_live).collect::<Result<Vec<_>>>()?;
+        ids.retain(|id| !views.iter().any(|view| view.id.0 == *id));
+        if !ids.is_empty() {
+            for row in &self.query(sql!("view_ended"), values![ids]).await? {
+                views.push(view_ended(row)?);
+            }
+        }
+        views.sort_unstable_by_key(|view| std::cmp::Reverse(view.id));
+        Ok(views)
     }
 
     pub(super) async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
@@ -63,6 +99,28 @@ impl Shared {
             oldest_due: row.try_get::<_, Option<i64>>(4)?.map(at),
         })
     }
+}
+
+/// The live states that are let through, by number.
+fn live_states(filter: &RunFilter) -> Vec<i16> {
+    let number = |state: &RunState| match state {
+        RunState::Pending => 0,
+        RunState::Queued => 1,
+        RunState::Running | RunState::Ended(_) => 2,
+    };
+    filter.live_states().iter().map(number).collect()
+}
+
+/// part, id, origin, outcome, job_id. A live run was found by its state.
+fn seen(row: &Row, filter: &RunFilter) -> Result<Seen> {
+    let ended: Option<i16> = row.try_get(3)?;
+    let live = filter.live_states().first().copied().unwrap_or(RunState::Pending);
+    Ok(Seen {
+        id: RunId(row.try_get(1)?),
+        origin: origin(row.try_get(2)?)?,
+        state: ended.map(outcome).transpose()?.map_or(live, RunState::Ended),
+        job: JobId(row.try_get::<_, Option<Uuid>>(4)?.unwrap_or_default()),
+    })
 }
 
 fn view_live(row: &Row) -> Result<RunView> {

@@ -1,14 +1,17 @@
 //! Alerts and what became of them.
 
+use std::collections::HashMap;
+
 use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, RunId, TenantId};
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
 use super::SqliteStore;
 use super::row::{at, us};
 use super::writer::Tx;
+use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters};
 use crate::{Alerts, Delivery, Result, StoreError};
 
 /// Alerts that are older than this are not news.
@@ -72,6 +75,46 @@ impl Alerts for SqliteStore {
             })
             .await
     }
+
+    async fn raise_dead_letters(&self) -> Result<u64> {
+        let now = us(self.clock.now());
+        let news = self.read(move |connection| dead_letter_news(connection, now)).await?;
+        if news.tell.is_empty() && news.cured.is_empty() {
+            return Ok(0);
+        }
+        self.writer.write(tell_dead_letters).await
+    }
+}
+
+/// Who is to be told about dead letters, and who has none any more.
+struct News {
+    tell: Vec<TenantId>,
+    cured: Vec<TenantId>,
+}
+
+fn dead_letter_news(connection: &Connection, now: i64) -> Result<News> {
+    let mut query = connection.prepare_cached(sql!("dead_told"))?;
+    let told = query.query_map([], |row| Ok((TenantId(row.get(0)?), row.get::<_, i64>(1)?)))?;
+    let mut told = told.collect::<rusqlite::Result<HashMap<TenantId, i64>>>()?;
+    let mut query = connection.prepare_cached(sql!("dead_tenants"))?;
+    let dead = query.query_map([], |row| Ok(TenantId(row.get(0)?)))?;
+    let mut tell = dead.collect::<rusqlite::Result<Vec<TenantId>>>()?;
+    tell.retain(|tenant| told.remove(tenant).is_none_or(|at| at <= now - TELL_AGAIN_US));
+    Ok(News { tell, cured: told.into_keys().collect() })
+}
+
+fn tell_dead_letters(tx: &mut Tx<'_>) -> Result<u64> {
+    let news = dead_letter_news(tx.connection, tx.now_us())?;
+    for tenant in &news.cured {
+        tx.connection.prepare_cached(sql!("dead_cured"))?.execute((tenant.0,))?;
+    }
+    for tenant in &news.tell {
+        let mut count = tx.connection.prepare_cached(sql!("dead_count"))?;
+        let count = count.query_row((tenant.0, DEAD_LETTERS_MAX), |row| row.get(0))?;
+        insert(tx, &dead_letters(*tenant, count, tx.now))?;
+        tx.connection.prepare_cached(sql!("dead_tell"))?.execute((tenant.0, tx.now_us()))?;
+    }
+    Ok(news.tell.len() as u64)
 }
 
 pub(super) fn insert(tx: &Tx<'_>, alert: &Alert) -> Result<()> {

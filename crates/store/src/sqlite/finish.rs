@@ -6,7 +6,7 @@ use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, OptionalExtension};
 
-use super::ends::{self, End, Whose, outcome_of};
+use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
@@ -22,7 +22,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
     let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
     let mut ending = Ending {
-        recorder: ends::recorder(tx)?,
+        recorder: Recorder::new(tx)?,
         live: tx.connection.prepare_cached(sql!("live_delete"))?,
     };
     for finish in done {
@@ -52,7 +52,7 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
 
 /// What ending a run takes, once for a whole batch.
 struct Ending<'a> {
-    recorder: CachedStatement<'a>,
+    recorder: Recorder<'a>,
     live: CachedStatement<'a>,
 }
 
@@ -162,7 +162,7 @@ fn end(
         fence: Some(held.fence),
         attempt: finish.attempt.as_ref(),
     };
-    let finished_at = ends::record(tx, &mut ending.recorder, whose, &row)?;
+    let finished_at = ending.recorder.record(tx, whose, &row)?;
     if let Some(state) = finish.job_state
         && is_one_time(tx, held)?
     {

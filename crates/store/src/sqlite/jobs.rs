@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
-use crate::{Change, Changed, DueJobs, Page, Prepared, Result, StoreError};
+use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
 pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>> {
     changes.iter().map(|change| define_one(tx, change)).collect()
@@ -77,8 +77,10 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                 return conflict(tx.connection, job.id);
             }
             wake_changed(tx, job)?;
+            tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
         }
     }
+    write_tags(tx.connection, job)?;
     write_upstream(tx.connection, job)?;
     unprepare(tx, job.id, change.prepared)?;
     Ok(Changed::Done)
@@ -101,6 +103,17 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
     wake::line(tx, job.id, line)?;
     wake::changed(tx, job.id)
+}
+
+fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
+    if job.state == JobState::Deleted {
+        return Ok(());
+    }
+    for tag in &job.definition.tags {
+        let mut insert = connection.prepare_cached(sql!("tag_insert"))?;
+        insert.execute((job.tenant.0, tag, &job.name, job.id.0))?;
+    }
+    Ok(())
 }
 
 fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
@@ -258,29 +271,33 @@ pub(super) fn by_id(connection: &Connection, ids: &[JobId]) -> Result<Vec<Job>> 
 pub(super) fn by_name(
     connection: &Connection,
     tenant: TenantId,
-    name: &str,
-) -> Result<Option<Job>> {
+    names: &[String],
+) -> Result<Vec<Job>> {
     let mut query = connection.prepare_cached(sql!("job_by_name"))?;
-    let mut rows = query.query((tenant.0, name))?;
-    rows.next()?.map(job).transpose()
+    let mut jobs = Vec::with_capacity(names.len());
+    for name in names {
+        let mut rows = query.query((tenant.0, name))?;
+        if let Some(row) = rows.next()? {
+            jobs.push(job(row)?);
+        }
+    }
+    Ok(jobs)
 }
 
 pub(super) fn list(
     connection: &Connection,
-    tenant: TenantId,
-    after: &str,
+    filter: &JobFilter,
+    after: Option<&str>,
     limit: u32,
 ) -> Result<Page<Job, String>> {
-    let mut query = connection.prepare_cached(sql!("job_list"))?;
-    let mut rows = query.query((tenant.0, after, i64::from(limit) + 1))?;
-    let mut items = Vec::new();
-    while let Some(row) = rows.next()? {
-        items.push(job(row)?);
+    let (first, look) = (filter.first_name(after), filter.look(limit));
+    if let Some(tag) = &filter.tag {
+        let mut query = connection.prepare_cached(sql!("job_list_by_tag"))?;
+        let rows = query.query_and_then((filter.tenant.0, first, look, tag), job)?;
+        return filter.page(rows, after, limit);
     }
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = items.last().filter(|_| more).map(|job| job.name.clone());
-    Ok(Page { items, next })
+    let mut query = connection.prepare_cached(sql!("job_list"))?;
+    filter.page(query.query_and_then((filter.tenant.0, first, look), job)?, after, limit)
 }
 
 pub(super) fn dependencies(

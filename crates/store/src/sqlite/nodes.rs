@@ -6,24 +6,57 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 
 use super::finish::release;
-use super::holdings::Held;
-use super::row::{claimed, us};
+use super::holdings::{Held, Holdings};
+use super::row::{at, claimed, us};
 use super::wake;
 use super::writer::Tx;
-use crate::{Reaped, Renewed, Result};
+use crate::{NodeInfo, NodeView, Reaped, Renewed, Result, StoreError};
 
 /// Whether a node may write.
 pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
     Ok(connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
 }
 
-pub(super) fn join(tx: &mut Tx<'_>, node: NodeId, name: &str, lease: SignedDuration) -> Result<()> {
+pub(super) fn join(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    info: &NodeInfo,
+    lease: SignedDuration,
+) -> Result<()> {
+    let roles = serde_json::to_string(&info.roles)
+        .map_err(|error| StoreError::Unreadable(format!("the roles of {}: {error}", info.name)))?;
     tx.connection.prepare_cached(sql!("node_join"))?.execute((
         node.0,
-        name,
+        &info.name,
         lease_until(tx, lease),
+        &info.address,
+        &info.version,
+        roles,
+        tx.now_us(),
     ))?;
     Ok(())
+}
+
+pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let holdings = Holdings::read(&snapshot)?;
+    let mut query = connection.prepare_cached(sql!("node_list"))?;
+    let rows = query.query_and_then([], |row| {
+        let (node, name) = (NodeId(row.get(0)?), row.get::<_, String>(1)?);
+        let roles: String = row.get(4)?;
+        let roles = serde_json::from_str(&roles)
+            .map_err(|error| StoreError::Unreadable(format!("the roles of {name}: {error}")))?;
+        Ok(NodeView {
+            id: node,
+            info: NodeInfo { name, address: row.get(2)?, version: row.get(3)?, roles },
+            joined_at: at(row.get(5)?)?,
+            renewed_at: at(row.get(6)?)?,
+            lease_until: at(row.get(7)?)?,
+            buried: row.get(8)?,
+            held: holdings.of_node(node).len() as u64,
+        })
+    })?;
+    rows.collect()
 }
 
 pub(super) fn renew(
@@ -31,10 +64,11 @@ pub(super) fn renew(
     node: NodeId,
     lease: SignedDuration,
 ) -> Result<Option<Renewed>> {
-    let renewed = tx
-        .connection
-        .prepare_cached(sql!("node_renew"))?
-        .execute((node.0, lease_until(tx, lease)))?;
+    let renewed = tx.connection.prepare_cached(sql!("node_renew"))?.execute((
+        node.0,
+        lease_until(tx, lease),
+        tx.now_us(),
+    ))?;
     if renewed == 0 {
         return Ok(None);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::RunState;
+use domain::run::{Outcome, RunState};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::ends::outcome_of;
 use super::holdings::claim;
 use super::row::{at, at_opt, origin, us};
-use crate::{AttemptView, Counts, Page, Result, RunView};
+use crate::filter::{Part, Seen, merge};
+use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
 
 pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<Option<RunView>> {
     // One snapshot for the run and its holder.
@@ -22,26 +23,85 @@ pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<
     rows.next()?.map(|row| view(row, now, &mut holders)).transpose()
 }
 
-pub(super) fn runs_of_job(
+pub(super) fn list_runs(
     connection: &Connection,
-    job: JobId,
+    filter: &RunFilter,
     before: Option<RunId>,
     limit: u32,
     now: Timestamp,
 ) -> Result<Page<RunView, RunId>> {
-    let before = before.map_or(Uuid::max(), |run| run.0);
     let snapshot = connection.unchecked_transaction()?;
-    let mut query = connection.prepare_cached(sql!("view_runs_of_job"))?;
-    let mut rows = query.query((job.0, before, i64::from(limit) + 1))?;
+    let parts = parts(&snapshot, filter, before, limit, now)?;
+    let page = merge(parts, limit);
+    let mut query = snapshot.prepare_cached(sql!("view_run"))?;
     let mut holders = Holders::of(&snapshot);
-    let mut items = Vec::new();
-    while let Some(row) = rows.next()? {
-        items.push(view(row, now, &mut holders)?);
+    let mut items = Vec::with_capacity(page.items.len());
+    for id in page.items {
+        let mut rows = query.query((id.0,))?;
+        if let Some(row) = rows.next()? {
+            items.push(view(row, now, &mut holders)?);
+        }
     }
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = items.last().filter(|_| more).map(|run| run.id);
-    Ok(Page { items, next })
+    Ok(Page { items, next: page.next })
+}
+
+/// Where a page comes from: one walk over all runs, or the indexes of those that are asked for
+/// and rare.
+fn parts(
+    snapshot: &Connection,
+    filter: &RunFilter,
+    before: Option<RunId>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<Part>> {
+    let (since, until) = filter.ids(before);
+    let source = |sql: &str, of: Uuid, look: Option<u32>| {
+        let mut query = snapshot.prepare_cached(sql)?;
+        let rows = query.query_and_then((since.0, until.0, of), |row| seen(row, now))?;
+        Part::read(rows, filter, look, limit)
+    };
+    let (live, outcomes) = (filter.live_states(), filter.outcomes());
+    Ok(match filter.of {
+        RunsOf::Job(job) if outcomes.is_empty() => {
+            vec![source(sql!("list_live_of_job"), job.0, None)?]
+        }
+        RunsOf::Job(job) => vec![source(sql!("list_of_job"), job.0, Some(filter.walk(limit)))?],
+        RunsOf::Tenant(tenant) if outcomes.contains(&Outcome::Completed) => {
+            vec![source(sql!("list_of_tenant"), tenant.0, Some(filter.walk(limit)))?]
+        }
+        RunsOf::Tenant(tenant) => {
+            let mut parts = Vec::new();
+            if !live.is_empty() {
+                parts.push(source(sql!("list_live_of_tenant"), tenant.0, None)?);
+            }
+            let mut query = snapshot.prepare_cached(sql!("list_not_completed"))?;
+            for outcome in outcomes {
+                let of = (since.0, until.0, tenant.0, outcome as i64);
+                let rows = query.query_and_then(of, |row| seen(row, now))?;
+                parts.push(Part::read(rows, filter, Some(filter.look(limit)), limit)?);
+            }
+            parts
+        }
+        RunsOf::DeadLetters { tenant, .. } => {
+            vec![source(sql!("list_dead"), tenant.0, Some(filter.look(limit)))?]
+        }
+    })
+}
+
+/// id, job_id, origin, due_at, wait, whether it is in the queue, outcome
+fn seen(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
+    let (due_at, wait): (i64, i64) = (row.get(3)?, row.get(4)?);
+    let queued: bool = row.get(5)?;
+    let outcome: Option<i64> = row.get(6)?;
+    Ok(Seen {
+        id: RunId(row.get(0)?),
+        job: JobId(row.get(1)?),
+        origin: origin(row.get(2)?)?,
+        state: match outcome {
+            Some(outcome) => RunState::Ended(outcome_of(outcome)?),
+            None => RunState::of_live(due_at <= us(now), wait == 0 && !queued, wait != 0),
+        },
+    })
 }
 
 /// Who holds which run. Claims are read when the first run that somebody holds is seen.

@@ -3,7 +3,7 @@
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
 use rusqlite::CachedStatement;
 
-use super::ends::{self, End, Whose};
+use super::ends::{End, Recorder, Whose};
 use super::holdings::Held;
 use super::nodes;
 use super::row::us;
@@ -161,6 +161,6 @@ fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
         fence: None,
         attempt: None,
     };
-    ends::record(tx, &mut ends::recorder(tx)?, whose, &end)?;
+    Recorder::new(tx)?.record(tx, whose, &end)?;
     Ok(())
 }

@@ -13,7 +13,7 @@ CREATE TABLE nodes (
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
     tenant_id BLOB NOT NULL,
@@ -42,6 +42,69 @@ CREATE TABLE last_ends (
     finished_at INTEGER NOT NULL,
     succeeded_at INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE runs (
+    id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_version INTEGER NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    shard TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    -- When it first could have started, which retries do not move: the order in which runs of a
+    -- job take turns.
+    order_at INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    coalesced INTEGER NOT NULL,
+    ignore_dependencies INTEGER NOT NULL,
+    parameters TEXT,
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    wait INTEGER NOT NULL,
+    wait_until INTEGER,
+    cancel_code TEXT,
+    cancel_text TEXT,
+    node_id BLOB,
+    fence INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
+CREATE INDEX runs_job ON runs (job_id, order_at, id);
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
+CREATE TABLE history (
+    id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_version INTEGER NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    scheduled_last INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    shard TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    coalesced INTEGER NOT NULL,
+    parameters TEXT,
+    outcome INTEGER NOT NULL,
+    reason TEXT,
+    reason_text TEXT,
+    dead_letter INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    -- The last attempt, if one was made.
+    number INTEGER,
+    attempt_end TEXT,
+    node_id BLOB,
+    fence INTEGER,
+    started_at INTEGER,
+    message TEXT,
+    error TEXT,
+    result TEXT,
+    rows_affected INTEGER
+, details TEXT) STRICT, WITHOUT ROWID;
+CREATE INDEX history_job ON history (job_id, id);
+CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
 CREATE TABLE attempts (
     run_id BLOB NOT NULL,
     number INTEGER NOT NULL,
@@ -78,98 +141,68 @@ CREATE TABLE deliveries (
     error TEXT,
     PRIMARY KEY (channel, alert_id)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE runs (
-    -- Of the same counter as fences: never used again, not even when the run has vanished.
-    seq INTEGER PRIMARY KEY,
-    id BLOB NOT NULL,
-    job_id BLOB NOT NULL,
+CREATE INDEX history_tenant ON history (tenant_id, outcome, id, origin);
+CREATE INDEX history_finished ON history (finished_at, id);
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
+CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,
-    job_version INTEGER NOT NULL,
-    scheduled_for INTEGER NOT NULL,
-    shard TEXT NOT NULL,
-    due_at INTEGER NOT NULL,
-    -- When it first could have started, which retries do not move: the order in which runs of a
-    -- job take turns.
-    order_at INTEGER NOT NULL,
-    priority INTEGER NOT NULL,
-    origin INTEGER NOT NULL,
-    coalesced INTEGER NOT NULL,
-    ignore_dependencies INTEGER NOT NULL,
-    parameters TEXT,
-    -- What the run has come to while it goes on; its end has numbers of its own.
-    attempts INTEGER NOT NULL,
-    lost INTEGER NOT NULL,
-    turn INTEGER NOT NULL,
-    wait INTEGER NOT NULL,
-    wait_until INTEGER,
-    cancel_code TEXT,
-    cancel_text TEXT,
-    -- Of times without a run: the last of them, and how many they are.
-    scheduled_last INTEGER,
-    count INTEGER
-) STRICT;
-CREATE TABLE ends (
-    seq INTEGER PRIMARY KEY,
-    outcome INTEGER NOT NULL,
-    reason TEXT,
-    reason_text TEXT,
-    dead_letter INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
-    lost INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_tags_job ON job_tags (job_id);
+CREATE TABLE requests (
+    tenant_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    -- None while the first request is being answered.
+    status INTEGER,
+    head TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_begun ON requests (begun_at);
+CREATE TABLE dead_letter_notices (
+    tenant_id BLOB PRIMARY KEY,
+    told_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tallies (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    hour INTEGER NOT NULL,
+    -- What is counted, and in which class of it.
+    measure INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tallies_hour ON tallies (hour);
+CREATE TABLE tally_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
     finished_at INTEGER NOT NULL,
-    -- The last attempt, if one was made.
-    number INTEGER,
-    attempt_end TEXT,
-    node_id BLOB,
-    fence INTEGER,
-    started_at INTEGER,
-    message TEXT,
-    error TEXT,
-    result TEXT,
-    rows_affected INTEGER,
-    details TEXT
+    id BLOB NOT NULL
 ) STRICT;
-CREATE TABLE live (
-    job_id BLOB NOT NULL,
-    order_at INTEGER NOT NULL,
-    id BLOB NOT NULL,
-    seq INTEGER NOT NULL,
-    PRIMARY KEY (job_id, order_at, id)
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE queue (
-    tenant_id BLOB NOT NULL,
-    priority INTEGER NOT NULL,
-    due_at INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    PRIMARY KEY (tenant_id, priority, due_at, seq)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE claims (
-    first INTEGER PRIMARY KEY,
-    node_id BLOB NOT NULL,
-    grants BLOB NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX runs_id ON runs (id);
-CREATE INDEX runs_job ON runs (job_id, id);
-CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
-INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T06:14:45.666671403Z', '8561119941187026958');
-INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T06:14:45.66669891Z', '2054907362045793413');
-INSERT INTO refinery_schema_history VALUES (3, 'written_once', '2026-11-15T06:14:45.666703519Z', '1410105327461302859');
-INSERT INTO meta VALUES (1, 10, 1800000000000000);
-INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0);
+INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T06:07:48.683168041Z', '8561119941187026958');
+INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T06:07:48.683197942Z', '2054907362045793413');
+INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T06:07:48.683202156Z', '6428697293813571118');
+INSERT INTO meta VALUES (1, 5, 1800000000000000);
+INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0, NULL, '', '[]', 1800000000000000, 1800000000000000);
 INSERT INTO jobs VALUES (X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 'upstream', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000);
 INSERT INTO jobs VALUES (X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 'Bericht ✔', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000);
 INSERT INTO upstream VALUES (X'000000000000000A0000000000000003', X'000000000000000A0000000000000002');
-INSERT INTO attempts VALUES (X'01A3185B65A070288000000000000004', 1, X'000000000000000A0000000000000003', X'000000000000000A0000000000000001', 2, 1799999939000000, 1799999941000000, 'FAILED', 'failed', 'EXIT_1', NULL);
+INSERT INTO runs VALUES (X'01A3185B65A070288000000000000006', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000012, 5, 3, 0, 0, NULL, 0, 0, 1, 2, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO runs VALUES (X'01A3185B65A070288000000000000007', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000015, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, X'000000000000000A0000000000000001', 5);
+INSERT INTO runs VALUES (X'01A3185B65A070288000000000000008', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000017, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO history VALUES (X'01A3185B65A070288000000000000004', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, 1799999940000000, 1, '', 1800000000000000, 3, 0, NULL, 1, NULL, NULL, 0, 2, 0, 1800000001000000, 2, 'COMPLETED', X'000000000000000A0000000000000001', 2, 1799999999000000, 'completed', NULL, NULL, NULL, NULL);
+INSERT INTO history VALUES (X'01A3185B65A070288000000000000005', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, 1799999940000000, 1, '', 1799999940000000, 3, 0, NULL, 6, 'OVERLAP', 'another one runs', 0, 0, 0, 1800000000000000, NULL, NULL, NULL, 3, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO attempts VALUES (X'01A3185B65A070288000000000000004', 1, X'000000000000000A0000000000000003', X'000000000000000A0000000000000001', 1, 1799999939000000, 1799999941000000, 'FAILED', 'failed', 'EXIT_1', NULL);
 INSERT INTO alerts VALUES (X'EBF86AFE5E7055EAAD9223375CD6559D', 1800000000000000, 'RUN_MISSED', X'00000000000000000000000000000001', X'000000000000000A0000000000000003', X'01A3185B65A070288000000000000005', 'MISSED OVERLAP: another one runs', 1);
-INSERT INTO runs VALUES (1, X'01A3185B65A070288000000000000004', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1800000000000000, 1800000000000004, 5, 3, 0, 0, NULL, 1, 0, 1, 0, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO runs VALUES (4, X'01A3185B65A070288000000000000005', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000009, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO runs VALUES (6, X'01A3185B65A070288000000000000006', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000012, 5, 3, 0, 0, NULL, 0, 0, 1, 2, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO runs VALUES (8, X'01A3185B65A070288000000000000007', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000015, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO runs VALUES (10, X'01A3185B65A070288000000000000008', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000017, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO ends VALUES (1, 1, NULL, NULL, 0, 2, 0, 1800000001000000, 2, 'COMPLETED', X'000000000000000A0000000000000001', 3, 1799999999000000, 'completed', NULL, NULL, NULL, NULL);
-INSERT INTO ends VALUES (4, 6, 'OVERLAP', 'another one runs', 0, 0, 0, 1800000000000000, NULL, NULL, NULL, 5, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO live VALUES (X'000000000000000A0000000000000002', 1800000000000015, X'01A3185B65A070288000000000000007', 8);
-INSERT INTO live VALUES (X'000000000000000A0000000000000002', 1800000000000017, X'01A3185B65A070288000000000000008', 10);
-INSERT INTO live VALUES (X'000000000000000A0000000000000003', 1800000000000012, X'01A3185B65A070288000000000000006', 6);
-INSERT INTO queue VALUES (X'00000000000000000000000000000001', 5, 1799999940000000, 10);
-INSERT INTO claims VALUES (9, X'000000000000000A0000000000000001', X'0000000000000009000000000000000800000000');
+INSERT INTO tally_cursor VALUES (1, 0, X'00000000000000000000000000000000');

@@ -11,7 +11,8 @@ use domain::run::{
 };
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Applied, Change, Changed, FactsFor, Finish, Prepared, RunView, Store, Submitted, Verdict, Want,
+    Applied, Change, Changed, FactsFor, Finish, NodeInfo, Prepared, RunView, Store, Submitted,
+    Verdict, Want,
 };
 use uuid::Uuid;
 
@@ -171,7 +172,7 @@ impl<B: Bench> Lab<B> {
     /// A node of another process.
     pub async fn node_behind(&self, door: &B::S) -> NodeId {
         let node = NodeId(self.id());
-        door.join(node, "node", seconds(3_600)).await.unwrap();
+        door.join(node, &NodeInfo::named("node"), seconds(3_600)).await.unwrap();
         node
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use domain::id::{NodeId, TenantId};
 use domain::run::{Outcome, RunState, Wait};
-use store::{Alerts, Applied, Store};
+use store::{Alerts, Applied, JobFilter, NodeInfo, RunFilter, Store};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -90,13 +90,14 @@ async fn furnish<B: Bench>(lab: &Lab<B>) {
 
 /// Whatever the release that wrote it: what was there is there, and work goes on.
 async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
-    let found = store.list_jobs(TenantId::DEFAULT, None, 9).await.unwrap().items;
+    let found =
+        store.list_jobs(&JobFilter::of_tenant(TenantId::DEFAULT), None, 9).await.unwrap().items;
     let names: Vec<_> = found.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["Bericht \u{2714}", "upstream"]);
     let (job, upstream) = (&found[0], &found[1]);
     let edges = store.dependencies(TenantId::DEFAULT).await.unwrap();
     assert_eq!(edges, [(job.id, upstream.id)]);
-    let runs = store.runs_of_job(job.id, None, 9).await.unwrap().items;
+    let runs = store.list_runs(&RunFilter::of_job(job.id), None, 9).await.unwrap().items;
     let states: Vec<_> = runs.iter().rev().map(|run| run.state).collect();
     let [completed_run, missed] = [Outcome::Completed, Outcome::Missed].map(RunState::Ended);
     assert_eq!(states, [completed_run, missed, RunState::Pending]);
@@ -107,7 +108,7 @@ async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     let settled: Vec<_> = reaped.lost.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
     assert_eq!(store.bury(&settled).await.unwrap(), [Applied::Again]);
     let node = NodeId(Uuid::from_u128(99));
-    store.join(node, "new", seconds(60)).await.unwrap();
+    store.join(node, &NodeInfo::named("new"), seconds(60)).await.unwrap();
     let held = store.pump(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(held.len(), 2);
     assert!(held.iter().all(|held| held.grant.fence > reaped.lost[0].1.grant.fence));

@@ -7,15 +7,19 @@
 mod alert;
 mod cancel;
 mod claim;
+mod dead_letter;
 mod define;
 mod facts;
 mod finish;
 mod fire;
+mod list_jobs;
+mod list_runs;
 mod node;
 mod order;
 mod prepared;
 mod prune;
 mod read;
+mod request;
 mod storm;
 mod submit;
 mod upstream;
@@ -163,7 +167,8 @@ promises! {
         several_nodes_fall_silent_at_once
         losses_are_settled_in_portions
         a_node_that_leaves_returns_its_runs_untouched
-        a_node_can_ask_what_it_holds;
+        a_node_can_ask_what_it_holds
+        nodes_are_listed_with_what_they_say_and_hold;
     facts:
         a_run_is_held_until_its_grant_ends
         questions_are_answered_in_their_order
@@ -192,6 +197,27 @@ promises! {
         the_graph_holds_what_is_not_deleted
         counts_tell_what_there_is
         a_change_is_heard_of;
+    list_runs:
+        a_tenant_sees_all_its_runs_and_no_others
+        runs_are_found_by_state
+        runs_are_found_by_origin_and_time
+        what_is_rare_is_found_in_short_pages
+        a_run_that_ends_between_pages_is_seen_once;
+    list_jobs:
+        jobs_are_found_by_state_and_kind
+        jobs_are_found_by_the_beginning_of_their_names
+        jobs_are_found_by_tag
+        tags_follow_the_definition
+        jobs_are_found_by_name;
+    dead_letter:
+        dead_letters_are_listed_until_they_are_acknowledged
+        dead_letters_are_counted_up_to_a_number
+        waiting_dead_letters_raise_one_alert
+        racing_nodes_raise_one_alert;
+    request:
+        an_answer_is_given_again
+        a_request_that_came_to_nothing_is_made_anew
+        racing_requests_begin_once;
     value:
         names_are_any_text
         numbers_reach_their_limits

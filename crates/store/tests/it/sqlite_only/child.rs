@@ -15,7 +15,7 @@ use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState};
 use jiff::Timestamp;
 use store::sqlite::SqliteStore;
-use store::{Applied, ClaimFor, Store};
+use store::{Applied, ClaimFor, NodeInfo, Store};
 use uuid::Uuid;
 
 use crate::lab::{completed, seconds, want};
@@ -58,7 +58,7 @@ pub async fn work(file: &Path, life: u64, rounds: u64) {
         Err(error) => return say(&[format!("refused {error}")]),
     };
     let node = NodeId(Uuid::from_u128(u128::from(life)));
-    if let Err(error) = store.join(node, "child", seconds(3_600)).await {
+    if let Err(error) = store.join(node, &NodeInfo::named("child"), seconds(3_600)).await {
         return say(&[format!("refused {error}")]);
     }
     let tasks = (0..4).map(|task| {

@@ -2,7 +2,7 @@
 
 use domain::run::{Outcome, RunState, Wait};
 use store::sqlite::SqliteStore;
-use store::{Applied, ClaimFor, Store, StoreError};
+use store::{Applied, ClaimFor, RunFilter, Store, StoreError};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, ids, minutes, retried, seconds, want};
@@ -54,11 +54,11 @@ async fn everything_that_was_answered_is_there() {
     lab.finish(node, retried(node, &held[1], minutes(5))).await;
     lab.wait(node, &held[2], Wait::Upstream, Some(lab.now().await + minutes(9))).await;
     lab.store.cancel(held[3].run.id, &crate::lab::stop()).await.unwrap();
-    let before = lab.store.runs_of_job(job.id, None, 99).await.unwrap();
+    let before = lab.store.list_runs(&RunFilter::of_job(job.id), None, 99).await.unwrap();
     let counts = lab.store.counts().await.unwrap();
     let now = lab.now().await;
     let lab = reopened(lab).await;
-    assert_eq!(lab.store.runs_of_job(job.id, None, 99).await.unwrap(), before);
+    assert_eq!(lab.store.list_runs(&RunFilter::of_job(job.id), None, 99).await.unwrap(), before);
     assert_eq!(lab.store.counts().await.unwrap(), counts);
     assert_eq!(lab.stored(&job).await, Some(job));
     assert_eq!(lab.store.attempts(held[1].run.id).await.unwrap().len(), 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState};
-use store::{Applied, ClaimFor, Store, Verdict, Want};
+use store::{Applied, ClaimFor, RunFilter, Store, Verdict, Want};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -204,7 +204,7 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ended.load(Ordering::SeqCst), RUNS);
     let counts = lab.store.counts().await.unwrap();
     assert_eq!((counts.queued, counts.held, counts.pending), (0, 0, 0));
-    let page = lab.store.runs_of_job(job.id, None, 1_000).await.unwrap();
+    let page = lab.store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap();
     assert_eq!(page.items.len(), RUNS);
     assert!(page.items.iter().all(|run| run.state == RunState::Ended(Outcome::Completed)));
 }

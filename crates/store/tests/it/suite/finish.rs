@@ -5,7 +5,7 @@ use domain::job::{Job, JobState, When};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Grant, Outcome, ReasonCode, RunState, Wait,
 };
-use store::{Applied, ClaimFor, Finish, Prepared, Store, Verdict, Want};
+use store::{Applied, ClaimFor, Finish, Prepared, RunFilter, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -189,7 +189,7 @@ pub async fn a_live_run_shows_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(view.message.as_deref(), Some("failed"));
     assert_eq!(view.started_at, Some(claimed.run.due_at - seconds(1)));
     assert_eq!(view.finished_at, None, "the run has not ended");
-    let listed = lab.store.runs_of_job(job.id, None, 9).await.unwrap().items;
+    let listed = lab.store.list_runs(&RunFilter::of_job(job.id), None, 9).await.unwrap().items;
     assert_eq!(listed, [view]);
 }
 

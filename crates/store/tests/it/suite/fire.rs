@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::job::{Job, JobState};
 use domain::run::{LedgerEntry, Outcome, ReasonCode, RunState};
 use jiff::Timestamp;
-use store::{Cancelled, Fire, Prepared, Store};
+use store::{Cancelled, Fire, Prepared, RunFilter, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -43,7 +43,7 @@ fn entry(job: &Job, first: Timestamp, last: Timestamp, count: u64) -> LedgerEntr
 }
 
 async fn runs_of<B: Bench>(lab: &Lab<B>, job: &Job) -> usize {
-    lab.store.runs_of_job(job.id, None, 100).await.unwrap().items.len()
+    lab.store.list_runs(&RunFilter::of_job(job.id), None, 100).await.unwrap().items.len()
 }
 
 pub async fn a_plan_is_recorded_and_the_next_time_moves<B: Bench>(lab: &Lab<B>) {

@@ -2,7 +2,7 @@
 
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Outcome, RunState};
-use store::{Applied, ClaimFor, Finish, Store, Verdict, Want};
+use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -24,10 +24,10 @@ pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
 /// A lease that ran out can be renewed until somebody buries the node; a join begins it too.
 pub async fn a_late_renewal_is_in_time_before_the_burial<B: Bench>(lab: &Lab<B>) {
     let node = NodeId(lab.id());
-    lab.store.join(node, "late", seconds(-5)).await.unwrap();
+    lab.store.join(node, &NodeInfo::named("late"), seconds(-5)).await.unwrap();
     assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
     assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
-    lab.store.join(node, "late", seconds(-5)).await.unwrap();
+    lab.store.join(node, &NodeInfo::named("late"), seconds(-5)).await.unwrap();
     assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
 }
@@ -48,7 +48,7 @@ pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
     let facts = lab.store.facts(node, &[question(&claimed)]).await.unwrap();
     assert!(!facts[0].held);
     // It cannot talk itself back to life while its runs are open.
-    lab.store.join(node, "again", minutes(1)).await.unwrap();
+    lab.store.join(node, &NodeInfo::named("again"), minutes(1)).await.unwrap();
     assert_eq!(lab.finish(node, completed(node, &claimed)).await, Applied::Stale);
 }
 
@@ -243,4 +243,39 @@ pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     lab.store.leave(other).await.unwrap();
     assert_eq!(lab.store.held(other).await.unwrap(), []);
     assert_eq!(lab.store.held(NodeId(lab.id())).await.unwrap(), []);
+}
+
+pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>) {
+    assert_eq!(lab.store.nodes().await.unwrap(), []);
+    let (node, before) = (NodeId(lab.id()), lab.now().await);
+    let info = NodeInfo {
+        name: "left".into(),
+        address: Some("10.0.0.1:8630".into()),
+        version: "1.2.3".into(),
+        roles: vec!["executes".into(), "plans".into()],
+    };
+    lab.store.join(node, &info, minutes(60)).await.unwrap();
+    let job = lab.job("job").await;
+    let done = lab.started(node, &job).await;
+    lab.finish(node, completed(node, &done)).await;
+    lab.started(node, &job).await;
+    lab.started(node, &job).await;
+    let other = lab.node().await;
+    let mut listed = lab.store.nodes().await.unwrap();
+    listed.sort_by_key(|listed| listed.id != node);
+    assert_eq!(listed.iter().map(|node| node.id).collect::<Vec<_>>(), [node, other]);
+    assert_eq!((&listed[0].info, listed[0].held, listed[0].buried), (&info, 2, false));
+    assert!(listed[0].joined_at >= before && listed[0].renewed_at >= listed[0].joined_at);
+    assert!(listed[0].lease_until > listed[0].renewed_at);
+    assert_eq!((listed[1].info.name.as_str(), listed[1].held), ("node", 0));
+    lab.store.renew(node, minutes(90)).await.unwrap();
+    let again = lab.store.nodes().await.unwrap();
+    let again = again.iter().find(|again| again.id == node).unwrap();
+    assert_eq!(again.joined_at, listed[0].joined_at);
+    assert!(again.renewed_at >= listed[0].renewed_at);
+    lab.expire(node).await;
+    lab.store.reap(9).await.unwrap();
+    lab.store.leave(other).await.unwrap();
+    let left = lab.store.nodes().await.unwrap();
+    assert_eq!((left.len(), left[0].id, left[0].buried, left[0].held), (1, node, true, 2));
 }

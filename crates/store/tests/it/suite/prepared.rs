@@ -3,7 +3,7 @@
 use domain::job::{Job, JobState};
 use domain::run::RunState;
 use jiff::Timestamp;
-use store::{Applied, Changed, Fire, Prepared, Store, Verdict};
+use store::{Applied, Changed, Fire, Prepared, RunFilter, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -36,7 +36,7 @@ async fn prepared_as<B: Bench>(lab: &Lab<B>, name: &str) -> (Job, [Timestamp; 4]
 }
 
 async fn remaining<B: Bench>(lab: &Lab<B>, job: &Job) -> Vec<Timestamp> {
-    let page = lab.store.runs_of_job(job.id, None, 10).await.unwrap();
+    let page = lab.store.list_runs(&RunFilter::of_job(job.id), None, 10).await.unwrap();
     page.items.iter().rev().map(|run| run.scheduled_for).collect()
 }
 

@@ -4,7 +4,7 @@ use domain::id::{NodeId, RunId};
 use domain::job::{Job, JobState, Retention};
 use domain::run::{LedgerEntry, Outcome, ReasonCode};
 use jiff::Timestamp;
-use store::{Cut, Fire, Prepared, Store, Want};
+use store::{Cut, Fire, Prepared, RunFilter, Store, Want};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, reason, retried, seconds, want};
@@ -201,5 +201,8 @@ pub async fn only_history_is_pruned<B: Bench>(lab: &Lab<B>) {
     let all = Cut { job: Some(job.id), keep_last: Some(0), ..cut(now + minutes(9)) };
     assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 1);
     assert_eq!(lab.store.run(entry.id).await.unwrap(), None);
-    assert_eq!(lab.store.runs_of_job(job.id, None, 9).await.unwrap().items.len(), 2);
+    assert_eq!(
+        lab.store.list_runs(&RunFilter::of_job(job.id), None, 9).await.unwrap().items.len(),
+        2
+    );
 }

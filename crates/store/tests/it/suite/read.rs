@@ -7,7 +7,7 @@ use std::task::Poll;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, RunState, Wait};
-use store::{Counts, Prepared, Store, Verdict, Want};
+use store::{Counts, JobFilter, Prepared, RunFilter, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -73,7 +73,8 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
         let mut seen = Vec::new();
         let mut before = None;
         loop {
-            let page = lab.store.runs_of_job(job.id, before, limit).await.unwrap();
+            let page =
+                lab.store.list_runs(&RunFilter::of_job(job.id), before, limit).await.unwrap();
             assert!(page.items.len() <= limit as usize);
             seen.extend(page.items.iter().map(|run| run.id));
             let Some(next) = page.next else { break };
@@ -82,9 +83,9 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
         }
         assert_eq!(seen, expected, "in pages of {limit}");
     }
-    let page = lab.store.runs_of_job(JobId(lab.id()), None, 9).await.unwrap();
+    let page = lab.store.list_runs(&RunFilter::of_job(JobId(lab.id())), None, 9).await.unwrap();
     assert_eq!((page.items.len(), page.next), (0, None));
-    for run in lab.store.runs_of_job(job.id, None, 99).await.unwrap().items {
+    for run in lab.store.list_runs(&RunFilter::of_job(job.id), None, 99).await.unwrap().items {
         assert_eq!(run, lab.view(run.id).await);
     }
 }
@@ -106,8 +107,11 @@ pub async fn pages_of_jobs_go_by_name<B: Bench>(lab: &Lab<B>) {
         let mut seen = Vec::new();
         let mut after: Option<String> = None;
         loop {
-            let page =
-                lab.store.list_jobs(TenantId::DEFAULT, after.as_deref(), limit).await.unwrap();
+            let page = lab
+                .store
+                .list_jobs(&JobFilter::of_tenant(TenantId::DEFAULT), after.as_deref(), limit)
+                .await
+                .unwrap();
             seen.extend(page.items.into_iter().map(|job| job.name));
             after = page.next;
             if after.is_none() {
@@ -116,7 +120,7 @@ pub async fn pages_of_jobs_go_by_name<B: Bench>(lab: &Lab<B>) {
         }
         assert_eq!(seen, names, "in pages of {limit}");
     }
-    let page = lab.store.list_jobs(tenant(9), None, 9).await.unwrap();
+    let page = lab.store.list_jobs(&JobFilter::of_tenant(tenant(9)), None, 9).await.unwrap();
     assert_eq!((page.items, page.next), (vec![elsewhere], None));
 }
 

@@ -9,7 +9,8 @@ use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::Timestamp;
 use store::{
-    Applied, Cancelled, Change, ClaimFor, Cut, FactsFor, Finish, Prepared, Store, Verdict,
+    Applied, Cancelled, Change, ClaimFor, Cut, FactsFor, Finish, NodeInfo, Prepared, RunFilter,
+    Store, Verdict,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -62,7 +63,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
     let mut seen = Seen::default();
     let mut life = u128::from(dice.0) << 32;
     let mut node = NodeId(Uuid::from_u128(life));
-    store.join(node, "worker", seconds(3_600)).await.unwrap();
+    store.join(node, &NodeInfo::named("worker"), seconds(3_600)).await.unwrap();
     let mut held: Vec<ClaimedRun> = Vec::new();
     for batch in runs.chunks(4) {
         // Every batch is sent twice, and the second time nothing is new.
@@ -97,7 +98,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
             life += 1;
             node = NodeId(Uuid::from_u128(life));
             held.clear();
-            store.join(node, "worker again", seconds(3_600)).await.unwrap();
+            store.join(node, &NodeInfo::named("worker again"), seconds(3_600)).await.unwrap();
         }
     }
     store.leave(node).await.unwrap();
@@ -137,7 +138,7 @@ async fn trouble<S: Store>(
         let all = Timestamp::UNIX_EPOCH;
         let cut = Cut { job: Some(job.id), before: all, failed_before: all, keep_last: None };
         assert_eq!(store.prune(&cut, 10).await.unwrap(), 0);
-        let page = store.runs_of_job(job.id, None, 1_000).await.unwrap().items;
+        let page = store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap().items;
         let once: HashSet<_> = page.iter().map(|run| run.id).collect();
         assert_eq!(once.len(), page.len(), "a run was live and ended at once");
         store.counts().await.unwrap();
@@ -199,7 +200,8 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
     }
     let mut recorded = 0;
     for job in &jobs {
-        recorded += lab.store.runs_of_job(job.id, None, 1_000).await.unwrap().items.len();
+        recorded +=
+            lab.store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap().items.len();
     }
     assert_eq!(recorded, runs.len());
 }

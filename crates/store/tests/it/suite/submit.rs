@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::id::NodeId;
 use domain::run::{Outcome, RunState};
-use store::{Cancelled, ClaimFor, Store};
+use store::{Cancelled, ClaimFor, RunFilter, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -24,7 +24,10 @@ pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
     assert_eq!(ids(&lab.claim(node, want(9)).await), [other.id]);
     assert_eq!(lab.state(run.id).await, RunState::Ended(Outcome::Completed));
-    assert_eq!(lab.store.runs_of_job(job.id, None, 9).await.unwrap().items.len(), 2);
+    assert_eq!(
+        lab.store.list_runs(&RunFilter::of_job(job.id), None, 9).await.unwrap().items.len(),
+        2
+    );
 }
 
 pub async fn a_cancelled_run_does_not_come_back<B: Bench>(lab: &Lab<B>) {

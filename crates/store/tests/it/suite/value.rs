@@ -6,7 +6,7 @@ use domain::run::{
     AttemptResult, ErrorCode, LedgerEntry, NewRun, Origin, Outcome, ReasonCode, RunState, Wait,
 };
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Fire, Prepared, Store, Verdict, Want};
+use store::{Applied, Fire, NodeInfo, Prepared, RunFilter, Store, Verdict, Want};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -126,8 +126,8 @@ pub async fn times_reach_their_limits<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.finish(node, untried(&claimed[0], wait)).await, Applied::Again);
     assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
     let (long, short) = (NodeId(lab.id()), NodeId(lab.id()));
-    lab.store.join(long, "long", SignedDuration::MAX).await.unwrap();
-    lab.store.join(short, "short", SignedDuration::MIN).await.unwrap();
+    lab.store.join(long, &NodeInfo::named("long"), SignedDuration::MAX).await.unwrap();
+    lab.store.join(short, &NodeInfo::named("short"), SignedDuration::MIN).await.unwrap();
     assert_eq!(lab.store.reap(9).await.unwrap().buried, [short]);
 }
 
@@ -201,14 +201,14 @@ pub async fn output_may_hold_zero_bytes<B: Bench>(lab: &Lab<B>) {
     lab.store.cancel(held.run.id, &reason(ReasonCode::CancelRequested, "\0")).await.unwrap();
     let queued = lab.due(&job).await;
     lab.store.cancel(queued.id, &reason(ReasonCode::CancelRequested, "\0")).await.unwrap();
-    lab.store.join(NodeId(lab.id()), "no\0de", minutes(1)).await.unwrap();
+    lab.store.join(NodeId(lab.id()), &NodeInfo::named("no\0de"), minutes(1)).await.unwrap();
 }
 
 /// Ids may be anything too: the smallest, the largest, and the same for different things.
 pub async fn ids_are_only_ids<B: Bench>(lab: &Lab<B>) {
     for id in [Uuid::nil(), Uuid::max()] {
         let node = NodeId(id);
-        lab.store.join(node, "", minutes(1)).await.unwrap();
+        lab.store.join(node, &NodeInfo::named(""), minutes(1)).await.unwrap();
         let mut job = lab.draft(&id.to_string()).await;
         (job.id, job.tenant) = (JobId(id), TenantId(id));
         lab.create(&job).await;
@@ -218,7 +218,7 @@ pub async fn ids_are_only_ids<B: Bench>(lab: &Lab<B>) {
         assert_eq!(claimed.len(), 1);
         lab.finish(node, completed(node, &claimed[0])).await;
         assert_eq!(lab.state(run.id).await, RunState::Ended(Outcome::Completed));
-        let listed = lab.store.runs_of_job(JobId(id), None, 9).await.unwrap();
+        let listed = lab.store.list_runs(&RunFilter::of_job(JobId(id)), None, 9).await.unwrap();
         assert_eq!(listed.items.len(), 1);
         let state = lab.stored(&job).await.map(|job: Job| job.state);
         assert_eq!(state, Some(JobState::Enabled));

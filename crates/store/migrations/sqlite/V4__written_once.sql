@@ -62,7 +62,10 @@ CREATE TABLE ends (
     error TEXT,
     result TEXT,
     rows_affected INTEGER,
-    details TEXT
+    details TEXT,
+    -- Of runs that did not complete: whose they are, and their id.
+    tenant_id BLOB,
+    id BLOB
 ) STRICT;
 
 -- Runs that have not ended, in the order in which those of a job take turns.
@@ -100,9 +103,10 @@ FROM old_history ORDER BY id;
 
 -- Both tables are walked in the order of their keys, so their rows meet without a search or a table in between.
 INSERT INTO ends (seq, outcome, reason, reason_text, dead_letter, attempts, lost, finished_at, number, attempt_end, node_id,
-    fence, started_at, message, error, result, rows_affected, details)
+    fence, started_at, message, error, result, rows_affected, details, tenant_id, id)
 SELECT runs.seq, outcome, reason, reason_text, dead_letter, old_history.attempts, old_history.lost, finished_at, number,
-    attempt_end, node_id, fence, started_at, message, error, result, rows_affected, details
+    attempt_end, node_id, fence, started_at, message, error, result, rows_affected, details,
+    CASE WHEN outcome <> 1 THEN runs.tenant_id END, CASE WHEN outcome <> 1 THEN runs.id END
 FROM runs CROSS JOIN old_history ON old_history.id = runs.id
 ORDER BY runs.seq;
 
@@ -115,7 +119,14 @@ ORDER BY order_at, id;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);
 CREATE INDEX runs_job ON runs (job_id, id);
+CREATE INDEX runs_tenant ON runs (tenant_id, id);
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+
+-- In the order in which runs ended: for the tally and for those who follow.
+CREATE INDEX ends_finished ON ends (finished_at);
+-- What did not complete is rare, and is what people look for.
+CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
+CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
 
 INSERT INTO live (job_id, order_at, id, seq)
 SELECT runs.job_id, runs.order_at, runs.id, runs.seq FROM old_runs CROSS JOIN runs ON runs.id = old_runs.id;

@@ -1,0 +1,104 @@
+//! A node whose clock is not the store's.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use domain::alert::Alert;
+use domain::job::Definition;
+use engine::{ClockHealth, Courier, Settings};
+use jiff::SignedDuration;
+
+use crate::world::{Steps, World, cron};
+
+/// Remembers what it delivered.
+#[derive(Default)]
+struct Postbox(Mutex<Vec<String>>);
+
+impl Courier for Postbox {
+    fn channel(&self) -> &str {
+        "postbox"
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        alert: &'a Alert,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+        self.0.lock().unwrap().push(format!("{} {}", alert.kind.name(), alert.text));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn an_alarm_is_raised_once_each_time_it_gets_worse() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let behind = Arc::new(AtomicI64::new(0));
+    let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+    let postbox = Postbox::default();
+    let mut told = Vec::new();
+    for ms in [0, 1_900, 2_100, 3_000, -12_000, -11_000, -3_000, -1_000, 2_500] {
+        behind.store(ms * 1_000, Ordering::Relaxed);
+        node.renew().await.unwrap();
+        world.pass(1);
+        node.notify(&postbox).await.unwrap();
+        let words = std::mem::take(&mut *postbox.0.lock().unwrap());
+        told.extend(words.into_iter().map(|words| format!("{ms}: {words}")));
+    }
+    assert_eq!(
+        told,
+        [
+            "2100: NODE_CLOCK_OFFSET the clock of node punctual is 2s 100ms behind the store's",
+            "-12000: NODE_CLOCK_OFFSET the clock of node punctual is 12s ahead of the store's; it plans and claims nothing until that is mended",
+            "2500: NODE_CLOCK_OFFSET the clock of node punctual is 2s 500ms behind the store's",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_node_far_off_takes_nothing_until_it_is_back() {
+    let world = World::at("2026-01-01T00:00:58Z");
+    let behind = Arc::new(AtomicI64::new(0));
+    let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+    let planned = node.create("planned", cron("* * * * *")).await;
+    let by_hand = node.create("by hand", Definition::default()).await;
+    behind.store(11_000_000, Ordering::Relaxed);
+    node.renew().await.unwrap();
+    assert_eq!(node.clock(), ClockHealth::Refused(SignedDuration::from_secs(11)));
+    node.trigger(&by_hand).await;
+    world.pass(5);
+    assert_eq!(node.plan().await.unwrap().planned, 0);
+    assert!(node.work().await.is_empty());
+    assert_eq!(world.ledger(planned.id).await, [] as [&str; 0]);
+    assert_eq!(world.ledger(by_hand.id).await, ["00:00 QUEUED"]);
+    // Others go on meanwhile.
+    let other = world.node().await;
+    assert_eq!(other.work().await.len(), 2);
+    node.trigger(&by_hand).await;
+    behind.store(9_000_000, Ordering::Relaxed);
+    node.renew().await.unwrap();
+    assert_eq!(node.clock(), ClockHealth::Off(SignedDuration::from_secs(9)));
+    other.drain();
+    other.leave().await.unwrap();
+    world.pass(60);
+    assert!(!node.work().await.is_empty());
+    behind.store(0, Ordering::Relaxed);
+    node.renew().await.unwrap();
+    assert_eq!(node.clock(), ClockHealth::Good);
+}
+
+/// What runs when the clock jumps is completed and told to the store.
+#[tokio::test]
+async fn what_runs_on_a_node_far_off_ends_well() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let behind = Arc::new(AtomicI64::new(0));
+    let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+    let job = node.create("job", Definition::default()).await;
+    node.trigger(&job).await;
+    let started = node.work().await.remove(0);
+    behind.store(-60_000_000, Ordering::Relaxed);
+    node.renew().await.unwrap();
+    assert!(node.complete(started.run.grant, domain::run::AttemptResult::completed()));
+    node.flush().await;
+    assert_eq!(world.ledger(job.id).await, ["00:00 COMPLETED"]);
+}

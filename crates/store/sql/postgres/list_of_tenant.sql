@@ -1,0 +1,28 @@
+-- Runs of a tenant ($1), newest first, with ids from $2 on and before $3: up to $7 live ones in some states ($5) that
+-- something ($6) asked for, and up to $4 ended ones of each outcome ($8). Rows are compared as a whole, so that only the
+-- index of the tenant has the order.
+(
+    SELECT 0::smallint AS part, l.id, l.origin, NULL::smallint AS outcome, l.job_id
+    FROM (
+        SELECT
+            r.id, r.origin, r.job_id,
+            CASE
+                WHEN r.wait <> 0 OR r.due_at > c.now THEN 0
+                WHEN ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE THEN 2
+                ELSE 1
+            END AS state
+        FROM runs r CROSS JOIN (SELECT clock() AS now OFFSET 0) AS c
+        WHERE cardinality($5::smallint[]) > 0 AND r.tenant_id = $1 AND r.id >= $2 AND r.id < $3
+    ) AS l
+    WHERE l.state = ANY ($5) AND ($6::smallint IS NULL OR l.origin = $6)
+    ORDER BY l.id DESC LIMIT $7::bigint
+)
+UNION ALL
+SELECT o.outcome AS part, h.id, h.origin, o.outcome, NULL::uuid AS job_id
+FROM unnest($8::smallint[]) AS o (outcome)
+CROSS JOIN LATERAL (
+    SELECT h.id, h.origin FROM history h
+    WHERE (h.tenant_id, h.outcome, h.id) >= ($1, o.outcome, $2::uuid)
+        AND (h.tenant_id, h.outcome, h.id) < ($1, o.outcome, $3::uuid)
+    ORDER BY h.tenant_id DESC, h.outcome DESC, h.id DESC LIMIT $4::bigint
+) AS h

@@ -1,0 +1,78 @@
+//! What those at the doors ask of a store: dead letters, nodes, requests that are sent again.
+//!
+//! The engine's steps need none of it, and none of it decides what runs.
+
+use std::future::Future;
+
+use domain::id::{RunId, TenantId};
+
+use crate::{NodeView, Result, Store};
+
+/// A store that serves people.
+pub trait Desk: Store {
+    /// Marks dead letters as seen to: they leave the list. Answers for each whether it was there.
+    fn acknowledge(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// How many dead letters a tenant has, but no more than `most`: who waits for a larger answer
+    /// shows "more than".
+    fn count_dead_letters(
+        &self,
+        tenant: TenantId,
+        most: u32,
+    ) -> impl Future<Output = Result<u32>> + Send;
+
+    /// The nodes of the cluster, by when they joined.
+    fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
+
+    /// A request begins that its caller may send again under the same key, with a fingerprint of
+    /// what it asks for. Keys are remembered for a day. An answer that does not come within five
+    /// minutes is given up, and the next one who asks is the first again.
+    fn begin_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        fingerprint: &[u8],
+    ) -> impl Future<Output = Result<Begun>> + Send;
+
+    /// Keeps the answer to a request for those who send it again; without one, the request may be
+    /// made anew.
+    fn finish_request(
+        &self,
+        tenant: TenantId,
+        key: &str,
+        answer: Option<&Answer>,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Forgets requests that are older than a day, at most `limit`; answers how many.
+    fn forget_requests(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// How a request stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is the first of its key: it shall be carried out.
+    New,
+    /// It was answered before.
+    Replay(Answer),
+    /// The key belongs to a request that asks for something else.
+    Conflict,
+    /// The first one is being carried out.
+    InProgress,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// What the door wants to keep beside the body, as text of its own making.
+    pub head: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Keys are forgotten after this time.
+pub(crate) const KEY_TTL_US: i64 = 24 * 3_600 * 1_000_000;
+
+/// An answer is given up after this time.
+pub(crate) const ANSWER_TTL_US: i64 = 5 * 60 * 1_000_000;
