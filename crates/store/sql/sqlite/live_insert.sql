@@ -1,2 +1,3 @@
--- A run that has not ended.
-INSERT INTO live (job_id, order_at, id, seq) VALUES (?1, ?2, ?3, ?4)
+-- Runs that have not ended.
+INSERT OR FAIL INTO live (job_id, order_at, id, seq)
+VALUES (?, ?, ?, ?)

@@ -1,2 +1,3 @@
--- A run that can be claimed when its time comes.
-INSERT INTO queue (tenant_id, priority, due_at, seq) VALUES (?1, ?2, ?3, ?4)
+-- Runs that can be claimed when their time comes.
+INSERT OR FAIL INTO queue (tenant_id, priority, due_at, seq)
+VALUES (?, ?, ?, ?)

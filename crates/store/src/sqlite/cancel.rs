@@ -4,7 +4,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
-use super::ends::{End, Recorder, Whose, outcome_of};
+use super::ends::{self, End, Whose, outcome_of};
 use super::wake::Freed;
 use super::writer::Tx;
 use crate::{Cancelled, Result};
@@ -89,7 +89,7 @@ impl Unheld {
             attempt: None,
         };
         let whose = Whose { run, job: self.job, tenant: self.tenant };
-        let finished_at = Recorder::new(tx)?.record(tx, whose, &end)?;
+        let finished_at = ends::record(tx, whose, &end)?;
         let mut freed = Freed::default();
         freed.ended(self.job, Outcome::Cancelled, finished_at);
         freed.wake(tx)

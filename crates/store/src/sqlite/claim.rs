@@ -53,7 +53,7 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
     }
     let lanes = lanes(tx)?;
     let due = due(tx, &lanes, want.due)?;
-    let due = choose(tx, due, want);
+    let due = choose(tx, due, lanes.len(), want);
     let soon = soon(tx, &lanes, want)?;
     take(tx, &due, i64::MIN)?;
     take(tx, &soon, tx.now_us())?;
@@ -152,7 +152,11 @@ fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want) -> Result<Vec<Queued>> {
 
 /// The runs that go first: each tenant's n-th before any tenant's (n + 1)-th, counting what the
 /// tenants hold already.
-fn choose(tx: &mut Tx<'_>, mut due: Vec<Queued>, want: Want) -> Vec<Queued> {
+fn choose(tx: &mut Tx<'_>, mut due: Vec<Queued>, lanes: usize, want: Want) -> Vec<Queued> {
+    if lanes == 1 && want.tenant_max.is_none() {
+        // There is nothing to be fair about, and a lane is in order.
+        return due;
+    }
     due.sort_by_key(rank);
     let mut places: HashMap<TenantId, i64> = HashMap::new();
     let mut ordered: Vec<(i64, Queued)> = due

@@ -1,12 +1,12 @@
 //! How runs ended: one row for each, written once.
 
 use domain::alert::{Alert, AlertKind};
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{EndedAttempt, Outcome};
-use rusqlite::{CachedStatement, ToSql};
 
 use super::alerts;
 use super::row::{at, us};
+use super::rows::{self, Values};
 use super::writer::Tx;
 use crate::{Result, StoreError};
 
@@ -47,67 +47,105 @@ pub(super) struct Whose {
     pub tenant: TenantId,
 }
 
-/// Writes ends; its statements are looked up once for a whole batch.
-pub(super) struct Recorder<'a> {
-    plain: CachedStatement<'a>,
-    full: CachedStatement<'a>,
+/// Writes one end, and returns when it was.
+pub(super) fn record(tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
+    let mut recorder = Recorder::default();
+    let finished_at = recorder.record(tx, whose, end)?;
+    recorder.flush(tx)?;
+    Ok(finished_at)
 }
 
-impl<'a> Recorder<'a> {
-    pub fn new(tx: &Tx<'a>) -> Result<Self> {
-        Ok(Recorder {
-            plain: tx.connection.prepare_cached(sql!("end_insert_plain"))?,
-            full: tx.connection.prepare_cached(sql!("end_insert"))?,
-        })
-    }
+/// Writes ends. Those that have little to say are written together, by [`Recorder::flush`].
+#[derive(Default)]
+pub(super) struct Recorder {
+    plain: Vec<Plain>,
+}
 
-    /// Writes the end of a run that had not ended, and returns when that was.
+/// An end without words.
+struct Plain {
+    seq: i64,
+    outcome: Outcome,
+    attempts: u32,
+    lost: u32,
+    finished_at: i64,
+    fence: Option<i64>,
+    /// Its number, how it ended, where it was made and when it began.
+    attempt: Option<(u32, &'static str, NodeId, i64)>,
+}
+
+impl Recorder {
+    /// Takes the end of a run that had not ended, and returns when that was.
     pub fn record(&mut self, tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
-        let attempt = end.attempt;
-        let result = attempt.map(|attempt| &attempt.result);
-        let finished_at = attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
-        let statement = if end.is_plain() { &mut self.plain } else { &mut self.full };
-        let fixed: [&dyn ToSql; 10] = [
-            &end.seq,
-            &(end.outcome as u8),
-            &end.attempts,
-            &end.lost,
-            &finished_at,
-            &attempt.map(|attempt| attempt.number),
-            &result.map(|result| result.end.name()),
-            &attempt.map(|attempt| attempt.node.0),
-            &end.fence,
-            &attempt.map(|attempt| us(attempt.started_at)),
-        ];
-        for (n, value) in fixed.into_iter().enumerate() {
-            statement.raw_bind_parameter(n + 1, value)?;
+        let finished_at = end.attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
+        let plain = Plain {
+            seq: end.seq,
+            outcome: end.outcome,
+            attempts: end.attempts,
+            lost: end.lost,
+            finished_at,
+            fence: end.fence,
+            attempt: end.attempt.map(|attempt| {
+                let started_at = us(attempt.started_at);
+                (attempt.number, attempt.result.end.name(), attempt.node, started_at)
+            }),
+        };
+        if end.is_plain() {
+            self.plain.push(plain);
+        } else {
+            insert(tx, whose, end, &plain)?;
         }
-        if !end.is_plain() {
-            // Completed runs are found by other indexes.
-            let completed = end.outcome == Outcome::Completed;
-            let message = result.map(|result| result.message.as_str());
-            let rest: [&dyn ToSql; 10] = [
-                &end.reason.map(|(code, _)| code),
-                &end.reason.map(|(_, text)| text),
-                &end.dead_letter,
-                &message.filter(|message| !message.is_empty()),
-                &result.and_then(|result| result.error.as_ref()).map(ToString::to_string),
-                &result.and_then(|result| result.result.as_deref()),
-                &result.and_then(|result| result.rows_affected).map(|rows| rows as i64),
-                &result.and_then(|result| result.details.as_deref()),
-                &(!completed).then_some(whose.tenant.0),
-                &(!completed).then_some(whose.run.0),
-            ];
-            for (n, value) in rest.into_iter().enumerate() {
-                statement.raw_bind_parameter(n + 11, value)?;
-            }
-        }
-        statement.raw_execute()?;
         if end.dead_letter || end.outcome == Outcome::Missed {
             raise_for(tx, whose, end, finished_at)?;
         }
         Ok(finished_at)
     }
+
+    /// Writes what was taken.
+    pub fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
+        rows::insert(tx.connection, sql!("end_insert_plain"), &self.plain, |end, values| {
+            end.push(values)
+        })?;
+        self.plain.clear();
+        Ok(())
+    }
+}
+
+impl Plain {
+    fn push(&self, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+        values.push(self.seq)?;
+        values.push(self.outcome as u8)?;
+        values.push(self.attempts)?;
+        values.push(self.lost)?;
+        values.push(self.finished_at)?;
+        values.push(self.attempt.map(|(number, ..)| number))?;
+        values.push(self.attempt.map(|(_, end, ..)| end))?;
+        values.push(self.attempt.map(|(_, _, node, _)| node.0))?;
+        values.push(self.fence)?;
+        values.push(self.attempt.map(|(.., started_at)| started_at))
+    }
+}
+
+/// Writes an end with all that there is to say.
+fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()> {
+    let result = end.attempt.map(|attempt| &attempt.result);
+    let message = result.map(|result| result.message.as_str());
+    // Completed runs are found by other indexes.
+    let listed = end.outcome != Outcome::Completed || end.dead_letter;
+    let row = std::slice::from_ref(plain);
+    rows::insert(tx.connection, sql!("end_insert"), row, |plain, values| {
+        plain.push(values)?;
+        values.push(end.reason.map(|(code, _)| code))?;
+        values.push(end.reason.map(|(_, text)| text))?;
+        values.push(end.dead_letter)?;
+        values.push(message.filter(|message| !message.is_empty()))?;
+        values.push(result.and_then(|result| result.error.as_ref()).map(ToString::to_string))?;
+        values.push(result.and_then(|result| result.result.as_deref()))?;
+        values.push(result.and_then(|result| result.rows_affected).map(|rows| rows as i64))?;
+        values.push(result.and_then(|result| result.details.as_deref()))?;
+        values.push(listed.then_some(whose.tenant.0))?;
+        values.push(listed.then_some(whose.run.0))
+    })?;
+    Ok(())
 }
 
 /// An end that somebody should be told about.

@@ -22,17 +22,20 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
     let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
     let mut ending = Ending {
-        recorder: Recorder::new(tx)?,
+        recorder: Recorder::default(),
         live: tx.connection.prepare_cached(sql!("live_delete"))?,
     };
     for finish in done {
         let Some(held) = tx.holdings().of_grant(node, finish.grant) else {
+            // It may have ended a moment ago.
+            ending.recorder.flush(tx)?;
             applied.push(ended_before(tx, finish)?);
             continue;
         };
         tx.holdings().close(held.run);
         applied.push(leave(tx, &mut ending, &held, finish, &mut freed)?);
     }
+    ending.recorder.flush(tx)?;
     freed.wake(tx)?;
     Ok(applied)
 }
@@ -52,7 +55,7 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
 
 /// What ending a run takes, once for a whole batch.
 struct Ending<'a> {
-    recorder: Recorder<'a>,
+    recorder: Recorder,
     live: CachedStatement<'a>,
 }
 
@@ -76,8 +79,7 @@ fn leave(
         Verdict::Retry { delay } => {
             let due_at = us(tx.now.saturating_add(*delay).unwrap_or(Timestamp::MAX));
             let (made, lost) = counts(finish);
-            let values =
-                (held.seq, held.turn, due_at, held.attempts + made, held.lost + lost);
+            let values = (held.seq, held.turn, due_at, held.attempts + made, held.lost + lost);
             guarded(tx.connection.prepare_cached(sql!("run_retry"))?.execute(values)?, held)?;
             tx.connection.prepare_cached(sql!("queue_enter"))?.execute((held.seq,))?;
             if let Some(attempt) = &finish.attempt {

@@ -95,8 +95,12 @@ impl Holdings {
                 }
             }
         }
-        holdings.spent =
-            holdings.claims.iter().filter(|(_, claim)| claim.open == 0).map(|(id, _)| *id).collect();
+        holdings.spent = holdings
+            .claims
+            .iter()
+            .filter(|(_, claim)| claim.open == 0)
+            .map(|(id, _)| *id)
+            .collect();
         Ok(holdings)
     }
 
@@ -206,7 +210,9 @@ impl Holdings {
                 continue;
             }
             grants.sort_unstable_by_key(|held| held.fence);
-            connection.prepare_cached(sql!("claim_update"))?.execute((id, encode(grants.iter())))?;
+            connection
+                .prepare_cached(sql!("claim_update"))?
+                .execute((id, encode(grants.iter())))?;
             self.listed -= claim.listed - grants.len();
             claim.listed = grants.len();
         }

@@ -203,7 +203,11 @@ impl Tick {
         tx.holdings().close(self.run);
         let (connection, seq) = (tx.connection, self.seq);
         connection.prepare_cached(sql!("run_vanish"))?.execute((seq,))?;
-        connection.prepare_cached(sql!("live_delete"))?.execute((job.0, self.order_at, self.run.0))?;
+        connection.prepare_cached(sql!("live_delete"))?.execute((
+            job.0,
+            self.order_at,
+            self.run.0,
+        ))?;
         connection.prepare_cached(sql!("queue_delete"))?.execute((
             self.tenant,
             self.priority,

@@ -15,8 +15,7 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
         let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
         return delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit));
     };
-    let mut gone =
-        delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
+    let mut gone = delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
     if let Some(keep) = cut.keep_last {
         let room = u64::from(limit).saturating_sub(gone) as u32;
         gone += delete(tx, sql!("prune_count_of_job"), (job.0, keep, room))?;

@@ -1,34 +1,30 @@
 //! New runs: planned ones and those that somebody asked for.
 
+use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
-use rusqlite::CachedStatement;
 
-use super::ends::{End, Recorder, Whose};
+use super::ends::{self, End, Whose};
 use super::holdings::Held;
-use super::nodes;
 use super::row::us;
 use super::writer::Tx;
+use super::{nodes, rows};
 use crate::{ClaimFor, Fire, Result, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[Fire]) -> Result<Vec<bool>> {
-    let mut recording = Recording::new(tx)?;
     let mut fires = tx.connection.prepare_cached(sql!("job_fire"))?;
     let mut fired = Vec::with_capacity(batch.len());
+    let mut runs = Vec::new();
     for fire in batch {
         let (expected, next) = (us(fire.expected_next), fire.new_next.map(us));
         let moved = fires.execute((fire.job.0, fire.version, expected, next))? > 0;
         fired.push(moved);
-        if !moved {
-            continue;
-        }
-        for run in &fire.runs {
-            if let Some(new) = recording.insert(tx, run)? {
-                recording.enqueue(run, new)?;
-            }
-        }
-        for entry in &fire.ledger {
-            record(tx, entry)?;
-        }
+        runs.extend(fire.runs.iter().filter(|_| moved));
+    }
+    let new = insert(tx, runs)?;
+    enqueue(tx, &new)?;
+    let moved = batch.iter().zip(&fired).filter(|(_, moved)| **moved);
+    for entry in moved.flat_map(|(fire, _)| &fire.ledger) {
+        record(tx, entry)?;
     }
     Ok(fired)
 }
@@ -38,100 +34,110 @@ pub(super) fn submit(
     runs: &[NewRun],
     claim: Option<ClaimFor>,
 ) -> Result<Submitted> {
-    let mut claim = match claim {
-        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => Some(claim),
-        _ => None,
+    let room = match claim {
+        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max as usize,
+        _ => 0,
     };
-    let mut recording = Recording::new(tx)?;
-    let mut submitted =
-        Submitted { accepted: Vec::with_capacity(runs.len()), claimed: Vec::new() };
-    for run in runs {
-        let new = recording.insert(tx, run)?;
-        submitted.accepted.push(new.is_some());
-        let Some(new) = new else { continue };
-        match &mut claim {
-            Some(claim) if claim.max > 0 && run.due_at <= tx.now => {
-                claim.max -= 1;
-                let grant = Grant { run: run.id, fence: tx.next_number(), turn: 0 };
-                tx.holdings().take(Held {
-                    node: claim.node,
-                    run: run.id,
-                    fence: grant.fence,
-                    turn: grant.turn,
-                    seq: new.seq,
-                    job: run.job,
-                    tenant: run.tenant,
-                    order_at: new.order_at,
-                    attempts: 0,
-                    lost: 0,
-                    cancelled: false,
-                });
-                let run = run.clone();
-                submitted.claimed.push(ClaimedRun { grant, run, attempts: 0, lost: 0 });
-            }
-            _ => recording.enqueue(run, new)?,
-        }
+    let mut new = insert(tx, runs.iter().collect())?;
+    let mut submitted = Submitted { accepted: vec![false; runs.len()], claimed: Vec::new() };
+    for new in &new {
+        submitted.accepted[new.place] = true;
     }
+    if let Some(claim) = claim {
+        let now = tx.now;
+        new.retain(|new| {
+            let takes = submitted.claimed.len() < room && new.run.due_at <= now;
+            if takes {
+                submitted.claimed.push(hold(tx, claim.node, new));
+            }
+            !takes
+        });
+    }
+    enqueue(tx, &new)?;
     Ok(submitted)
 }
 
-/// What recording runs takes, once for a whole batch.
-struct Recording<'a> {
-    run: CachedStatement<'a>,
-    live: CachedStatement<'a>,
-    queue: CachedStatement<'a>,
-}
-
 /// A run that was recorded just now.
-#[derive(Clone, Copy)]
-struct New {
+struct New<'a> {
+    run: &'a NewRun,
+    /// Its place among those that were to be recorded.
+    place: usize,
     seq: i64,
     order_at: i64,
 }
 
-impl<'a> Recording<'a> {
-    fn new(tx: &Tx<'a>) -> Result<Self> {
-        Ok(Recording {
-            run: tx.connection.prepare_cached(sql!("run_insert"))?,
-            live: tx.connection.prepare_cached(sql!("live_insert"))?,
-            queue: tx.connection.prepare_cached(sql!("queue_insert"))?,
-        })
-    }
-
-    /// Records a run, unless its id is known; only a resend finds that.
-    fn insert(&mut self, tx: &mut Tx<'_>, run: &NewRun) -> Result<Option<New>> {
-        let (seq, due_at) = (tx.next_number(), us(run.due_at));
+/// Records runs, and answers those whose ids were not known; only a resend finds one that is.
+fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
+    let mut new: Vec<New<'_>> = Vec::with_capacity(runs.len());
+    for (place, run) in runs.into_iter().enumerate() {
         // What is due already takes its turn by when it came, not by a time in the past: a run
         // that has begun meanwhile was not preceded by it.
-        let order_at = due_at.max(tx.order());
-        let inserted = self.run.execute((
-            seq,
-            run.id.0,
-            run.job.0,
-            run.tenant.0,
-            run.job_version,
-            us(run.scheduled_for),
-            &run.shard,
-            due_at,
-            order_at,
-            run.priority,
-            run.origin as u8,
-            run.coalesced,
-            run.ignore_dependencies,
-            &run.parameters,
-        ))?;
-        if inserted == 0 {
-            return Ok(None);
+        let order_at = us(run.due_at).max(tx.order());
+        new.push(New { run, place, seq: tx.next_number(), order_at });
+    }
+    let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
+        let run = new.run;
+        values.push(new.seq)?;
+        values.push(run.id.0)?;
+        values.push(run.job.0)?;
+        values.push(run.tenant.0)?;
+        values.push(run.job_version)?;
+        values.push(us(run.scheduled_for))?;
+        values.push(&run.shard)?;
+        values.push(us(run.due_at))?;
+        values.push(new.order_at)?;
+        values.push(run.priority)?;
+        values.push(run.origin as u8)?;
+        values.push(run.coalesced)?;
+        values.push(run.ignore_dependencies)?;
+        values.push(&run.parameters)
+    })?;
+    if inserted < new.len() {
+        let mut query = tx.connection.prepare_cached(sql!("run_seq"))?;
+        let mut known = Vec::with_capacity(new.len());
+        for new in &new {
+            known.push(query.query_row((new.run.id.0,), |row| row.get::<_, i64>(0))?);
         }
-        self.live.execute((run.job.0, order_at, run.id.0, seq))?;
-        Ok(Some(New { seq, order_at }))
+        let mut known = known.into_iter();
+        new.retain(|new| known.next() == Some(new.seq));
     }
+    rows::insert(tx.connection, sql!("live_insert"), &new, |new, values| {
+        values.push(new.run.job.0)?;
+        values.push(new.order_at)?;
+        values.push(new.run.id.0)?;
+        values.push(new.seq)
+    })?;
+    Ok(new)
+}
 
-    /// A new run can be claimed.
-    fn enqueue(&mut self, run: &NewRun, new: New) -> Result<()> {
-        self.queue.execute((run.tenant.0, run.priority, us(run.due_at), new.seq))?;
-        Ok(())
-    }
+/// New runs can be claimed.
+fn enqueue(tx: &Tx<'_>, new: &[New<'_>]) -> Result<()> {
+    rows::insert(tx.connection, sql!("queue_insert"), new, |new, values| {
+        values.push(new.run.tenant.0)?;
+        values.push(new.run.priority)?;
+        values.push(us(new.run.due_at))?;
+        values.push(new.seq)
+    })?;
+    Ok(())
+}
+
+/// A node holds a new run from the beginning.
+fn hold(tx: &mut Tx<'_>, node: NodeId, new: &New<'_>) -> ClaimedRun {
+    let grant = Grant { run: new.run.id, fence: tx.next_number(), turn: 0 };
+    tx.holdings().take(Held {
+        node,
+        run: grant.run,
+        fence: grant.fence,
+        turn: grant.turn,
+        seq: new.seq,
+        job: new.run.job,
+        tenant: new.run.tenant,
+        order_at: new.order_at,
+        attempts: 0,
+        lost: 0,
+        cancelled: false,
+    });
+    ClaimedRun { grant, run: new.run.clone(), attempts: 0, lost: 0 }
 }
 
 /// Times that ended without a run, unless there is one for the first of them.
@@ -161,6 +167,6 @@ fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
         fence: None,
         attempt: None,
     };
-    Recorder::new(tx)?.record(tx, whose, &end)?;
+    ends::record(tx, whose, &end)?;
     Ok(())
 }
