@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::alert::Alert;
+use domain::id::JobId;
 use engine::Courier;
 use jiff::Timestamp;
 use serde_json::json;
@@ -46,10 +47,11 @@ impl Webhook {
     async fn post(&self, alert: &Alert) -> Result<(), String> {
         let id = alert.id().to_string();
         let timestamp = (self.clock)().as_second();
+        let job = Some(alert.job).filter(|job| *job != JobId::NONE);
         let body = json!({
             "type": alert.kind.name(),
             "timestamp": alert.at.to_string(),
-            "data": { "tenant_id": alert.tenant, "job_id": alert.job, "execution_id": alert.run, "text": alert.text },
+            "data": { "tenant_id": alert.tenant, "job_id": job, "execution_id": alert.run, "text": alert.text },
         })
         .to_string();
         let signatures: Vec<String> =

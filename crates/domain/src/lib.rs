@@ -11,3 +11,4 @@ pub mod id;
 pub mod job;
 pub mod run;
 pub mod schedule;
+pub mod tally;

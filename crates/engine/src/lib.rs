@@ -14,10 +14,12 @@ mod explain;
 mod node;
 mod run;
 mod settings;
+mod stats;
 
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
-pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started};
+pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
+pub use stats::Stats;

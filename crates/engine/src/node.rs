@@ -38,10 +38,12 @@ mod prune;
 mod pump;
 mod reap;
 mod start;
+mod tally;
 
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;

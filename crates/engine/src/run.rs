@@ -13,7 +13,7 @@ use std::time::Duration;
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun};
 use jiff::SignedDuration;
-use store::{Alerts, StoreError, Submitted};
+use store::{FullStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -29,6 +29,9 @@ const PUMPS: usize = 2;
 /// How much longer than its grace period a stopped run may take: its executor stops what it
 /// started, and tells what came of it, by itself.
 const AFTER_GRACE: Duration = Duration::from_secs(5);
+
+/// How often what ended is added up.
+const TALLY_EVERY: Duration = Duration::from_secs(15);
 
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {
@@ -86,7 +89,7 @@ struct Shared {
     idle: Notify,
 }
 
-impl<S: Alerts> Engine<S> {
+impl<S: FullStore> Engine<S> {
     /// Joins the cluster and starts to work. Each courier is told every alert.
     pub async fn start<E: Executor>(
         store: Arc<S>,
@@ -110,6 +113,7 @@ impl<S: Alerts> Engine<S> {
         tasks.spawn(driver.clone().renew());
         tasks.spawn(driver.clone().reap());
         tasks.spawn(driver.clone().prune());
+        tasks.spawn(driver.clone().tally());
         tasks.spawn(driver.clone().listen());
         for courier in couriers {
             tasks.spawn(driver.clone().notify(courier));
@@ -272,7 +276,7 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: Alerts, E: Executor> Driver<S, E> {
+impl<S: FullStore, E: Executor> Driver<S, E> {
     async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
@@ -424,8 +428,20 @@ impl<S: Alerts, E: Executor> Driver<S, E> {
         let mut patience = Patience::new(&self.shared, "prune");
         loop {
             let gone = patience.after(self.node.prune().await).await;
-            let pause = if gone.is_some_and(|gone| gone > 0) { 1 } else { 60 };
+            let forgotten = patience.after(self.node.forget_requests().await).await;
+            let busy = gone.is_some_and(|gone| gone > 0) || forgotten.is_some_and(|gone| gone > 0);
+            let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
+        }
+    }
+
+    async fn tally(self) {
+        let mut patience = Patience::new(&self.shared, "tally");
+        loop {
+            let report = patience.after(self.node.tally().await).await;
+            if !report.is_some_and(|report| report.more) {
+                tokio::time::sleep(TALLY_EVERY).await;
+            }
         }
     }
 

@@ -28,6 +28,10 @@ pub struct Settings {
     pub renew_every: SignedDuration,
     /// A node that could not renew stops its work this long before its lease ends.
     pub stop_before_lease_end: SignedDuration,
+    /// A node whose clock is further away from the store's plans and claims nothing. None for a
+    /// store that goes by the clock of the same machine: there, nobody else could do better, and a
+    /// clock that was set back must not stop everything until it has caught up.
+    pub clock_offset_max: Option<SignedDuration>,
     /// How often the store is asked for work when nothing hints at any.
     pub poll_every: SignedDuration,
     /// Items that one call to the store carries at most.
@@ -53,6 +57,7 @@ impl Default for Settings {
             lease: SignedDuration::from_secs(10),
             renew_every: SignedDuration::from_secs(3),
             stop_before_lease_end: SignedDuration::from_secs(2),
+            clock_offset_max: Some(SignedDuration::from_secs(10)),
             poll_every: SignedDuration::from_secs(1),
             batch_max: 1_000,
             retention_days: 30,

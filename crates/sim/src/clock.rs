@@ -47,6 +47,11 @@ impl VirtualClock {
         timestamp(self.true_us() + self.0.store_offset.load(Ordering::SeqCst))
     }
 
+    /// How far the time that the store goes by is ahead of the true time.
+    pub fn store_ahead_us(&self) -> i64 {
+        self.stamp().as_microsecond() - self.true_us()
+    }
+
     /// Somebody sets the clock of the store's machine.
     pub fn step_store(&self, by_us: i64) {
         self.0.store_offset.fetch_add(by_us, Ordering::SeqCst);

@@ -137,7 +137,7 @@ runs.shard text not null
 runs.parameters text
 runs.cancel_code text
 runs.cancel_text text
-settings.name text not null
+settings.name text not null collate C
 settings.value text not null
 settings.version integer not null
 settings.changed_at bigint not null

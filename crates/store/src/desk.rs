@@ -1,10 +1,12 @@
-//! What those at the doors ask of a store: dead letters, nodes, requests that are sent again.
+//! What those at the doors ask of a store: dead letters, nodes, settings, requests that are sent
+//! again.
 //!
 //! The engine's steps need none of it, and none of it decides what runs.
 
 use std::future::Future;
 
 use domain::id::{RunId, TenantId};
+use jiff::Timestamp;
 
 use crate::{NodeView, Result, Store};
 
@@ -23,6 +25,21 @@ pub trait Desk: Store {
 
     /// The nodes of the cluster, by when they joined.
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
+
+    /// What a tenant's live runs are doing.
+    fn live(&self, tenant: TenantId) -> impl Future<Output = Result<LiveCounts>> + Send;
+
+    /// What the whole cluster agrees on, by name.
+    fn settings(&self) -> impl Future<Output = Result<Vec<Setting>>> + Send;
+
+    /// Changes a setting, or removes it when there is no value, if it still has the version that
+    /// the change is based on; 0 for one that is not there.
+    fn set(
+        &self,
+        name: &str,
+        value: Option<&str>,
+        expected: u32,
+    ) -> impl Future<Output = Result<Set>> + Send;
 
     /// A request begins that its caller may send again under the same key, with a fingerprint of
     /// what it asks for. Keys are remembered for a day. An answer that does not come within five
@@ -45,6 +62,41 @@ pub trait Desk: Store {
 
     /// Forgets requests that are older than a day, at most `limit`; answers how many.
     fn forget_requests(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// What a tenant's live runs are doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveCounts {
+    /// They wait for their time or for other runs.
+    pub pending: u64,
+    /// They are due and nobody holds them.
+    pub queued: u64,
+    /// They are due and a node holds them.
+    pub running: u64,
+    /// When the oldest queued one was due.
+    pub oldest_due: Option<Timestamp>,
+}
+
+/// Something that the whole cluster agrees on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value, as JSON.
+    pub value: String,
+    /// Grows with every change, from 1.
+    pub version: u32,
+    /// When it was last changed.
+    pub changed_at: Timestamp,
+}
+
+/// What became of a change of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It has this version now; 0 when it is gone.
+    Done(u32),
+    /// It has this version; 0 when it is not there.
+    Conflict(u32),
 }
 
 /// How a request stands.

@@ -146,16 +146,21 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Reads a source until there is enough for a page, or until `look` rows have been seen.
+    /// Reads a source until there is enough for a page, until `look` rows have been seen, or until
+    /// the rest is too old.
     pub fn read(
         rows: impl Iterator<Item = Result<Seen>>,
         filter: &RunFilter,
         look: Option<u32>,
         limit: u32,
     ) -> Result<Self> {
+        let (since, _) = filter.ids(None);
         let mut part = Part::default();
         for (n, seen) in rows.enumerate() {
             let seen = seen?;
+            if seen.id < since {
+                break;
+            }
             if filter.lets(&seen) {
                 part.runs.push(seen.id);
             }

@@ -37,14 +37,16 @@ mod alerts;
 mod desk;
 mod error;
 mod filter;
+mod follow;
 pub mod postgres;
 pub mod sqlite;
 mod view;
 
 pub use alerts::{Alerts, Delivery};
-pub use desk::{Answer, Begun, Desk};
+pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
+pub use follow::{Cursor, Follow};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -197,6 +199,11 @@ pub trait Store: Send + Sync + 'static {
     /// be late, doubled or missing; it is never the truth.
     fn changed(&self) -> impl Future<Output = ()> + Send;
 }
+
+/// A store that does everything that a server needs.
+pub trait FullStore: Alerts + Desk + Follow {}
+
+impl<S: Alerts + Desk + Follow> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

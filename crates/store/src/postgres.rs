@@ -39,6 +39,7 @@ mod desk;
 mod error;
 mod facts;
 mod finish;
+mod follow;
 mod holdings;
 mod jobs;
 mod nodes;

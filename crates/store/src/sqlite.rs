@@ -51,6 +51,7 @@ mod desk;
 mod ends;
 mod facts;
 mod finish;
+mod follow;
 mod holdings;
 mod jobs;
 mod lock;

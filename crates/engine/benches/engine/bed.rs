@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use store::Alerts;
+use store::FullStore;
 
 use crate::figure::Figure;
 
@@ -14,7 +14,7 @@ pub mod sqlite;
 /// A place for databases, and what a benchmark looks up behind the store's back.
 #[allow(async_fn_in_trait, reason = "nobody outside this benchmark implements it")]
 pub trait Bed {
-    type Store: Alerts;
+    type Store: FullStore;
 
     /// A store on an empty database.
     async fn fresh(&self) -> Result<Arc<Self::Store>>;

@@ -13,7 +13,7 @@ use domain::job::When;
 use engine::{Engine, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use store::{Alerts, Store};
+use store::{FullStore, Store};
 
 use crate::args::Args;
 use crate::bed::Bed;
@@ -108,7 +108,7 @@ impl Drop for EngineProcess {
 }
 
 /// The other process: says when it started the run that waits, then stays until its input ends.
-pub async fn child<S: Alerts>(store: Arc<S>, _: &Args) -> Result<()> {
+pub async fn child<S: FullStore>(store: Arc<S>, _: &Args) -> Result<()> {
     let witness = Witness::default();
     let engine =
         Engine::start(store, witness.clone(), couriers(), Settings::default(), parts()).await?;

@@ -17,9 +17,6 @@ use super::Node;
 /// A clock that is further away from the store's is worth an alarm.
 const ALARM: SignedDuration = SignedDuration::from_secs(2);
 
-/// A clock that is further away from the store's is not to be trusted.
-const REFUSAL: SignedDuration = SignedDuration::from_secs(10);
-
 /// How the node's clock stands to the store's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockHealth {
@@ -34,7 +31,7 @@ pub enum ClockHealth {
 impl<S: Store> Node<S> {
     /// How the node's clock stands to the store's.
     pub fn clock(&self) -> ClockHealth {
-        health(self.offset())
+        self.health(self.offset())
     }
 
     /// Whether the clock is so far off that nothing is planned or claimed here.
@@ -66,7 +63,7 @@ impl<S: Store> Node<S> {
         let after = before.clamp(least, most);
         self.offset_us.store(after, Ordering::Relaxed);
         let [before, after] = [before, after].map(SignedDuration::from_micros);
-        match (health(before), health(after)) {
+        match (self.health(before), self.health(after)) {
             (ClockHealth::Good, ClockHealth::Good)
             | (ClockHealth::Off(_), ClockHealth::Off(_))
             | (ClockHealth::Refused(_), ClockHealth::Refused(_)) => {}
@@ -75,7 +72,7 @@ impl<S: Store> Node<S> {
                 tracing::warn!("this machine's clock is close enough to plan and claim again");
             }
             (_, ClockHealth::Off(_) | ClockHealth::Refused(_)) => {
-                let text = off_text(&self.settings.info.name, after);
+                let text = self.off_text(after);
                 tracing::error!(text, "this machine's clock is not the store's");
                 let alert = Alert {
                     kind: AlertKind::ClockOffset,
@@ -89,22 +86,25 @@ impl<S: Store> Node<S> {
             }
         }
     }
-}
 
-fn health(offset: SignedDuration) -> ClockHealth {
-    match offset.abs() {
-        by if by > REFUSAL => ClockHealth::Refused(offset),
-        by if by > ALARM => ClockHealth::Off(offset),
-        _ => ClockHealth::Good,
+    fn health(&self, offset: SignedDuration) -> ClockHealth {
+        match offset.abs() {
+            by if self.settings.clock_offset_max.is_some_and(|most| by > most) => {
+                ClockHealth::Refused(offset)
+            }
+            by if by > ALARM => ClockHealth::Off(offset),
+            _ => ClockHealth::Good,
+        }
     }
-}
 
-fn off_text(node: &str, offset: SignedDuration) -> String {
-    let direction = if offset.is_negative() { "ahead of" } else { "behind" };
-    let by = SignedDuration::from_millis(offset.abs().as_millis() as i64);
-    let consequence = match health(offset) {
-        ClockHealth::Refused(_) => "; it plans and claims nothing until that is mended",
-        _ => "",
-    };
-    format!("the clock of node {node} is {by:#} {direction} the store's{consequence}")
+    fn off_text(&self, offset: SignedDuration) -> String {
+        let direction = if offset.is_negative() { "ahead of" } else { "behind" };
+        let by = SignedDuration::from_millis(offset.abs().as_millis() as i64);
+        let consequence = match self.health(offset) {
+            ClockHealth::Refused(_) => "; it plans and claims nothing until that is mended",
+            _ => "",
+        };
+        let name = &self.settings.info.name;
+        format!("the clock of node {name} is {by:#} {direction} the store's{consequence}")
+    }
 }

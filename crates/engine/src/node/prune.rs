@@ -2,7 +2,7 @@
 
 use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cut, Store};
+use store::{Cut, Desk, Store};
 
 use super::Node;
 
@@ -25,6 +25,14 @@ impl<S: Store> Node<S> {
                 None => return Ok(gone),
             }
         }
+    }
+
+    /// Forgets one batch of requests that nobody sends again. Answers how many.
+    pub async fn forget_requests(&self) -> store::Result<u64>
+    where
+        S: Desk,
+    {
+        self.store.forget_requests(self.settings.batch_max).await
     }
 
     /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as

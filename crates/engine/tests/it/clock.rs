@@ -87,6 +87,21 @@ async fn a_node_far_off_takes_nothing_until_it_is_back() {
     assert_eq!(node.clock(), ClockHealth::Good);
 }
 
+/// A node that shares its clock with the store has nobody who could do better.
+#[tokio::test]
+async fn without_a_limit_the_work_goes_on() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let behind = Arc::new(AtomicI64::new(0));
+    let settings = Settings { clock_offset_max: None, ..Settings::default() };
+    let node = world.node_behind(settings, Arc::clone(&behind)).await;
+    let job = node.create("job", Definition::default()).await;
+    behind.store(3_600_000_000, Ordering::Relaxed);
+    node.renew().await.unwrap();
+    assert_eq!(node.clock(), ClockHealth::Off(SignedDuration::from_hours(1)));
+    node.trigger(&job).await;
+    assert_eq!(node.work_and_complete().await, 1);
+}
+
 /// What runs when the clock jumps is completed and told to the store.
 #[tokio::test]
 async fn what_runs_on_a_node_far_off_ends_well() {

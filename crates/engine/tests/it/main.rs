@@ -10,4 +10,5 @@ mod leases;
 mod overlap;
 mod process;
 mod retention;
+mod tally;
 mod world;

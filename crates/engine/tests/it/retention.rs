@@ -3,6 +3,9 @@
 use domain::job::{Definition, Retention, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
 
+use domain::id::TenantId;
+use store::{Answer, Begun, Desk};
+
 use crate::world::{Steps, World};
 
 async fn run_once(
@@ -54,4 +57,27 @@ async fn by_age_by_number_and_longer_for_failures() {
     let expected =
         [(0, [3, 3, 2]), (1, [3, 1, 2]), (2, [3, 0, 2]), (31, [1, 0, 1]), (91, [0, 0, 0])];
     assert_eq!(left, expected.map(|(day, counts)| (day, counts.to_vec())));
+}
+
+#[tokio::test]
+async fn requests_are_remembered_for_a_day_and_given_up_after_minutes() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let begin = async |key: &str| {
+        world.store.begin_request(TenantId::DEFAULT, key, b"create").await.unwrap()
+    };
+    assert_eq!((begin("answered").await, begin("lost").await), (Begun::New, Begun::New));
+    let answer = Answer { status: 201, ..Answer::default() };
+    world.store.finish_request(TenantId::DEFAULT, "answered", Some(&answer)).await.unwrap();
+    world.pass(5 * 60);
+    assert_eq!(begin("lost").await, Begun::InProgress);
+    world.pass(1);
+    // Whoever should have answered is gone.
+    assert_eq!(begin("lost").await, Begun::New);
+    world.go_to("2026-01-02T00:00:00Z");
+    assert_eq!(node.forget_requests().await.unwrap(), 0);
+    assert_eq!(begin("answered").await, Begun::Replay(answer));
+    world.pass(1);
+    assert_eq!(node.forget_requests().await.unwrap(), 1);
+    assert_eq!(begin("answered").await, Begun::New);
 }

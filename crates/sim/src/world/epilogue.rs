@@ -4,6 +4,7 @@ use store::Store;
 
 use super::World;
 use crate::clock::SECOND;
+use crate::event::Event;
 use crate::invariants::Violation;
 use crate::link::Rates;
 use crate::machine::{Kind, Machine};
@@ -25,8 +26,8 @@ impl World {
         for machine in &mut self.machines {
             machine.attempts.iter_mut().for_each(|attempt| attempt.calm(now));
             machine.back_at = 0;
-            machine.clock.set_offset(machine.clock.offset_us().clamp(-SECOND, SECOND));
         }
+        self.set_clocks();
         self.wake_machines();
         for index in 0..self.machines.len() {
             while !self.machines[index].steps.is_empty() {
@@ -57,10 +58,21 @@ impl World {
         self.judge_ledger(true)
     }
 
+    /// Every machine's clock is close to the store's: one that is far off takes nothing.
+    fn set_clocks(&mut self) {
+        let store = self.clock.store_ahead_us();
+        for machine in &self.machines {
+            let offset = machine.clock.offset_us().clamp(store - SECOND, store + SECOND);
+            machine.clock.set_offset(offset);
+        }
+        self.link.saw(Event::ClockSet);
+    }
+
     /// Every machine does everything that it has to do.
     fn round(&mut self) -> Result<(), Violation> {
         let us = self.random.between(SECOND, 5 * SECOND);
         self.clock.advance(us);
+        self.set_clocks();
         self.note("time passes");
         self.wake_machines();
         for index in 0..self.machines.len() {

@@ -74,7 +74,7 @@ INSERT INTO tally_cursor (one, finished_at, id) VALUES (1, 0, '00000000-0000-000
 
 -- What the whole cluster agrees on.
 CREATE TABLE settings (
-    name text PRIMARY KEY,
+    name text COLLATE "C" PRIMARY KEY,
     value text NOT NULL,
     version integer NOT NULL,
     changed_at bigint NOT NULL

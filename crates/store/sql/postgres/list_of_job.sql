@@ -1,6 +1,6 @@
--- Runs of a job ($1), newest first, with ids from $2 on and before $3: up to $7 live ones in some states ($5) that
--- something ($6) asked for, and up to $4 ended ones, if any outcome ($8) is wanted. Rows are compared as a whole, so that
--- only the index of the job has the order.
+-- Runs of a job ($1), newest first and before $3: up to $7 live ones, not before $2, in some states ($5) that something
+-- ($6) asked for, and up to $4 ended ones, if any outcome ($8) is wanted. Only the index of the job has this order; the
+-- two conditions on the job let it begin and stop at the right places.
 (
     SELECT 0::smallint AS part, l.id, l.origin, NULL::smallint AS outcome, l.job_id
     FROM (
@@ -20,6 +20,6 @@
 UNION ALL
 (
     SELECT 1::smallint AS part, h.id, h.origin, h.outcome, h.job_id FROM history h
-    WHERE cardinality($8::smallint[]) > 0 AND (h.job_id, h.id) >= ($1, $2::uuid) AND (h.job_id, h.id) < ($1, $3::uuid)
+    WHERE cardinality($8::smallint[]) > 0 AND h.job_id >= $1 AND (h.job_id, h.id) < ($1, $3::uuid)
     ORDER BY h.job_id DESC, h.id DESC LIMIT $4::bigint
 )

@@ -1,6 +1,6 @@
--- Runs of a tenant ($1), newest first, with ids from $2 on and before $3: up to $7 live ones in some states ($5) that
--- something ($6) asked for, and up to $4 ended ones of each outcome ($8). Rows are compared as a whole, so that only the
--- index of the tenant has the order.
+-- Runs of a tenant ($1), newest first and before $3: up to $7 live ones, not before $2, in some states ($5) that something
+-- ($6) asked for, and up to $4 ended ones of each outcome ($8). Only the index of the tenant has this order; the two
+-- conditions on the outcome let it begin and stop at the right places.
 (
     SELECT 0::smallint AS part, l.id, l.origin, NULL::smallint AS outcome, l.job_id
     FROM (
@@ -22,7 +22,6 @@ SELECT o.outcome AS part, h.id, h.origin, o.outcome, NULL::uuid AS job_id
 FROM unnest($8::smallint[]) AS o (outcome)
 CROSS JOIN LATERAL (
     SELECT h.id, h.origin FROM history h
-    WHERE (h.tenant_id, h.outcome, h.id) >= ($1, o.outcome, $2::uuid)
-        AND (h.tenant_id, h.outcome, h.id) < ($1, o.outcome, $3::uuid)
-    ORDER BY h.tenant_id DESC, h.outcome DESC, h.id DESC LIMIT $4::bigint
+    WHERE h.tenant_id = $1 AND h.outcome >= o.outcome AND (h.outcome, h.id) < (o.outcome, $3::uuid)
+    ORDER BY h.outcome DESC, h.id DESC LIMIT $4::bigint
 ) AS h

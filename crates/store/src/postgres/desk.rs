@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use domain::id::{RunId, TenantId};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::pipeline::values;
-use super::row::text;
+use super::row::{at, signed, text, unsigned};
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, NodeView, Result};
+use crate::{Answer, Begun, Desk, LiveCounts, NodeView, Result, Set, Setting};
 
 impl Desk for PostgresStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -28,6 +29,57 @@ impl Desk for PostgresStore {
 
     async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.shared.nodes().await
+    }
+
+    async fn live(&self, tenant: TenantId) -> Result<LiveCounts> {
+        let row = self.shared.query_one(sql!("count_live_of_tenant"), values![tenant.0]).await?;
+        let count =
+            |column: usize| -> Result<u64> { Ok(row.try_get::<_, i64>(column)?.cast_unsigned()) };
+        Ok(LiveCounts {
+            pending: count(0)?,
+            queued: count(1)?,
+            running: count(2)?,
+            oldest_due: row.try_get::<_, Option<i64>>(3)?.map(at),
+        })
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>> {
+        let setting = |row: &Row| {
+            Ok(Setting {
+                name: row.try_get(0)?,
+                value: row.try_get(1)?,
+                version: unsigned(row.try_get(2)?),
+                changed_at: at(row.try_get(3)?),
+            })
+        };
+        self.shared.query(sql!("setting_list"), values![]).await?.iter().map(setting).collect()
+    }
+
+    async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+        let name = text(name);
+        let version = async |sql, values| -> Result<Option<u32>> {
+            let rows = self.shared.query(sql, values).await?;
+            rows.first().map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
+        };
+        let done = match (value, expected) {
+            (Some(value), 0) => {
+                version(sql!("setting_insert"), values![name.clone(), text(value)]).await?
+            }
+            (Some(value), expected) => {
+                let values = values![name.clone(), text(value), signed(expected)];
+                version(sql!("setting_update"), values).await?
+            }
+            (None, 0) => None,
+            (None, expected) => {
+                version(sql!("setting_delete"), values![name.clone(), signed(expected)]).await?
+            }
+        };
+        if let Some(version) = done {
+            return Ok(Set::Done(version));
+        }
+        let found = version(sql!("setting_version"), values![name]).await?.unwrap_or(0);
+        let gone = value.is_none() && expected == 0 && found == 0;
+        Ok(if gone { Set::Done(0) } else { Set::Conflict(found) })
     }
 
     async fn begin_request(

@@ -43,7 +43,7 @@ impl Shared {
                 self.query(sql!("list_of_job"), values).await?
             }
             RunsOf::DeadLetters { tenant, .. } => {
-                let values = values![tenant.0, since.0, until.0, i64::from(look)];
+                let values = values![tenant.0, until.0, i64::from(look)];
                 self.query(sql!("list_dead"), values).await?
             }
         };

@@ -3,10 +3,11 @@
 use domain::id::{RunId, TenantId};
 use rusqlite::OptionalExtension;
 
+use super::row::{at, at_opt, us};
 use super::writer::Tx;
 use super::{SqliteStore, nodes};
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, NodeView, Result, StoreError};
+use crate::{Answer, Begun, Desk, LiveCounts, NodeView, Result, Set, Setting, StoreError};
 
 impl Desk for SqliteStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -29,6 +30,41 @@ impl Desk for SqliteStore {
 
     async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.read(nodes::list).await
+    }
+
+    async fn live(&self, tenant: TenantId) -> Result<LiveCounts> {
+        let now = us(self.clock.now());
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("count_live_of_tenant"))?;
+            let (counts, oldest): ([i64; 3], Option<i64>) = query
+                .query_row((tenant.0, now), |row| {
+                    Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
+                })?;
+            let [pending, queued, running] = counts.map(i64::cast_unsigned);
+            Ok(LiveCounts { pending, queued, running, oldest_due: at_opt(oldest)? })
+        })
+        .await
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>> {
+        self.read(|connection| {
+            let mut query = connection.prepare_cached(sql!("setting_list"))?;
+            let settings = query.query_and_then([], |row| {
+                Ok(Setting {
+                    name: row.get(0)?,
+                    value: row.get(1)?,
+                    version: row.get(2)?,
+                    changed_at: at(row.get(3)?)?,
+                })
+            })?;
+            settings.collect()
+        })
+        .await
+    }
+
+    async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+        let (name, value) = (name.to_owned(), value.map(str::to_owned));
+        self.writer.write(move |tx| set(tx, &name, value.as_deref(), expected)).await
     }
 
     async fn begin_request(
@@ -75,6 +111,22 @@ impl Desk for SqliteStore {
     }
 }
 
+fn set(tx: &mut Tx<'_>, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+    let query = |sql| tx.connection.prepare_cached(sql);
+    let version =
+        || query(sql!("setting_version"))?.query_row((name,), |row| row.get(0)).optional();
+    let done = match (value, expected) {
+        (Some(value), 0) => query(sql!("setting_insert"))?.execute((name, value, tx.now_us()))?,
+        (Some(value), _) => {
+            query(sql!("setting_update"))?.execute((name, value, tx.now_us(), expected))?
+        }
+        (None, 0) => usize::from(version()?.is_none()),
+        (None, _) => query(sql!("setting_delete"))?.execute((name, expected))?,
+    };
+    let version = version()?.unwrap_or(0);
+    Ok(if done > 0 { Set::Done(version) } else { Set::Conflict(version) })
+}
+
 fn begin(tx: &mut Tx<'_>, tenant: TenantId, key: &str, fingerprint: &[u8]) -> Result<Begun> {
     let now = tx.now_us();
     let begun = tx.connection.prepare_cached(sql!("request_begin"))?.execute((
@@ -89,19 +141,16 @@ fn begin(tx: &mut Tx<'_>, tenant: TenantId, key: &str, fingerprint: &[u8]) -> Re
         return Ok(Begun::New);
     }
     let mut query = tx.connection.prepare_cached(sql!("request_known"))?;
-    let known: Option<(Vec<u8>, Option<u16>, Option<String>, Option<Vec<u8>>)> = query
-        .query_row((tenant.0, key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .optional()?;
-    let Some((first, status, head, body)) = known else {
+    let mut rows = query.query((tenant.0, key))?;
+    let Some(row) = rows.next()? else {
         return Err(StoreError::Unreadable(format!("the request {key} is there and is not")));
     };
-    Ok(match status {
-        _ if first != fingerprint => Begun::Conflict,
-        None => Begun::InProgress,
-        Some(status) => Begun::Replay(Answer {
-            status,
-            head: head.unwrap_or_default(),
-            body: body.unwrap_or_default(),
-        }),
-    })
+    if row.get::<_, Vec<u8>>(0)? != fingerprint {
+        return Ok(Begun::Conflict);
+    }
+    let Some(status) = row.get(1)? else { return Ok(Begun::InProgress) };
+    let head: Option<String> = row.get(2)?;
+    let body: Option<Vec<u8>> = row.get(3)?;
+    let (head, body) = (head.unwrap_or_default(), body.unwrap_or_default());
+    Ok(Begun::Replay(Answer { status, head, body }))
 }

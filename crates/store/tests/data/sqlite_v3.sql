@@ -190,9 +190,9 @@ CREATE TABLE settings (
     version INTEGER NOT NULL,
     changed_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T06:07:48.683168041Z', '8561119941187026958');
-INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T06:07:48.683197942Z', '2054907362045793413');
-INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T06:07:48.683202156Z', '6428697293813571118');
+INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T06:26:59.975798286Z', '8561119941187026958');
+INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T06:26:59.975822489Z', '2054907362045793413');
+INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T06:26:59.975824802Z', '6428697293813571118');
 INSERT INTO meta VALUES (1, 5, 1800000000000000);
 INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0, NULL, '', '[]', 1800000000000000, 1800000000000000);
 INSERT INTO jobs VALUES (X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 'upstream', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000);

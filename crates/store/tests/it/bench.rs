@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
+use store::FullStore;
 use store::sqlite::SqliteStore;
-use store::{Alerts, Desk, Store};
 use tempfile::TempDir;
 
 /// A database of its own for one test.
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// negative, and runs are due because their time lies in the past of [`Store::now`].
 pub trait Bench: Sized + Send + Sync + 'static {
     /// The store.
-    type S: Store + Alerts + Desk;
+    type S: FullStore;
 
     /// Makes a fresh database.
     async fn open() -> Self;

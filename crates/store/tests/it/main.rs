@@ -8,6 +8,7 @@ mod bench;
 mod lab;
 mod postgres_bench;
 mod postgres_only;
+mod postgres_pages;
 mod postgres_server;
 mod schema;
 mod sqlite_only;

@@ -12,6 +12,7 @@ mod define;
 mod facts;
 mod finish;
 mod fire;
+mod follow;
 mod list_jobs;
 mod list_runs;
 mod node;
@@ -20,6 +21,7 @@ mod prepared;
 mod prune;
 mod read;
 mod request;
+mod setting;
 mod storm;
 mod submit;
 mod upstream;
@@ -218,6 +220,15 @@ promises! {
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew
         racing_requests_begin_once;
+    setting:
+        a_setting_changes_for_who_has_seen_it
+        racing_changes_of_a_setting_win_once
+        live_runs_of_a_tenant_are_counted;
+    follow:
+        ended_runs_come_in_the_order_of_their_ends
+        changed_jobs_come_in_the_order_of_their_changes
+        tallies_are_added_once
+        racing_tallies_are_added_once;
     value:
         names_are_any_text
         numbers_reach_their_limits

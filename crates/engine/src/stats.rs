@@ -1,0 +1,62 @@
+//! Figures for dashboards.
+
+use std::collections::HashMap;
+
+use domain::id::{JobId, TenantId};
+use domain::tally::{Summary, hour_of};
+use store::{Desk, Follow, LiveCounts};
+
+use crate::error::Result;
+use crate::node::Node;
+
+/// Dead letters are counted up to this number.
+const DEAD_LETTERS_MAX: u32 = 1_000;
+
+/// How a tenant's jobs are doing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// What its live runs are doing.
+    pub live: LiveCounts,
+    /// Dead letters, counted up to a thousand.
+    pub dead_letters: u32,
+    /// What ended in this hour and the one before. Figures of ended runs are a minute or two late.
+    pub last_hour: Summary,
+    /// What ended in this hour and the 24 before.
+    pub last_day: Summary,
+}
+
+impl<S: Follow + Desk> Node<S> {
+    /// How a tenant's jobs are doing.
+    pub async fn stats(&self, tenant: TenantId) -> Result<Stats> {
+        let hour = hour_of(self.store.now().await?);
+        let mut stats = Stats {
+            live: self.store.live(tenant).await?,
+            dead_letters: self.store.count_dead_letters(tenant, DEAD_LETTERS_MAX).await?,
+            last_hour: Summary::default(),
+            last_day: Summary::default(),
+        };
+        for (key, amount) in self.store.tallies(tenant, &[JobId::NONE], hour - 24).await? {
+            stats.last_day.add(key.measure, key.class, amount);
+            if key.hour >= hour - 1 {
+                stats.last_hour.add(key.measure, key.class, amount);
+            }
+        }
+        Ok(stats)
+    }
+
+    /// How the runs of some jobs ended in this hour and so many before; a job that has no entry had
+    /// none.
+    pub async fn job_stats(
+        &self,
+        tenant: TenantId,
+        jobs: &[JobId],
+        hours: u32,
+    ) -> Result<HashMap<JobId, Summary>> {
+        let since = hour_of(self.store.now().await?) - i64::from(hours);
+        let mut summaries: HashMap<JobId, Summary> = HashMap::new();
+        for (key, amount) in self.store.tallies(tenant, jobs, since).await? {
+            summaries.entry(key.job).or_default().add(key.measure, key.class, amount);
+        }
+        Ok(summaries)
+    }
+}
