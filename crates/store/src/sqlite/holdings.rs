@@ -249,3 +249,85 @@ fn entry(bytes: &[u8]) -> Option<Entry> {
         turn: u32::from_be_bytes(*rest.first_chunk()?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u128) -> Uuid {
+        Uuid::from_u128(number)
+    }
+
+    fn held(number: i64) -> Held {
+        let tenant = TenantId(id(1));
+        Held {
+            node: NodeId(id(7)),
+            run: RunId(id(number as u128)),
+            fence: number,
+            turn: 0,
+            seq: number,
+            job: JobId(id(2)),
+            tenant,
+            order_at: 0,
+            attempts: 0,
+            lost: 0,
+            cancelled: false,
+        }
+    }
+
+    fn tables() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let tables = "CREATE TABLE claims (first INTEGER PRIMARY KEY, node_id BLOB, grants BLOB)";
+        connection.execute_batch(tables).unwrap();
+        connection
+    }
+
+    /// The fences that each claim on disk lists.
+    fn listed(connection: &Connection) -> Vec<(i64, Vec<i64>)> {
+        let mut query = connection.prepare(sql!("claim_list")).unwrap();
+        let claims = query.query_and_then([], claim).unwrap();
+        let claims = claims.map(|claim| claim.unwrap());
+        claims
+            .map(|(first, _, grants)| (first, grants.iter().map(|grant| grant.fence).collect()))
+            .collect()
+    }
+
+    #[test]
+    fn a_claim_is_written_once_and_goes_with_its_last_grant() {
+        let (connection, mut holdings) = (tables(), Holdings::default());
+        let tenant = held(1).tenant;
+        (11..=13).for_each(|number| holdings.take(held(number)));
+        holdings.write(&connection).unwrap();
+        holdings.take(Held { node: NodeId(id(8)), ..held(20) });
+        holdings.write(&connection).unwrap();
+        assert_eq!(listed(&connection), [(11, vec![11, 12, 13]), (20, vec![20])]);
+        assert_eq!(holdings.of_tenant(tenant), 4);
+        let grant = |fence| Grant { run: held(12).run, fence, turn: 0 };
+        assert_eq!(holdings.of_grant(NodeId(id(7)), grant(12)), Some(held(12)));
+        assert_eq!(holdings.of_grant(NodeId(id(7)), grant(13)), None);
+        assert_eq!(holdings.of_grant(NodeId(id(8)), grant(12)), None);
+        for number in [11, 13, 13] {
+            holdings.close(held(number).run);
+            holdings.write(&connection).unwrap();
+        }
+        assert_eq!(listed(&connection).len(), 2);
+        assert_eq!(holdings.of_node(NodeId(id(7))), [held(12)]);
+        holdings.close(held(12).run);
+        holdings.write(&connection).unwrap();
+        assert_eq!(listed(&connection), [(20, vec![20])]);
+        assert_eq!((holdings.of_tenant(tenant), holdings.listed), (1, 1));
+    }
+
+    #[test]
+    fn a_claim_that_one_long_run_keeps_alive_is_written_anew() {
+        let (connection, mut holdings) = (tables(), Holdings::default());
+        (1..=5_000).for_each(|number| holdings.take(held(number)));
+        holdings.write(&connection).unwrap();
+        (1..=4_998).for_each(|number| holdings.close(held(number).run));
+        holdings.write(&connection).unwrap();
+        assert_eq!(listed(&connection), [(1, vec![4_999, 5_000])]);
+        [4_999, 5_000].into_iter().for_each(|number| holdings.close(held(number).run));
+        holdings.write(&connection).unwrap();
+        assert_eq!((listed(&connection).len(), holdings.listed), (0, 0));
+    }
+}
