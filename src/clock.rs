@@ -18,3 +18,10 @@ pub fn now() -> Timestamp {
 pub fn zones() -> Zones {
     Zones::preferring(jiff::tz::db().clone())
 }
+
+/// The name of this machine's own time zone; UTC when it does not tell.
+#[expect(clippy::disallowed_methods, reason = "the one place that asks for the machine's zone")]
+pub fn zone_name() -> String {
+    let zone = jiff::tz::TimeZone::system();
+    zone.iana_name().filter(|name| *name != "Etc/Unknown").unwrap_or("UTC").to_owned()
+}

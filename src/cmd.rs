@@ -1,8 +1,18 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
+mod apply;
+mod completions;
 mod config;
 mod cron;
+mod dlq;
+mod doctor;
+mod export;
+mod import;
+mod job;
+mod man;
+mod run;
 pub mod serve;
+mod status;
 
 use clap::{Parser, Subcommand};
 
@@ -12,12 +22,44 @@ use crate::exit::{self, Failure};
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = exit::HELP)]
 struct CommandLine {
+    /// Print without colours, as with NO_COLOR in the environment
+    #[arg(long, global = true)]
+    no_color: bool,
+
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Make, change and run jobs
+    #[command(subcommand, arg_required_else_help = true)]
+    Job(job::JobCommand),
+
+    /// Look at runs, stop them, start them again
+    #[command(subcommand, arg_required_else_help = true)]
+    Run(run::RunCommand),
+
+    /// Look after runs that failed for good
+    #[command(subcommand, arg_required_else_help = true)]
+    Dlq(dlq::DlqCommand),
+
+    /// Make jobs what files say that they are
+    Apply(apply::ApplyArgs),
+
+    /// Print jobs as the documents that apply reads
+    Export(export::ExportArgs),
+
+    /// Take over the jobs of another scheduler
+    #[command(subcommand, arg_required_else_help = true)]
+    Import(import::ImportCommand),
+
+    /// Show on one screen how a server is doing
+    Status(status::StatusArgs),
+
+    /// Look for what keeps a server on this machine from working
+    Doctor(doctor::DoctorArgs),
+
     /// Ask about cron expressions: when they fire, what they mean, what may surprise
     #[command(subcommand, arg_required_else_help = true, after_help = cron::GRAMMAR)]
     Cron(cron::CronCommand),
@@ -28,13 +70,33 @@ enum Command {
     /// Look at the settings of a server
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::ConfigCommand),
+
+    /// Print a script that completes commands in a shell
+    Completions(completions::CompletionsArgs),
+
+    /// Print the manual page
+    Man(man::ManArgs),
 }
 
 /// Runs the command that the process was started with.
 pub fn run() -> Result<(), Failure> {
-    match CommandLine::try_parse().map_err(Failure::CommandLine)?.command {
+    let line = CommandLine::try_parse().map_err(Failure::CommandLine)?;
+    if line.no_color {
+        anstream::ColorChoice::Never.write_global();
+    }
+    match line.command {
+        Command::Job(command) => job::run(command),
+        Command::Run(command) => run::run(command),
+        Command::Dlq(command) => dlq::run(command),
+        Command::Apply(args) => apply::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Import(command) => import::run(command),
+        Command::Status(args) => status::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
         Command::Config(command) => config::run(command),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }

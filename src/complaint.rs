@@ -13,6 +13,7 @@ use domain::schedule::{CronError, ZoneError};
 const EXCERPT_BYTES_MAX: usize = 256;
 
 /// One error, ready to be drawn.
+#[derive(Debug)]
 pub struct Complaint {
     message: String,
     excerpt: Option<(String, Range<usize>)>,
@@ -23,6 +24,17 @@ impl Complaint {
     /// A complaint that says what is wrong, in one line.
     pub fn new(message: impl Into<String>) -> Self {
         Complaint { message: message.into(), excerpt: None, hint: None }
+    }
+
+    /// The complaint with the place that it is about in front.
+    pub fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// What would be right.

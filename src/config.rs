@@ -78,7 +78,13 @@ const TABLES: &[(&str, &str)] = &[(
 )];
 
 /// Variables of ours that are not settings of the server.
-const OTHER_VARIABLES: &[&str] = &["PUNCTUAL_CONFIG", "PUNCTUAL_URL", "PUNCTUAL_TOKEN"];
+const OTHER_VARIABLES: &[&str] = &[
+    "PUNCTUAL_CONFIG",
+    "PUNCTUAL_CONTEXT",
+    "PUNCTUAL_TOKEN",
+    "PUNCTUAL_TOKEN_FILE",
+    "PUNCTUAL_URL",
+];
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,9 @@ use server::Key;
 
 use crate::complaint::Complaint;
 use crate::random;
+
+/// The file that says where the server of the folder listens.
+pub const URL_FILE: &str = "server.url";
 
 /// A data folder that this process uses, and nobody else.
 pub struct DataFolder {
@@ -63,6 +67,22 @@ impl DataFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes down where the server listens, for commands on this machine. It goes with the
+    /// folder's lock: what a server left behind is overwritten by the next one.
+    pub fn announce(&self, scheme: &str, address: SocketAddr) -> Result<(), Complaint> {
+        let path = self.join(URL_FILE);
+        // An address that stands for all of a machine's is reached by the machine's own.
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let text = format!("{scheme}://{}\n", SocketAddr::new(ip, address.port()));
+        fs::write(&path, text).map_err(|error| {
+            Complaint::new(format!("{} cannot be written: {error}", path.display()))
+        })
     }
 
     /// The administrator's key, and whether it was made now.

@@ -6,14 +6,53 @@ use std::process::ExitCode;
 
 use crate::complaint::{self, Complaint};
 
-/// The codes as `--help` documents them; [`code_of`] is the other half.
+/// The codes as `--help` documents them; [`Exit`] is the other half.
 pub const HELP: &str = "\
 Exit codes:
-  0  the command did what was asked
-  1  it could not be done: input or output failed, a port or a folder is taken
-  2  the request is wrong: an unknown option, a bad expression, zone or time";
+  0    the command did what was asked
+  1    it could not be done: a file, a port or the server did not do its part
+  2    the request is wrong: an unknown option, a bad expression, zone, time or field
+  3    there is no such job, run or address
+  4    conflict: the name is taken, the state does not allow it, or somebody was faster
+  5    the key is missing or wrong, or does not allow it
+  6    the server cannot be reached, or its store cannot
+  7    the run that was waited for did not complete
+  124  the run that was waited for had not ended in time (--timeout)
+  130  interrupted (Ctrl-C)";
+
+/// How a command ends that did not do what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Something else failed.
+    Failed = 1,
+    /// The request is wrong.
+    Usage = 2,
+    /// What it names does not exist.
+    NotFound = 3,
+    /// The state of things does not allow it.
+    Conflict = 4,
+    /// The key is missing, wrong, or not enough.
+    Auth = 5,
+    /// Nobody answers.
+    Unreachable = 6,
+    /// The awaited run did not complete.
+    RunFailed = 7,
+    /// The awaited run had not ended in time.
+    Timeout = 124,
+}
+
+impl Exit {
+    /// The end that has this code.
+    pub fn of(code: u8) -> Option<Self> {
+        use Exit::{Auth, Conflict, Failed, NotFound, RunFailed, Timeout, Unreachable, Usage};
+        [Failed, Usage, NotFound, Conflict, Auth, Unreachable, RunFailed, Timeout]
+            .into_iter()
+            .find(|exit| *exit as u8 == code)
+    }
+}
 
 /// Why a command did not succeed.
+#[derive(Debug)]
 pub enum Failure {
     /// What the argument parser said: a usage error, or the text of `--help` and `--version`.
     CommandLine(clap::Error),
@@ -21,8 +60,39 @@ pub enum Failure {
     Refused(Complaint),
     /// The request is fine and could not be carried out.
     Failed(Complaint),
+    /// It ended in another way, with something to say.
+    Ended(Exit, Complaint),
     /// Reading stdin or writing stdout failed.
     Io(io::Error),
+}
+
+impl Failure {
+    /// A command that failed, with one line about it.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Failure::Failed(Complaint::new(message))
+    }
+
+    /// The failure with what it is about in front.
+    pub fn about(self, what: &str) -> Self {
+        match self {
+            Failure::Ended(exit, complaint) => Failure::Ended(exit, complaint.at(what)),
+            Failure::Refused(complaint) => Failure::Refused(complaint.at(what)),
+            Failure::Failed(complaint) => Failure::Failed(complaint.at(what)),
+            other => other,
+        }
+    }
+
+    /// Says on stderr what went wrong.
+    pub fn print(&self) -> io::Result<()> {
+        match self {
+            Failure::CommandLine(error) => print_parser_message(error),
+            Failure::Refused(complaint)
+            | Failure::Failed(complaint)
+            | Failure::Ended(_, complaint) => complaint.print(),
+            Failure::Io(error) if is_reader_gone(error) => Ok(()),
+            Failure::Io(error) => Complaint::new(error.to_string()).print(),
+        }
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -41,12 +111,7 @@ impl From<Complaint> for Failure {
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     // Nobody is left to tell when stderr is gone as well.
-    let _ = match &failure {
-        Failure::CommandLine(error) => print_parser_message(error),
-        Failure::Refused(complaint) | Failure::Failed(complaint) => complaint.print(),
-        Failure::Io(error) if is_reader_gone(error) => Ok(()),
-        Failure::Io(error) => Complaint::new(error.to_string()).print(),
-    };
+    let _ = failure.print();
     ExitCode::from(code_of(&failure))
 }
 
@@ -54,8 +119,9 @@ fn code_of(failure: &Failure) -> u8 {
     match failure {
         Failure::CommandLine(error) if !error.use_stderr() => 0,
         Failure::Io(error) if is_reader_gone(error) => 0,
-        Failure::Io(_) | Failure::Failed(_) => 1,
-        Failure::CommandLine(_) | Failure::Refused(_) => 2,
+        Failure::Io(_) | Failure::Failed(_) => Exit::Failed as u8,
+        Failure::CommandLine(_) | Failure::Refused(_) => Exit::Usage as u8,
+        Failure::Ended(exit, _) => *exit as u8,
     }
 }
 

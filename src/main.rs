@@ -1,17 +1,21 @@
 //! The `punctual` binary: reads the command line, runs one command, ends with its exit code. The
 //! agent starts it as its helper, too.
 
+mod client;
 mod clock;
 mod cmd;
 mod complaint;
 mod config;
 mod data;
+mod document;
 mod executor;
 mod exit;
 mod jobs;
 mod logs;
+mod output;
 mod random;
 mod signals;
+mod table;
 mod tls;
 
 use std::process::ExitCode;

@@ -4,9 +4,9 @@ use std::io;
 
 use clap::{Args, Subcommand};
 
-use crate::cmd::cron::table;
 use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
+use crate::table;
 
 /// The verbs of `punctual config`.
 #[derive(Subcommand)]

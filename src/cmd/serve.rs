@@ -280,6 +280,7 @@ async fn serve<S: FullStore>(
     };
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
+    folder.announce(scheme, address).map_err(Failure::Failed)?;
     welcome(folder, &url, is_new);
     tracing::info!(url, "ready");
     signals::ready();

@@ -4,6 +4,8 @@
 //! `TRYCMD=overwrite cargo test --test it` rewrites them; the diff is then the review.
 
 mod binary;
+mod client;
+mod docs;
 mod serve;
 mod stdin;
 mod streams;

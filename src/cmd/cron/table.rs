@@ -1,26 +1,12 @@
-//! Tables for people: no borders, two blanks between columns, nothing at the end of a line.
+//! The table of an expression's runs.
 
 use std::io::{self, Write};
 
-use comfy_table::{Table, presets};
 use domain::schedule::{CronSchedule, SkippedRange};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-/// Prints a heading and rows, each line after `indent`.
-pub fn print(
-    out: &mut dyn Write,
-    indent: &str,
-    header: &[&str],
-    rows: impl IntoIterator<Item = Vec<String>>,
-) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().copied()).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.lines().try_for_each(|line| writeln!(out, "{indent}{}", line.trim_end()))
-}
+pub(super) use crate::table::print;
 
 /// Prints runs in UTC and in the schedule's own time, and between them the local times that
 /// clocks jump over.

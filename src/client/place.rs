@@ -1,0 +1,215 @@
+//! Which server a command talks to, and the key that it presents.
+//!
+//! A key is presented only to the server that it belongs to: the key of a data folder goes to
+//! this machine, the key of a context to the address of that context. Whoever names another
+//! address names a key with it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::ServerArgs;
+use crate::complaint::Complaint;
+use crate::config::environment;
+use crate::data::URL_FILE;
+use crate::exit::{Exit, Failure};
+
+/// Where a server listens when nobody says otherwise.
+const URL_DEFAULT: &str = "http://127.0.0.1:8630";
+
+/// Where a server keeps its data when nobody says otherwise.
+const DATA_DEFAULT: &str = "punctual-data";
+
+/// The file in the data folder that holds the administrator's key.
+const KEY_FILE: &str = "admin.key";
+
+/// A server's address, and the key for it.
+#[derive(Debug)]
+pub struct Place {
+    url: Url,
+    token: Option<String>,
+    origin: String,
+}
+
+/// `~/.config/punctual/config.toml`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Contexts {
+    /// The context of commands that name none.
+    current: Option<String>,
+    #[serde(default)]
+    contexts: BTreeMap<String, Context>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct Context {
+    url: String,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+}
+
+impl Place {
+    /// The server that arguments, environment and files name, in this order.
+    pub fn find(args: &ServerArgs) -> Result<Self, Failure> {
+        let environment = environment();
+        find(args, &|name| variable(&environment, name))
+    }
+
+    /// The address.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The key.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Whether the server is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.url)
+    }
+
+    /// What to do about a key that was refused.
+    pub fn about_key(&self) -> String {
+        format!("{}; name another with --token, PUNCTUAL_TOKEN or PUNCTUAL_TOKEN_FILE", self.origin)
+    }
+}
+
+/// The data folder of a server on this machine.
+pub fn data_folder(args: &ServerArgs) -> PathBuf {
+    let named = || variable(&environment(), "PUNCTUAL_DATA").map(PathBuf::from);
+    args.data.clone().or_else(named).unwrap_or_else(|| DATA_DEFAULT.into())
+}
+
+fn variable(environment: &[(String, String)], name: &str) -> Option<String> {
+    let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
+    found.map(|(_, value)| value.clone())
+}
+
+fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<Place, Failure> {
+    let data = args.data.clone().or_else(|| variable("PUNCTUAL_DATA").map(PathBuf::from));
+    let given_url = args.url.clone().or_else(|| variable("PUNCTUAL_URL"));
+    let context_name = args.context.clone().or_else(|| variable("PUNCTUAL_CONTEXT"));
+    // A folder that was named speaks of a server on this machine; the current context does not.
+    let context = match (&context_name, &data, &given_url) {
+        (Some(name), ..) => Some(context(Some(name), variable)?),
+        (None, None, None) => Some(context(None, variable)?),
+        _ => None,
+    }
+    .flatten();
+    let data = data.unwrap_or_else(|| DATA_DEFAULT.into());
+    let text = match (&given_url, &context) {
+        (Some(url), _) => url.clone(),
+        (None, Some(context)) => context.url.clone(),
+        (None, None) => fs::read_to_string(data.join(URL_FILE))
+            .map_or_else(|_| URL_DEFAULT.to_owned(), |text| text.trim().to_owned()),
+    };
+    let url = read_url(&text)?;
+    if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
+        return Ok(Place { url, token: Some(token), origin: "the key was given".to_owned() });
+    }
+    if let Some(file) = variable("PUNCTUAL_TOKEN_FILE") {
+        let token = read_key(Path::new(&file))?;
+        return Ok(Place { url, token: Some(token), origin: format!("the key is from {file}") });
+    }
+    if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url))
+    {
+        let token = match (context.token, context.token_file) {
+            (Some(token), _) => Some(token),
+            (None, Some(file)) => Some(read_key(&file)?),
+            (None, None) => None,
+        };
+        return Ok(Place { url, token, origin: "the key is that of the context".to_owned() });
+    }
+    let file = data.join(KEY_FILE);
+    let (token, origin) = if !is_loopback(&url) {
+        (None, "a server elsewhere needs a key that is given".to_owned())
+    } else if file.exists() {
+        (Some(read_key(&file)?), format!("the key is from {}", file.display()))
+    } else {
+        let place = file.display();
+        (None, format!("there is no {place}: name the server's data folder with --data"))
+    };
+    Ok(Place { url, token, origin })
+}
+
+/// The context of a name, or the current one, if there is any.
+fn context(
+    name: Option<&str>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Context>, Failure> {
+    let folder = variable("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".config")));
+    let file = folder.map(|folder| folder.join("punctual/config.toml"));
+    let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
+    let shown = file.map(|file| file.display().to_string()).unwrap_or_default();
+    let contexts: Contexts = match text {
+        Some(text) => toml::from_str(&text).map_err(|error| {
+            Complaint::new(format!("{shown}: {}", error.message())).hint(
+                "it has `current = \"NAME\"` and for each server [contexts.NAME] \
+                 with url, and token or token_file",
+            )
+        })?,
+        None => Contexts::default(),
+    };
+    let Some(name) = name.or(contexts.current.as_deref()) else { return Ok(None) };
+    match contexts.contexts.get(name) {
+        Some(context) => Ok(Some(context.clone())),
+        None => {
+            let known: Vec<&str> = contexts.contexts.keys().map(String::as_str).collect();
+            let complaint = Complaint::new(format!("there is no context {name:?} in {shown}"));
+            Err(match known.is_empty() {
+                true => complaint.hint(format!("add a table [contexts.{name}] with a url")),
+                false => complaint.hint(format!("there are {}", known.join(", "))),
+            }
+            .into())
+        }
+    }
+}
+
+fn read_url(text: &str) -> Result<Url, Failure> {
+    let refuse = |problem: &str| {
+        Complaint::new(format!("{text:?} is not the address of a server: {problem}"))
+            .hint("an address looks like http://127.0.0.1:8630 or https://jobs.example.com")
+    };
+    let url = Url::parse(text).map_err(|error| refuse(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refuse("it begins with neither http:// nor https://").into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refuse("it must not hold a password; keys go into --token").into());
+    }
+    Ok(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        None => false,
+    }
+}
+
+fn read_key(file: &Path) -> Result<String, Failure> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(error) => {
+            let message = format!("cannot read the key in {}: {error}", file.display());
+            let hint = "run the command as the user of the server, or name a key with --token";
+            Err(Failure::Ended(Exit::Auth, Complaint::new(message).hint(hint)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

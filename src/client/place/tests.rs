@@ -1,0 +1,78 @@
+use super::*;
+
+/// What is found with these arguments and variables, as `url key`.
+fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
+    let variable = |name: &str| {
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    match find(&args, &variable) {
+        Ok(place) => format!("{} {}", place.url, place.token.as_deref().unwrap_or("-")),
+        Err(Failure::Refused(_)) => "refused".to_owned(),
+        Err(Failure::Ended(exit, _)) => format!("{exit:?}"),
+        Err(_) => "other".to_owned(),
+    }
+}
+
+fn url(text: &str) -> ServerArgs {
+    ServerArgs { url: Some(text.to_owned()), ..ServerArgs::default() }
+}
+
+#[test]
+fn flags_come_before_variables_and_those_before_files() {
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join(".config/punctual");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(
+        config.join("config.toml"),
+        "current = 'far'\n[contexts.far]\nurl = 'https://far.example/'\ntoken = 'far-key'\n\
+         [contexts.near]\nurl = 'http://127.0.0.1:1/'\n",
+    )
+    .unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join(KEY_FILE), "data-key\n").unwrap();
+    let home = ("HOME", home.path().to_str().unwrap());
+    let data = ("PUNCTUAL_DATA", data.to_str().unwrap());
+    let none = ServerArgs::default;
+
+    assert_eq!(found(none(), &[home]), "https://far.example/ far-key");
+    assert_eq!(found(none(), &[home, data]), "http://127.0.0.1:8630/ data-key");
+    let named = ServerArgs { context: Some("far".to_owned()), ..none() };
+    assert_eq!(found(named.clone(), &[home, data]), "https://far.example/ far-key");
+    let missing = ServerArgs { context: Some("further".to_owned()), ..none() };
+    assert_eq!(found(missing, &[home]), "refused");
+    assert_eq!(
+        found(none(), &[home, data, ("PUNCTUAL_URL", "http://localhost:2")]),
+        "http://localhost:2/ data-key"
+    );
+    assert_eq!(
+        found(url("http://[::1]:3"), &[home, data, ("PUNCTUAL_URL", "http://localhost:2")]),
+        "http://[::1]:3/ data-key"
+    );
+    let token = ("PUNCTUAL_TOKEN", "t");
+    assert_eq!(found(none(), &[home, token]), "https://far.example/ t");
+
+    // No key travels to a server that it does not belong to.
+    assert_eq!(
+        found(url("http://elsewhere.example"), &[home, data]),
+        "http://elsewhere.example/ -"
+    );
+    let diverted = ServerArgs { url: Some("http://elsewhere.example".to_owned()), ..named };
+    assert_eq!(found(diverted, &[home, data]), "http://elsewhere.example/ -");
+}
+
+#[test]
+fn a_running_server_says_where_it_listens() {
+    let data = tempfile::tempdir().unwrap();
+    fs::write(data.path().join(URL_FILE), "http://127.0.0.1:4567\n").unwrap();
+    let data = ("PUNCTUAL_DATA", data.path().to_str().unwrap());
+    assert_eq!(found(ServerArgs::default(), &[data]), "http://127.0.0.1:4567/ -");
+}
+
+#[test]
+fn addresses_and_key_files_are_checked() {
+    for wrong in ["", "127.0.0.1:8630", "ftp://x", "http://", "http://a:b@host"] {
+        assert_eq!(found(url(wrong), &[]), "refused", "{wrong}");
+    }
+    assert_eq!(found(ServerArgs::default(), &[("PUNCTUAL_TOKEN_FILE", "/nowhere/key")]), "Auth");
+}

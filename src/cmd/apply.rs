@@ -1,0 +1,203 @@
+//! `punctual apply`: jobs become what files say that they are.
+//!
+//! Everything is checked before the first job changes. A job that already is what its document
+//! says is not touched, so that applying twice is the same as applying once.
+
+mod order;
+mod plan;
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::job::Asking;
+use crate::client::Client;
+use crate::complaint::{Complaint, visible};
+use crate::document::{self, Document};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Format, confirm};
+
+use plan::{Plan, Step};
+
+/// Which files, and how far to go.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual apply -f jobs/ --dry-run
+  punctual apply -f jobs/ --prune --owner team-data
+  punctual export | punctual apply -f -
+
+A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
+them. What a document leaves out has its default, except status: a job that is paused stays so.
+
+--owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
+no document describes.")]
+pub struct ApplyArgs {
+    /// File, folder or - for stdin; may be given several times
+    #[arg(short, long = "file", value_name = "PATH", required = true)]
+    files: Vec<String>,
+
+    /// Only print what would change
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Delete jobs of --owner that no document describes
+    #[arg(long, requires = "owner")]
+    prune: bool,
+
+    /// Whose jobs these are
+    #[arg(long, value_name = "LABEL")]
+    owner: Option<String>,
+
+    /// Do not ask before jobs are deleted
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// How documents are applied.
+pub struct Applying<'a> {
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+    /// The tag of the jobs that no document describes and that go.
+    pub prune: Option<String>,
+    /// Whether jobs are deleted without a question.
+    pub yes: bool,
+    /// Whom to ask.
+    pub asking: &'a Asking,
+}
+
+/// Runs the command.
+pub fn run(args: ApplyArgs) -> Result<(), Failure> {
+    let mut documents = Vec::new();
+    for file in &args.files {
+        documents.extend(document::read(file)?);
+    }
+    let tag = args.owner.as_ref().map(|owner| format!("owner:{owner}"));
+    if let Some(tag) = &tag {
+        documents.iter_mut().try_for_each(|document| mark(document, tag))?;
+    }
+    let prune = tag.filter(|_| args.prune);
+    let applying = Applying { dry_run: args.dry_run, prune, yes: args.yes, asking: &args.asking };
+    apply(documents, &applying)
+}
+
+/// Gives a document a tag.
+fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
+    let tags = document.fields.entry("tags").or_insert_with(|| json!([]));
+    match tags {
+        Value::Array(tags) if tags.iter().any(|known| known == tag) => {}
+        Value::Array(tags) => tags.push(tag.into()),
+        _ => {
+            let Document { source, .. } = document;
+            return Err(Complaint::new(format!("{source}: tags: must be a list of texts")).into());
+        }
+    }
+    Ok(())
+}
+
+/// Makes jobs what documents say, and prints what was done to each.
+pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
+    let client = applying.asking.client()?;
+    let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
+    let plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
+    check(&client, &plan)?;
+    let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
+    if !applying.dry_run && pruned > 0 {
+        confirm(applying.yes, &format!("Delete {pruned} jobs that no document describes?"))?;
+    }
+    let mut done = Vec::with_capacity(plan.steps.len());
+    for step in &plan.steps {
+        if !applying.dry_run {
+            carry_out(&client, step)?;
+        }
+        done.push(step.told());
+        if applying.asking.output.format() == Format::Table {
+            print_step(&done[done.len() - 1])?;
+        }
+    }
+    match applying.asking.output.format() {
+        Format::Table => {}
+        _ => output::print_list(
+            &applying.asking.output,
+            &done,
+            &output::Shape { columns: &[], name: "name" },
+        )?,
+    }
+    applying.asking.output.say(&summary(&done, applying.dry_run));
+    Ok(())
+}
+
+/// Lets the server look at every document that would be written, before anything is.
+fn check(client: &Client, plan: &Plan) -> Result<(), Failure> {
+    for step in &plan.steps {
+        let (document, exists) = match step {
+            Step::Create { document } => (document, false),
+            Step::Change { document, .. } => (document, true),
+            Step::Keep { .. } | Step::Prune { .. } => continue,
+        };
+        // An upstream job of the same files does not exist before they are applied.
+        if plan.waits_for_new(document) {
+            continue;
+        }
+        let body = Value::Object(document.fields.clone());
+        match client.post(&["v1", "jobs:validate"]).json(&body).send() {
+            Ok(_) => {}
+            // The name is taken by the very job that changes.
+            Err(Failure::Ended(Exit::Conflict, _)) if exists => {}
+            Err(failure) => return Err(failure.about(&document.source)),
+        }
+    }
+    Ok(())
+}
+
+fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
+    match step {
+        Step::Create { document } => {
+            let body = Value::Object(document.fields.clone());
+            let made = client.post(&["v1", "jobs"]).json(&body).send();
+            made.map(drop).map_err(|failure| failure.about(&document.source))
+        }
+        Step::Change { document, id, version, .. } => {
+            let body = Value::Object(document.fields.clone());
+            let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
+            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
+        }
+        Step::Prune { id, version, .. } => {
+            let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
+            call.send().map(drop)
+        }
+        Step::Keep { .. } => Ok(()),
+    }
+}
+
+fn print_step(told: &Value) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let word = output::text(told, "action");
+    writeln!(out, "{word:9}  {}", visible(&output::text(told, "name")))?;
+    for change in told["changes"].as_array().into_iter().flatten() {
+        writeln!(out, "  {}", visible(&output::text(change, "text")))?;
+    }
+    Ok(out.flush()?)
+}
+
+fn summary(done: &[Value], dry_run: bool) -> String {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for step in done {
+        *counts.entry(step["action"].as_str().unwrap_or("")).or_default() += 1;
+    }
+    let count = |word| counts.get(word).copied().unwrap_or(0);
+    let text = format!(
+        "{} created, {} changed, {} unchanged, {} pruned",
+        count("created"),
+        count("changed"),
+        count("unchanged"),
+        count("pruned")
+    );
+    if dry_run { format!("{text}: a dry run, nothing was written") } else { text }
+}

@@ -1,0 +1,127 @@
+//! What applying documents would do to the jobs of a server.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::order::upstream;
+use crate::document::{self, Change, Document};
+use crate::output::text;
+
+/// What becomes of one job.
+pub enum Step {
+    /// It is made.
+    Create {
+        /// What it will be.
+        document: Document,
+    },
+    /// It becomes something else.
+    Change {
+        /// What it will be, with everything that the server must be told.
+        document: Document,
+        /// The job's id.
+        id: String,
+        /// The version that the comparison saw.
+        version: Option<u64>,
+        /// What differs.
+        changes: Vec<Change>,
+    },
+    /// It is what its document says.
+    Keep {
+        /// Its name.
+        name: String,
+    },
+    /// No document describes it.
+    Prune {
+        /// Its name.
+        name: String,
+        /// Its id.
+        id: String,
+        /// The version that was seen.
+        version: Option<u64>,
+    },
+}
+
+impl Step {
+    /// What was done, for programs and for people.
+    pub fn told(&self) -> Value {
+        match self {
+            Step::Create { document } => json!({"name": document.name, "action": "created"}),
+            Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
+            Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
+            Step::Change { document, changes, .. } => {
+                let change = |change: &Change| {
+                    json!({
+                        "field": change.path, "from": change.from, "to": change.to,
+                        "text": change.to_string(),
+                    })
+                };
+                let changes: Vec<Value> = changes.iter().map(change).collect();
+                json!({"name": document.name, "action": "changed", "changes": changes})
+            }
+        }
+    }
+}
+
+/// Everything that applying documents would do.
+pub struct Plan {
+    /// What becomes of each job, in the order in which it is done.
+    pub steps: Vec<Step>,
+    created: HashSet<String>,
+}
+
+impl Plan {
+    /// Compares documents with the jobs that there are; jobs with the tag `prune` and without a
+    /// document go.
+    pub fn new(documents: Vec<Document>, jobs: &[Value], prune: Option<&str>) -> Self {
+        let by_name: HashMap<&str, &Value> =
+            jobs.iter().filter_map(|job| Some((job["name"].as_str()?, job))).collect();
+        let names: HashMap<&str, &str> = jobs
+            .iter()
+            .filter_map(|job| Some((job["job_id"].as_str()?, job["name"].as_str()?)))
+            .collect();
+        let name_of = |id: &str| names.get(id).map(|name| (*name).to_owned());
+        let described: HashSet<String> = documents.iter().map(|job| job.name.clone()).collect();
+        let mut plan = Plan { steps: Vec::new(), created: HashSet::new() };
+        for mut document in documents {
+            let Some(job) = by_name.get(document.name.as_str()) else {
+                plan.created.insert(document.name.clone());
+                plan.steps.push(Step::Create { document });
+                continue;
+            };
+            document::complete(&mut document.fields, job);
+            let before = Value::Object(document::of_job(job, name_of));
+            // What the server would not accept, it shall say itself.
+            let after = document::shown(&document.fields, name_of);
+            let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
+            let changes = document::diff(&before, &after);
+            // A document that names a version was written for that one.
+            let written_for = document.fields.get("version").and_then(Value::as_u64);
+            plan.steps.push(match changes.is_empty() {
+                true => Step::Keep { name: document.name },
+                false => Step::Change {
+                    id: text(job, "job_id"),
+                    version: written_for.or(job["version"].as_u64()),
+                    document,
+                    changes,
+                },
+            });
+        }
+        let has_tag = |job: &Value, tag: &str| {
+            job["tags"].as_array().is_some_and(|tags| tags.iter().any(|known| known == tag))
+        };
+        for job in jobs {
+            let name = text(job, "name");
+            if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
+                let (id, version) = (text(job, "job_id"), job["version"].as_u64());
+                plan.steps.push(Step::Prune { name, id, version });
+            }
+        }
+        plan
+    }
+
+    /// Whether a document names an upstream job that does not exist yet.
+    pub fn waits_for_new(&self, document: &Document) -> bool {
+        upstream(document).any(|job| self.created.contains(job))
+    }
+}

@@ -1,0 +1,225 @@
+//! `punctual doctor`: what keeps a server on this machine from working, before and while it runs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use clap::Args;
+use domain::schedule::Zones;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::job::Asking;
+use crate::client::{Client, data_folder};
+use crate::clock;
+use crate::complaint::{Complaint, visible};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Format, text};
+
+/// The difference between two clocks that leases and schedules bear.
+const OFFSET_SECONDS_MAX: i64 = 2;
+
+/// Where to look.
+#[derive(Args)]
+#[command(after_help = "\
+Looks at the time zone of this machine, what it can put around commands, the data folder and its
+keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1 when something is wrong.")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Ok,
+    Warning,
+    Wrong,
+}
+
+/// One thing that was looked at.
+struct Check {
+    what: &'static str,
+    health: Health,
+    found: String,
+}
+
+impl Check {
+    fn new(what: &'static str, health: Health, found: impl Into<String>) -> Self {
+        Check { what, health, found: found.into() }
+    }
+
+    fn word(&self) -> &'static str {
+        match self.health {
+            Health::Ok => "ok",
+            Health::Warning => "warning",
+            Health::Wrong => "wrong",
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: DoctorArgs) -> Result<(), Failure> {
+    let mut checks = vec![check_zones()];
+    checks.push(check_sandbox()?);
+    let folder = data_folder(&args.asking.server);
+    checks.extend(check_folder(&folder));
+    match args.asking.client() {
+        Ok(client) => checks.extend(check_server(&client)),
+        Err(Failure::Refused(complaint) | Failure::Ended(_, complaint)) => {
+            checks.push(Check::new("server", Health::Wrong, complaint.message()));
+        }
+        Err(failure) => return Err(failure),
+    }
+    print(&args, &checks)?;
+    let wrong = checks.iter().filter(|check| check.health == Health::Wrong).count();
+    match wrong {
+        0 => Ok(()),
+        1 => Err(Failure::Ended(Exit::Failed, Complaint::new("one thing is wrong"))),
+        n => Err(Failure::Ended(Exit::Failed, Complaint::new(format!("{n} things are wrong")))),
+    }
+}
+
+fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
+    if args.asking.output.format() == Format::Table {
+        let mut out = io::stdout().lock();
+        for check in checks {
+            let found = visible(&check.found);
+            writeln!(out, "{:8} {:12} {found}", check.word(), check.what)?;
+        }
+        return Ok(());
+    }
+    let told =
+        |check: &Check| json!({"check": check.what, "health": check.word(), "found": check.found});
+    let told: Vec<Value> = checks.iter().map(told).collect();
+    output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], name: "check" })
+}
+
+/// The time zones of this machine, compared with the compiled-in ones.
+fn check_zones() -> Check {
+    let zone = clock::zone_name();
+    match Zones::bundled().find(&zone) {
+        Ok(_) => Check::new("time zones", Health::Ok, format!("this machine's zone is {zone}")),
+        Err(error) => Check::new("time zones", Health::Warning, error.to_string()),
+    }
+}
+
+/// What this machine could put around commands.
+fn check_sandbox() -> Result<Check, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = match runtime.block_on(agent::sandbox::probe()) {
+        Ok(report) => report,
+        Err(why) => return Ok(Check::new("sandbox", Health::Warning, why)),
+    };
+    let names: Vec<&str> = report.in_force.keys().map(|feature| feature.name()).collect();
+    let mut found = format!("for commands: {}", names.join(", "));
+    let missing =
+        |(feature, why): (&agent::sandbox::Feature, &String)| format!("{} ({why})", feature.name());
+    let missing: Vec<String> = report.missing.iter().map(missing).collect();
+    if !missing.is_empty() {
+        found.push_str(&format!("; not available: {}", missing.join(", ")));
+    }
+    let health = if report.lacks().is_some() { Health::Warning } else { Health::Ok };
+    Ok(Check::new("sandbox", health, found))
+}
+
+/// The data folder and the keys in it: there, and nobody else's business.
+fn check_folder(folder: &Path) -> Vec<Check> {
+    let shown = folder.display();
+    let metadata = match fs::metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let found = format!("{shown} is not there; `punctual serve` makes it");
+            return vec![Check::new("data folder", Health::Warning, found)];
+        }
+        Err(error) => {
+            return vec![Check::new("data folder", Health::Wrong, format!("{shown}: {error}"))];
+        }
+    };
+    let mode = metadata.permissions().mode() & 0o777;
+    let mut checks = vec![match mode & 0o077 {
+        0 => Check::new("data folder", Health::Ok, format!("{shown}, mode {mode:o}")),
+        _ => {
+            let found = format!("{shown} is open to others (mode {mode:o}): chmod 700 {shown}");
+            Check::new("data folder", Health::Warning, found)
+        }
+    }];
+    for name in ["admin.key", "master.key"] {
+        let file = folder.join(name);
+        let shown = file.display();
+        let check = match fs::metadata(&file) {
+            Err(_) => Check::new("key", Health::Warning, format!("{shown} is not there")),
+            Ok(key) if key.permissions().mode() & 0o077 != 0 => {
+                let found = format!("{shown} can be read by others: chmod 600 {shown}");
+                Check::new("key", Health::Wrong, found)
+            }
+            Ok(key) if key.uid() != metadata.uid() => {
+                Check::new("key", Health::Wrong, format!("{shown} belongs to another user"))
+            }
+            Ok(_) => match fs::read(&file) {
+                Ok(_) => Check::new("key", Health::Ok, format!("{shown}")),
+                Err(error) => Check::new("key", Health::Wrong, format!("{shown}: {error}")),
+            },
+        };
+        checks.push(check);
+    }
+    checks
+}
+
+/// What a server says about itself, or whether one could listen.
+fn check_server(client: &Client) -> Vec<Check> {
+    let url = client.place().url().clone();
+    let answer = client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any();
+    let (_, ready) = match answer {
+        Ok(answer) => answer,
+        Err(_) => return vec![check_port(client)],
+    };
+    if ready["status"].is_null() {
+        let found = format!("something answers at {url}, but it is not Punctual");
+        return vec![Check::new("server", Health::Wrong, found)];
+    }
+    let version = client.get(&["version"]).map(|answer| text(&answer, "version"));
+    let found = format!("{url} answers, version {}", version.unwrap_or_default());
+    let mut checks = vec![Check::new("server", Health::Ok, found)];
+    for what in ["store", "scheduling"] {
+        let health = if ready[what]["ok"] == true { Health::Ok } else { Health::Wrong };
+        checks.push(Check::new(what, health, text(&ready[what], "detail")));
+    }
+    checks.push(match client.call(Method::GET, &["v1", "jobs"]).query("limit", "1").send_any() {
+        Ok((200, _)) => Check::new("key", Health::Ok, "the server takes it"),
+        Ok((401, _)) => Check::new("key", Health::Wrong, client.place().about_key()),
+        Ok((status, _)) => {
+            Check::new("key", Health::Warning, format!("a list of jobs gave status {status}"))
+        }
+        Err(_) => Check::new("key", Health::Warning, "the server stopped answering"),
+    });
+    if let Ok(Some(theirs)) = client.call(Method::GET, &["healthz"]).server_time() {
+        let offset = theirs.duration_since(clock::now()).as_secs();
+        let health = if offset.abs() <= OFFSET_SECONDS_MAX { Health::Ok } else { Health::Warning };
+        let found = format!("the server's differs from this machine's by {} s", offset.abs());
+        checks.push(Check::new("clock", health, found));
+    }
+    checks
+}
+
+/// Whether a server could listen where nobody does.
+fn check_port(client: &Client) -> Check {
+    let url = client.place().url();
+    let address = url.socket_addrs(|| None).ok().and_then(|all| all.first().copied());
+    match address.filter(|_| client.place().is_loopback()) {
+        None => Check::new("server", Health::Wrong, format!("nobody answers at {url}")),
+        Some(address) => match TcpListener::bind(address) {
+            Ok(_) => {
+                let found = format!("none runs; {address} is free for `punctual serve`");
+                Check::new("server", Health::Warning, found)
+            }
+            Err(error) => Check::new("server", Health::Wrong, taken(address, &error)),
+        },
+    }
+}
+
+fn taken(address: SocketAddr, error: &io::Error) -> String {
+    format!("nobody answers at {address}, and nobody else can listen there: {error}")
+}

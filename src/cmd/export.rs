@@ -1,0 +1,102 @@
+//! `punctual export`: the documents of the jobs that there are.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+
+use super::job::{Filter, find_all};
+use crate::client::{Client, ServerArgs};
+use crate::complaint::{Complaint, visible};
+use crate::document::{self, Ordered};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, text};
+
+/// Which jobs.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual export > jobs.yaml
+  punctual export --tag reports -o json
+  punctual export --context staging | punctual apply -f - --context production --dry-run
+
+One-time jobs whose run has ended are left out: applied elsewhere they would run again.")]
+pub struct ExportArgs {
+    /// Names of jobs; all without
+    jobs: Vec<String>,
+
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Also one-time jobs whose run has ended
+    #[arg(long)]
+    completed: bool,
+
+    /// Form of the documents
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Form::Yaml)]
+    output: Form,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    Yaml,
+    Json,
+    Ndjson,
+}
+
+/// Runs the command.
+pub fn run(args: ExportArgs) -> Result<(), Failure> {
+    let client = Client::new(&args.server)?;
+    let (mut jobs, _) = find_all(&client, &args.filter, None)?;
+    if !args.jobs.is_empty() {
+        jobs.retain(|job| args.jobs.iter().any(|name| job["name"] == **name));
+    }
+    for name in &args.jobs {
+        if !jobs.iter().any(|job| job["name"] == **name) {
+            let complaint = Complaint::new(format!("there is no job {name}"));
+            return Err(Failure::Ended(Exit::NotFound, complaint));
+        }
+    }
+    let names = names(&client, &jobs)?;
+    let (done, wanted): (Vec<&Value>, Vec<&Value>) =
+        jobs.iter().partition(|job| job["status"] == "COMPLETED" && !args.completed);
+    let document = |job: &&Value| document::of_job(job, |id| names.get(id).cloned());
+    let documents: Vec<Map<String, Value>> = wanted.iter().map(document).collect();
+    let mut out = io::stdout().lock();
+    match args.output {
+        Form::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
+        Form::Json => {
+            let documents: Vec<_> = documents.iter().map(Ordered).collect();
+            writeln!(out, "{}", output::json(&documents, true))?;
+        }
+        Form::Ndjson => {
+            for document in &documents {
+                writeln!(out, "{}", output::json(&Ordered(document), false))?;
+            }
+        }
+    }
+    out.flush()?;
+    for job in done {
+        let name = visible(&text(job, "name"));
+        eprintln!("note: {name} has run and is left out; --completed takes it along");
+    }
+    Ok(())
+}
+
+/// The names of jobs and of the jobs that they wait for, by id.
+fn names(client: &Client, jobs: &[Value]) -> Result<HashMap<String, String>, Failure> {
+    let mut names: HashMap<String, String> =
+        jobs.iter().map(|job| (text(job, "job_id"), text(job, "name"))).collect();
+    let upstream = jobs.iter().filter_map(|job| job["depends_on"].as_array()).flatten();
+    for id in upstream.filter_map(|item| item["job"].as_str()) {
+        if !names.contains_key(id) {
+            let job = client.get(&["v1", "jobs", id])?;
+            names.insert(id.to_owned(), text(&job, "name"));
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,97 @@
+//! `punctual job`: jobs of a server.
+
+mod backfill;
+mod create;
+mod delete;
+mod edit;
+mod explain;
+mod flags;
+mod hold;
+mod list;
+mod next;
+mod run;
+mod show;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::apply;
+use crate::client::{Client, ServerArgs};
+use crate::exit::Failure;
+use crate::output::OutputArgs;
+
+pub use list::{Filter, find_all, schedule};
+pub use run::{Waiting, print_accepted, wait};
+
+/// The verbs of `punctual job`.
+#[derive(Subcommand)]
+pub enum JobCommand {
+    /// Make a job, from options or from a file
+    Create(Box<create::CreateArgs>),
+    /// Make jobs what files say that they are
+    Apply(apply::ApplyArgs),
+    /// List jobs
+    #[command(visible_alias = "ls")]
+    List(list::ListArgs),
+    /// Show a job
+    Show(show::ShowArgs),
+    /// Change some fields of a job, by options or in an editor
+    Edit(Box<edit::EditArgs>),
+    /// Hold jobs: nothing of them starts until they are resumed
+    Pause(hold::HoldArgs),
+    /// Let paused jobs go on
+    Resume(hold::HoldArgs),
+    /// Start a run now
+    Run(run::RunArgs),
+    /// Remove jobs; their history remains
+    #[command(visible_alias = "rm")]
+    Delete(delete::DeleteArgs),
+    /// Show when a job is due next
+    Next(next::NextArgs),
+    /// Say why a job did or did not run at a time, or when it will
+    Explain(explain::ExplainArgs),
+    /// Run a job for times that have passed
+    Backfill(backfill::BackfillArgs),
+}
+
+/// Runs the verb.
+pub fn run(command: JobCommand) -> Result<(), Failure> {
+    match command {
+        JobCommand::Create(args) => create::run(*args),
+        JobCommand::Apply(args) => apply::run(args),
+        JobCommand::List(args) => list::run(args),
+        JobCommand::Show(args) => show::run(args),
+        JobCommand::Edit(args) => edit::run(*args),
+        JobCommand::Pause(args) => hold::run(args, hold::Verb::Pause),
+        JobCommand::Resume(args) => hold::run(args, hold::Verb::Resume),
+        JobCommand::Run(args) => run::run(args),
+        JobCommand::Delete(args) => delete::run(args),
+        JobCommand::Next(args) => next::run(args),
+        JobCommand::Explain(args) => explain::run(args),
+        JobCommand::Backfill(args) => backfill::run(args),
+    }
+}
+
+/// How the answer is printed and whom to ask.
+#[derive(Args)]
+pub struct Asking {
+    /// How the answer is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+impl Asking {
+    /// The server that is asked.
+    pub fn client(&self) -> Result<Client, Failure> {
+        Client::new(&self.server)
+    }
+}
+
+/// The name of a job for people.
+pub fn name(job: &Value) -> &str {
+    job["name"].as_str().unwrap_or("?")
+}

@@ -1,0 +1,73 @@
+//! `punctual job backfill`: runs for times that have passed.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::Asking;
+use crate::exit::Failure;
+use crate::output::{self, Format, confirm};
+
+/// Which job, and which times.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  punctual job backfill daily-report --from 2026-01-01T00:00:00Z --until 2026-01-31T23:59:59Z --dry-run")]
+pub struct BackfillArgs {
+    /// Name or id of the job
+    job: String,
+
+    /// The first time, itself included
+    #[arg(long, value_name = "RFC3339")]
+    from: Timestamp,
+
+    /// The last time, itself included
+    #[arg(long, value_name = "RFC3339")]
+    until: Timestamp,
+
+    /// Newest first instead of oldest first
+    #[arg(long)]
+    newest_first: bool,
+
+    /// Only print the times
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let path = ["v1", "jobs", &args.job, "backfill"];
+    let body = |dry_run| {
+        json!({
+            "from": args.from.to_string(), "until": args.until.to_string(),
+            "newest_first": args.newest_first, "dry_run": dry_run,
+        })
+    };
+    let mut answer = client.post(&path).json(&body(true)).send()?;
+    let count = answer["count"].as_u64().unwrap_or(0);
+    if !args.dry_run && count > 0 {
+        confirm(args.yes, &format!("Run {} for {count} times that have passed?", args.job))?;
+        answer = client.post(&path).json(&body(false)).send()?;
+    }
+    match args.asking.output.format() {
+        Format::Table => {
+            let times = answer["scheduled_times"].as_array().cloned().unwrap_or_default();
+            let rows: Vec<_> = times
+                .iter()
+                .filter_map(|time| Some((time.as_str()?.to_owned(), String::new())))
+                .collect();
+            output::print_rows(&mut std::io::stdout().lock(), &rows)?;
+        }
+        _ => output::print_one(&args.asking.output, &answer, "count", |_| Vec::new())?,
+    }
+    let word = if args.dry_run { "would run" } else { "will run" };
+    args.asking.output.say(&format!("{} {word} for {count} times", args.job));
+    Ok(())
+}

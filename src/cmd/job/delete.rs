@@ -1,0 +1,46 @@
+//! `punctual job delete`.
+
+use clap::Args;
+use reqwest::Method;
+
+use super::{Asking, name};
+use crate::exit::Failure;
+use crate::output::{self, confirm};
+
+/// Which jobs.
+#[derive(Args)]
+pub struct DeleteArgs {
+    /// Names or ids of jobs
+    #[arg(required = true, value_name = "JOB")]
+    jobs: Vec<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Also when other jobs depend on them, which then depend on them no more
+    #[arg(long)]
+    cascade: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    // All must exist before the first one goes.
+    let jobs: Vec<_> =
+        args.jobs.iter().map(|job| client.get(&["v1", "jobs", job])).collect::<Result<_, _>>()?;
+    let names: Vec<&str> = jobs.iter().map(name).collect();
+    confirm(args.yes, &format!("Delete {}?", names.join(", ")))?;
+    for job in &jobs {
+        let id = job["job_id"].as_str().unwrap_or_else(|| name(job));
+        let mut call = client.call(Method::DELETE, &["v1", "jobs", id]);
+        if args.cascade {
+            call = call.query("cascade", "true");
+        }
+        call.if_version(job["version"].as_u64()).send()?;
+        output::print_done(&args.asking.output, job, "name", &format!("deleted {}", name(job)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `punctual job edit`: some fields by options, or the whole document in an editor.
+
+use std::fs;
+use std::io::IsTerminal;
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::flags::JobFlags;
+use super::{Asking, name};
+use crate::complaint::Complaint;
+use crate::document;
+use crate::exit::Failure;
+use crate::output;
+
+/// The job and what changes.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual job edit nightly-report --cron '30 2 * * *'
+  punctual job edit nightly-report
+
+Without options the job opens in $VISUAL or $EDITOR.")]
+pub struct EditArgs {
+    /// Name or id of the job
+    job: String,
+
+    /// Give it another name
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+
+    #[command(flatten)]
+    flags: JobFlags,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: EditArgs) -> Result<(), Failure> {
+    let EditArgs { job, rename, flags, asking } = args;
+    let mut fields = flags.fields()?;
+    if let Some(name) = rename {
+        fields.insert("name".into(), name.into());
+    }
+    let client = asking.client()?;
+    let before = client.get(&["v1", "jobs", &job])?;
+    let id = before["job_id"].as_str().unwrap_or(&job);
+    let version = before["version"].as_u64();
+    let after = if fields.is_empty() {
+        let Some(edited) = edit(&before)? else {
+            asking.output.say("nothing was changed");
+            return Ok(());
+        };
+        let call = client.call(Method::PUT, &["v1", "jobs", id]);
+        call.if_version(version).json(&edited).send()?
+    } else {
+        let call = client.call(Method::PATCH, &["v1", "jobs", id]);
+        call.if_version(version).json(&Value::Object(fields)).send()?
+    };
+    for change in document::diff(&described(&before), &described(&after)) {
+        asking.output.say(&format!("  {change}"));
+    }
+    output::print_done(&asking.output, &after, "name", &format!("changed {}", name(&after)))
+}
+
+/// The document of a job, whose upstream jobs stay ids: both sides have the same.
+fn described(job: &Value) -> Value {
+    Value::Object(document::of_job(job, |_| None))
+}
+
+/// What a person makes of the document; none when it is the same as before.
+fn edit(job: &Value) -> Result<Option<Value>, Failure> {
+    if !std::io::stdin().is_terminal() {
+        let complaint = Complaint::new("there is no terminal for an editor");
+        return Err(complaint.hint("say what changes with options, such as --cron").into());
+    }
+    let before = document::of_job(job, |_| None);
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("job.yaml");
+    fs::write(&file, document::to_yaml(std::slice::from_ref(&before))?)?;
+    open_editor(&file)?;
+    let path = file.to_string_lossy();
+    let mut documents = document::read(&path)?;
+    match documents.pop() {
+        Some(after) if documents.is_empty() => {
+            Ok((after.fields != before).then_some(Value::Object(after.fields)))
+        }
+        _ => Err(Complaint::new("the document of one job is expected").into()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the person's own editor, at the person's word")]
+fn open_editor(file: &std::path::Path) -> Result<(), Failure> {
+    let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
+    let editor = named.unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_ascii_whitespace();
+    let program = words.next().unwrap_or("vi");
+    let status = std::process::Command::new(program).args(words).arg(file).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::failed(format!("{editor} ended with {status}"))),
+        Err(error) => Err(Failure::failed(format!("cannot start {editor}: {error}"))),
+    }
+}

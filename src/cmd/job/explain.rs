@@ -1,0 +1,55 @@
+//! `punctual job explain`: why a job did or did not run at a time.
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::Asking;
+use crate::exit::Failure;
+use crate::output::{self, instant, text};
+
+/// Which job, and which time.
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// Name or id of the job
+    job: String,
+
+    /// The time in question, past or to come [default: now]
+    #[arg(long, value_name = "RFC3339")]
+    at: Option<jiff::Timestamp>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: ExplainArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let mut call = client.call(Method::GET, &["v1", "jobs", &args.job, "explain"]);
+    if let Some(at) = args.at {
+        call = call.query("at", &at.to_string());
+    }
+    let answer = call.send()?;
+    output::print_one(&args.asking.output, &answer, "verdict", rows)
+}
+
+/// The answer in the order in which people ask.
+fn rows(answer: &Value) -> Vec<(String, String)> {
+    let lines = |field: &str| {
+        let items = answer[field].as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+    };
+    let rows = [
+        ("time", instant(answer, "at")),
+        ("verdict", text(answer, "verdict")),
+        ("because", text(answer, "message")),
+        ("run", text(answer, "execution_id")),
+        ("in its way", lines("obstacles")),
+        ("time before", instant(answer, "previous_time")),
+        ("time after", instant(answer, "next_time")),
+        ("skipped", lines("skipped")),
+    ];
+    rows.into_iter()
+        .filter(|(_, value)| !value.is_empty() && value != "-")
+        .map(|(word, value)| (word.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,325 @@
+//! What a job is, as options of `job create` and `job edit`.
+
+use std::fs;
+use std::io::Read;
+
+use clap::Args;
+use domain::schedule::parse_duration;
+use serde_json::{Map, Value, json};
+
+use crate::complaint::Complaint;
+use crate::exit::Failure;
+
+/// When a job is due and what it does.
+#[derive(Args, Default)]
+pub struct JobFlags {
+    /// Run at the times of a cron expression
+    #[arg(long, value_name = "EXPR", help_heading = "Schedule", group = "when")]
+    cron: Option<String>,
+
+    /// Run at a fixed interval, such as 90s or 1h 30m
+    #[arg(long, value_name = "DURATION", help_heading = "Schedule", group = "when", value_parser = seconds)]
+    every: Option<Seconds>,
+
+    /// Run once, at an instant or at a local time of --tz
+    #[arg(long, value_name = "TIME", help_heading = "Schedule", group = "when")]
+    at: Option<String>,
+
+    /// Run once, this long after the job is made
+    #[arg(long = "in", value_name = "DURATION", help_heading = "Schedule", group = "when", value_parser = seconds)]
+    delay: Option<Seconds>,
+
+    /// Run when another job has ended well; JOB:failure and JOB:completion for other ends
+    #[arg(long, value_name = "JOB", help_heading = "Schedule")]
+    after: Vec<String>,
+
+    /// Time zone of --cron and --at
+    #[arg(long, value_name = "ZONE", help_heading = "Schedule")]
+    tz: Option<String>,
+
+    /// Call an address
+    #[arg(long, value_name = "URL", help_heading = "Action", group = "what")]
+    http: Option<String>,
+
+    /// Method of --http [default: POST]
+    #[arg(long, value_name = "METHOD", help_heading = "Action", requires = "http")]
+    method: Option<String>,
+
+    /// Header of --http, as in 'Accept: text/plain'
+    #[arg(long, value_name = "HEADER", help_heading = "Action", requires = "http")]
+    header: Vec<String>,
+
+    /// Body of --http; @FILE reads it from a file, @- from stdin
+    #[arg(long, value_name = "TEXT", help_heading = "Action", requires = "http")]
+    body: Option<String>,
+
+    /// Run statements in a database; @FILE reads them from a file, @- from stdin
+    #[arg(long, value_name = "TEXT", help_heading = "Action", group = "what")]
+    sql: Option<String>,
+
+    /// Call a procedure of a database
+    #[arg(long, value_name = "NAME", help_heading = "Action", group = "what")]
+    procedure: Option<String>,
+
+    /// Argument of --procedure, as JSON or as text
+    #[arg(
+        long = "argument",
+        value_name = "VALUE",
+        help_heading = "Action",
+        requires = "procedure"
+    )]
+    arguments: Vec<String>,
+
+    /// Database of --sql and --procedure [default: the configuration's]
+    #[arg(long, value_name = "NAME", help_heading = "Action")]
+    database: Option<String>,
+
+    /// Start a program; its arguments follow --
+    #[arg(long, value_name = "PROGRAM", help_heading = "Action", group = "what")]
+    command: Option<String>,
+
+    /// Let /bin/sh run a text
+    #[arg(long, value_name = "TEXT", help_heading = "Action", group = "what")]
+    shell: Option<String>,
+
+    /// Variable for --command and --shell
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Action")]
+    env: Vec<String>,
+
+    /// Do nothing, successfully
+    #[arg(long, help_heading = "Action", group = "what")]
+    noop: bool,
+
+    /// Program and arguments, or the arguments of --command
+    #[arg(last = true, value_name = "COMMAND")]
+    words: Vec<String>,
+
+    /// What the job is for
+    #[arg(long, value_name = "TEXT", help_heading = "Policies")]
+    description: Option<String>,
+
+    /// How many times a failed run is tried again [default: 2]
+    #[arg(long, value_name = "N", help_heading = "Policies")]
+    retries: Option<u32>,
+
+    /// Delay before the first retry; it doubles with each [default: 60s]
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    backoff: Option<Seconds>,
+
+    /// How long one attempt may take [default: 1h]
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    timeout: Option<Seconds>,
+
+    /// How long an attempt that is stopped may take to end by itself [default: 10s]
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    grace: Option<Seconds>,
+
+    /// When a run is due and an earlier one has not ended [default: skip]
+    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["allow", "skip", "queue", "cancel-previous"])]
+    overlap: Option<String>,
+
+    /// How many runs may be active before --overlap is asked [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Policies")]
+    concurrency: Option<u32>,
+
+    /// Which of the times that nobody could run are made up for [default: last]
+    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["none", "last", "all"])]
+    catch_up: Option<String>,
+
+    /// A run that cannot start within this time is missed
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    deadline: Option<Seconds>,
+
+    /// Spread starts over this much time
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    jitter: Option<Seconds>,
+
+    /// 0 to 9, higher is more urgent [default: 5]
+    #[arg(long, value_name = "N", help_heading = "Policies")]
+    priority: Option<u8>,
+
+    /// Word to find the job by; may be given several times
+    #[arg(long, value_name = "TAG", help_heading = "Policies", value_delimiter = ',')]
+    tag: Vec<String>,
+}
+
+/// Seconds as JSON shows them.
+#[derive(Clone, Debug)]
+pub struct Seconds(Value);
+
+fn seconds(text: &str) -> Result<Seconds, String> {
+    let duration = parse_duration(text).map_err(|error| error.problem)?;
+    Ok(Seconds(match duration.subsec_nanos() {
+        0 => duration.as_secs().into(),
+        _ => duration.as_secs_f64().into(),
+    }))
+}
+
+impl JobFlags {
+    /// The fields that were named, none of those that were not.
+    pub fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let mut fields = Map::new();
+        self.add_schedule(&mut fields)?;
+        self.add_policies(&mut fields);
+        if let Some(payload) = self.payload()? {
+            fields.insert("payload".into(), payload);
+        }
+        Ok(fields)
+    }
+
+    fn add_schedule(&self, fields: &mut Map<String, Value>) -> Result<(), Failure> {
+        let mut when = |kind: &str, field: &str, value: Value| {
+            fields.insert("job_type".into(), kind.into());
+            fields.insert(field.into(), value);
+        };
+        if let Some(expression) = &self.cron {
+            when("CRON", "cron_expression", expression.clone().into());
+        }
+        if let Some(Seconds(interval)) = &self.every {
+            when("INTERVAL", "interval_seconds", interval.clone());
+        }
+        if let Some(at) = &self.at {
+            when("ONE_TIME", "run_at", at.clone().into());
+        }
+        if let Some(Seconds(delay)) = &self.delay {
+            when("DELAYED", "delay_seconds", delay.clone());
+        }
+        if let Some(zone) = &self.tz {
+            fields.insert("timezone".into(), zone.clone().into());
+        }
+        if !self.after.is_empty() {
+            let upstream: Vec<Value> =
+                self.after.iter().map(|text| upstream(text)).collect::<Result<_, _>>()?;
+            fields.insert("depends_on".into(), upstream.into());
+            fields.entry("job_type").or_insert_with(|| "DEPENDENT".into());
+        }
+        Ok(())
+    }
+
+    fn add_policies(&self, fields: &mut Map<String, Value>) {
+        let word = |text: &String| Value::from(text.to_ascii_uppercase().replace('-', "_"));
+        let duration = |seconds: &Seconds| seconds.0.clone();
+        let mut retry = Map::new();
+        if let Some(retries) = self.retries {
+            retry.insert("max_attempts".into(), retries.saturating_add(1).into());
+        }
+        if let Some(Seconds(backoff)) = &self.backoff {
+            retry.insert("backoff_seconds".into(), backoff.clone());
+        }
+        let named = [
+            ("description", self.description.clone().map(Value::from)),
+            ("retry_config", (!retry.is_empty()).then(|| retry.into())),
+            ("timeout_seconds", self.timeout.as_ref().map(duration)),
+            ("grace_period_seconds", self.grace.as_ref().map(duration)),
+            ("overlap", self.overlap.as_ref().map(word)),
+            ("concurrency", self.concurrency.map(Value::from)),
+            ("catch_up", self.catch_up.as_ref().map(word)),
+            ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
+            ("jitter_seconds", self.jitter.as_ref().map(duration)),
+            ("priority", self.priority.map(Value::from)),
+            ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
+        ];
+        for (field, value) in named {
+            if let Some(value) = value {
+                fields.insert(field.into(), value);
+            }
+        }
+    }
+
+    fn payload(&self) -> Result<Option<Value>, Failure> {
+        if let Some(endpoint) = &self.http {
+            let mut payload = json!({"type": "HTTP", "endpoint": endpoint});
+            if let Some(method) = &self.method {
+                payload["method"] = method.to_ascii_uppercase().into();
+            }
+            for header in &self.header {
+                let Some((name, value)) = header.split_once(':') else {
+                    let complaint = Complaint::new(format!("--header {header:?} has no colon"));
+                    return Err(complaint.hint("a header looks like 'Accept: text/plain'").into());
+                };
+                payload["headers"][name.trim()] = value.trim().into();
+            }
+            if let Some(body) = &self.body {
+                let text = text_or_file(body)?;
+                // What is JSON is sent as JSON, everything else as it is.
+                payload["body"] = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            }
+            return self.without_words(payload);
+        }
+        let with_database = |mut payload: Value| {
+            if let Some(database) = &self.database {
+                payload["database"] = database.clone().into();
+            }
+            payload
+        };
+        if let Some(sql) = &self.sql {
+            let payload = json!({"type": "SQL", "sql": text_or_file(sql)?});
+            return self.without_words(with_database(payload));
+        }
+        if let Some(procedure) = &self.procedure {
+            let read = |text: &String| {
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
+            };
+            let arguments: Vec<Value> = self.arguments.iter().map(read).collect();
+            let payload =
+                json!({"type": "PROCEDURE", "procedure": procedure, "arguments": arguments});
+            return self.without_words(with_database(payload));
+        }
+        if self.noop {
+            return self.without_words(json!({"type": "NOOP"}));
+        }
+        let (command, arguments) = match (&self.command, &self.shell, self.words.split_first()) {
+            (Some(command), ..) => (command.clone(), self.words.clone()),
+            (None, Some(text), None) => ("/bin/sh".to_owned(), vec!["-c".to_owned(), text.clone()]),
+            (None, Some(_), Some(_)) => return self.without_words(Value::Null),
+            (None, None, Some((command, arguments))) => (command.clone(), arguments.to_vec()),
+            (None, None, None) => return Ok(None),
+        };
+        let mut payload = json!({"type": "EXTERNAL", "command": command});
+        if !arguments.is_empty() {
+            payload["arguments"] = arguments.into();
+        }
+        for variable in &self.env {
+            let Some((name, value)) = variable.split_once('=') else {
+                let complaint = Complaint::new(format!("--env {variable:?} has no value"));
+                return Err(complaint.hint("a variable looks like NAME=VALUE").into());
+            };
+            payload["environment"][name] = value.into();
+        }
+        Ok(Some(payload))
+    }
+
+    /// Words behind `--` belong to a command.
+    fn without_words(&self, payload: Value) -> Result<Option<Value>, Failure> {
+        if self.words.is_empty() {
+            return Ok(Some(payload));
+        }
+        let complaint = Complaint::new("the words behind -- belong to no command");
+        Err(complaint.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
+    }
+}
+
+fn upstream(text: &str) -> Result<Value, Failure> {
+    let (job, on) = text.rsplit_once(':').unwrap_or((text, "success"));
+    if !matches!(on, "success" | "failure" | "completion") {
+        return Err(Complaint::new(format!("--after {text:?}: {on:?} is no end of a job"))
+            .hint("write JOB, JOB:success, JOB:failure or JOB:completion")
+            .into());
+    }
+    Ok(json!({"job": job, "on": on.to_ascii_uppercase()}))
+}
+
+/// A text as it is, or what `@FILE` holds.
+fn text_or_file(text: &str) -> Result<String, Failure> {
+    let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    if file == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    fs::read_to_string(file)
+        .map_err(|error| Failure::failed(format!("cannot read {file}: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! `punctual job list`: the jobs of a server.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::Asking;
+use crate::client::Client;
+use crate::exit::Failure;
+use crate::output::{self, Column, Shape, instant, text};
+
+/// Which jobs.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual job list --tag reports
+  punctual job list --status paused -o name | xargs punctual job resume")]
+pub struct ListArgs {
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Print at most this many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Which jobs of all.
+#[derive(Args, Default)]
+pub struct Filter {
+    /// Only jobs with this tag
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+
+    /// Only jobs of this status
+    #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed"])]
+    pub status: Option<String>,
+
+    /// Only jobs whose names begin so
+    #[arg(long, value_name = "TEXT")]
+    pub prefix: Option<String>,
+}
+
+/// The jobs that a filter accepts, by name, and whether there are more.
+pub fn find_all(
+    client: &Client,
+    filter: &Filter,
+    limit: Option<usize>,
+) -> Result<(Vec<Value>, bool), Failure> {
+    let named = [
+        ("tag", filter.tag.clone()),
+        ("status", filter.status.as_ref().map(|status| status.to_ascii_uppercase())),
+        ("name_prefix", filter.prefix.clone()),
+    ];
+    let filters: Vec<_> =
+        named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    client.list(&["v1", "jobs"], &filters, limit)
+}
+
+/// When a job is due, in a few words.
+pub fn schedule(job: &Value) -> String {
+    match job["job_type"].as_str().unwrap_or("") {
+        "CRON" => format!("{} {}", text(job, "cron_expression"), text(job, "timezone")),
+        "INTERVAL" => format!("every {} s", text(job, "interval_seconds")),
+        "ONE_TIME" => format!("once at {}", instant(job, "run_at")),
+        "DEPENDENT" => "after other jobs".to_owned(),
+        _ => "by hand".to_owned(),
+    }
+}
+
+pub(super) const SHAPE: Shape = Shape {
+    columns: &[
+        Column { title: "NAME", cell: |job| text(job, "name") },
+        Column { title: "STATUS", cell: |job| text(job, "status") },
+        Column { title: "TYPE", cell: |job| text(&job["payload"], "type") },
+        Column { title: "SCHEDULE", cell: schedule },
+        Column { title: "NEXT RUN", cell: |job| instant(job, "next_run_time") },
+    ],
+    name: "name",
+};
+
+pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let (jobs, is_more) = find_all(&client, &args.filter, args.limit)?;
+    output::print_list(&args.asking.output, &jobs, &SHAPE)?;
+    if is_more {
+        args.asking.output.say("note: there are more jobs than --limit asked for");
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `punctual job show`: one job, with all that is known about it.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{Asking, schedule};
+use crate::exit::Failure;
+use crate::output::{self, instant, text};
+
+/// Which job.
+#[derive(Args)]
+pub struct ShowArgs {
+    /// Name or id of the job
+    job: String,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let job = client.get(&["v1", "jobs", &args.job])?;
+    output::print_one(&args.asking.output, &job, "name", rows)
+}
+
+/// What people read of a job.
+fn rows(job: &Value) -> Vec<(String, String)> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |word: &str, value: String| {
+        if !value.is_empty() && value != "-" {
+            rows.push((word.to_owned(), value));
+        }
+    };
+    row("name", text(job, "name"));
+    row("description", text(job, "description"));
+    row("status", text(job, "status"));
+    row("schedule", schedule(job));
+    row("next run", instant(job, "next_run_time"));
+    row("tags", words(&job["tags"]));
+    row("depends on", words(&job["depends_on"]));
+    if let Value::Object(payload) = &job["payload"] {
+        row("action", text(&job["payload"], "type"));
+        for (field, value) in payload.iter().filter(|(field, _)| *field != "type") {
+            row(&format!("  {field}"), plain(value));
+        }
+    }
+    row("attempts", text(&job["retry_config"], "max_attempts"));
+    row("backoff", seconds(&job["retry_config"], "backoff_seconds"));
+    row("timeout", seconds(job, "timeout_seconds"));
+    row("grace period", seconds(job, "grace_period_seconds"));
+    row("overlap", text(job, "overlap"));
+    row("concurrency", text(job, "concurrency"));
+    row("catch-up", text(job, "catch_up"));
+    row("start deadline", seconds(job, "start_deadline_seconds"));
+    row("jitter", seconds(job, "jitter_seconds"));
+    row("priority", text(job, "priority"));
+    row("created", instant(job, "created_at"));
+    row("changed", instant(job, "updated_at"));
+    row("version", text(job, "version"));
+    row("id", text(job, "job_id"));
+    rows
+}
+
+fn seconds(item: &Value, field: &str) -> String {
+    match &item[field] {
+        Value::Null => String::new(),
+        value => format!("{value} s"),
+    }
+}
+
+/// A value without the quotes of a text.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The items of a list, with commas between them.
+fn words(list: &Value) -> String {
+    let word = |item: &Value| match (&item["job"], &item["on"]) {
+        (Value::String(job), Value::String(on)) => format!("{job} ({on})"),
+        _ => plain(item),
+    };
+    list.as_array()
+        .map(|items| items.iter().map(word).collect::<Vec<_>>().join(", "))
+        .unwrap_or_default()
+}

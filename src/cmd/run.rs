@@ -1,0 +1,61 @@
+//! `punctual run`: runs of jobs.
+
+mod cancel;
+mod list;
+mod logs;
+mod retry;
+mod show;
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::exit::Failure;
+
+pub use list::SHAPE;
+pub use logs::follow;
+
+/// The verbs of `punctual run`.
+#[derive(Subcommand)]
+pub enum RunCommand {
+    /// List runs, newest first
+    #[command(visible_alias = "ls")]
+    List(list::ListArgs),
+    /// Show a run and its attempts
+    Show(show::ShowArgs),
+    /// Print what a run wrote
+    Logs(logs::LogsArgs),
+    /// Stop runs, or keep them from starting
+    Cancel(cancel::CancelArgs),
+    /// Start ended runs once more
+    Retry(retry::RetryArgs),
+}
+
+/// Runs the verb.
+pub fn run(command: RunCommand) -> Result<(), Failure> {
+    match command {
+        RunCommand::List(args) => list::run(args),
+        RunCommand::Show(args) => show::run(args),
+        RunCommand::Logs(args) => logs::run(args),
+        RunCommand::Cancel(args) => cancel::run(args),
+        RunCommand::Retry(args) => retry::run(args),
+    }
+}
+
+/// Whether nothing more happens to a run.
+pub fn is_ended(run: &Value) -> bool {
+    !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING"))
+}
+
+/// The id of a job's newest run.
+fn newest(client: &Client, job: &str) -> Result<String, Failure> {
+    let (runs, _) = client.list(&["v1", "jobs", job, "executions"], &[], Some(1))?;
+    match runs.first().and_then(|run| run["execution_id"].as_str()) {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(Failure::Ended(
+            crate::exit::Exit::NotFound,
+            crate::complaint::Complaint::new(format!("{job} has not run yet"))
+                .hint(format!("start a run with: punctual job run {job}")),
+        )),
+    }
+}

@@ -1,0 +1,45 @@
+//! `punctual run cancel`.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cmd::job::Asking;
+use crate::exit::Failure;
+use crate::output::{self, confirm, text};
+
+/// Which runs.
+#[derive(Args)]
+pub struct CancelArgs {
+    /// Ids of runs
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+
+    /// Why, for whoever looks at the run later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: CancelArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    confirm(args.yes, &format!("Cancel {}?", args.runs.join(", ")))?;
+    for id in &args.runs {
+        let mut body = json!({});
+        if let Some(reason) = &args.reason {
+            body["reason"] = reason.clone().into();
+        }
+        let run = client.post(&["v1", "executions", id, "cancel"]).json(&body).send()?;
+        let words = match text(&run, "status").as_str() {
+            "CANCELLED" => format!("cancelled {id}"),
+            _ => format!("{id} is asked to stop"),
+        };
+        output::print_done(&args.asking.output, &run, "execution_id", &words)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `punctual run show`: one run and its attempts.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::newest;
+use crate::cmd::job::Asking;
+use crate::exit::Failure;
+use crate::output::{self, Format, duration, instant, text};
+use crate::table;
+
+/// Which run.
+#[derive(Args)]
+pub struct ShowArgs {
+    /// Id of the run
+    #[arg(required_unless_present = "job", conflicts_with = "job")]
+    run: Option<String>,
+
+    /// The newest run of this job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let id = match (&args.run, &args.job) {
+        (Some(id), _) => id.clone(),
+        (None, job) => newest(&client, job.as_deref().unwrap_or_default())?,
+    };
+    let run = client.get(&["v1", "executions", &id])?;
+    output::print_one(&args.asking.output, &run, "execution_id", rows)?;
+    let attempts = run["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if args.asking.output.format() == Format::Table && !attempts.is_empty() {
+        let header = ["ATTEMPT", "STATUS", "STARTED", "TOOK", "ERROR", "MESSAGE"];
+        let row = |attempt: &Value| {
+            let cells = [
+                text(attempt, "attempt_number"),
+                text(attempt, "status"),
+                instant(attempt, "started_at"),
+                duration(attempt, "duration_ms"),
+                text(attempt, "error_code"),
+                text(attempt, "message"),
+            ];
+            cells.iter().map(|cell| crate::complaint::visible(cell)).collect()
+        };
+        let mut out = io::stdout().lock();
+        writeln!(out)?;
+        table::print(&mut out, "", &header, attempts.iter().map(row))?;
+    }
+    Ok(())
+}
+
+/// What people read of a run.
+fn rows(run: &Value) -> Vec<(String, String)> {
+    let rows = [
+        ("run", text(run, "execution_id")),
+        ("job", text(run, "job_name")),
+        ("status", text(run, "status")),
+        ("reason", text(run, "reason")),
+        ("because", text(run, "reason_message")),
+        ("error", text(run, "error_code")),
+        ("message", format!("{}{}", text(run, "error_message"), text(run, "message"))),
+        ("asked by", text(run, "origin").to_ascii_lowercase().replace('_', " ")),
+        ("scheduled", instant(run, "scheduled_time")),
+        ("started", instant(run, "started_at")),
+        ("ended", instant(run, "completed_at")),
+        ("took", duration(run, "duration_ms")),
+        ("result", text(run, "result")),
+        ("rows", text(run, "rows_affected")),
+        ("parameters", text(run, "parameters")),
+        ("node", text(run, "worker_id")),
+    ];
+    rows.into_iter()
+        .filter(|(_, value)| !value.is_empty() && value != "-")
+        .map(|(word, value)| (word.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,279 @@
+//! The forms in which a command of the client prints what a server said.
+//!
+//! In every form, nothing that a server sent acts on the terminal: JSON escapes what is not
+//! plainly visible, and tables show it escaped.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::complaint::visible;
+use crate::exit::Failure;
+use crate::table;
+
+/// The form of the answer.
+#[derive(Args, Clone, Copy, Default)]
+pub struct OutputArgs {
+    /// Form of the output [default: words and tables for people]
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Format>,
+
+    /// Short for --output json
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+
+    /// Print no remarks on stderr, only errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON value.
+    Json,
+    /// YAML.
+    Yaml,
+    /// One JSON object a line.
+    Ndjson,
+    /// Names only, one a line.
+    Name,
+}
+
+impl OutputArgs {
+    /// The form that was asked for; a table when none was.
+    pub fn format(&self) -> Format {
+        self.asked().unwrap_or(Format::Table)
+    }
+
+    /// The form that was asked for.
+    pub fn asked(&self) -> Option<Format> {
+        if self.json { Some(Format::Json) } else { self.output }
+    }
+
+    /// Says something that is not data, unless nobody wants to hear it.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            // Nobody is left to tell when stderr is gone.
+            let _ = writeln!(io::stderr(), "{}", visible(text));
+        }
+    }
+}
+
+/// A column of a table.
+pub struct Column {
+    /// Its heading.
+    pub title: &'static str,
+    /// What stands in it.
+    pub cell: fn(&Value) -> String,
+}
+
+/// How the items of a list are shown.
+pub struct Shape {
+    /// The columns of the table.
+    pub columns: &'static [Column],
+    /// The field that names an item.
+    pub name: &'static str,
+}
+
+/// Prints a list.
+pub fn print_list(args: &OutputArgs, items: &[Value], shape: &Shape) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match args.format() {
+        Format::Table => {
+            let header: Vec<&str> = shape.columns.iter().map(|column| column.title).collect();
+            let cells = |item| {
+                let cell = |column: &Column| visible(&(column.cell)(item));
+                shape.columns.iter().map(cell).collect()
+            };
+            table::print(&mut out, "", &header, items.iter().map(cells))?;
+        }
+        Format::Json => writeln!(out, "{}", json(&items, true))?,
+        Format::Yaml => write!(out, "{}", yaml(&items)?)?,
+        Format::Ndjson => {
+            for item in items {
+                writeln!(out, "{}", json(item, false))?;
+            }
+        }
+        Format::Name => {
+            for item in items {
+                writeln!(out, "{}", visible(&text(item, shape.name)))?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints one thing; `rows` says what people read of it, a word and its value a line.
+pub fn print_one(
+    args: &OutputArgs,
+    item: &Value,
+    name: &str,
+    rows: impl FnOnce(&Value) -> Vec<(String, String)>,
+) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match args.format() {
+        Format::Table => print_rows(&mut out, &rows(item))?,
+        Format::Json => writeln!(out, "{}", json(item, true))?,
+        Format::Yaml => write!(out, "{}", yaml(item)?)?,
+        Format::Ndjson => writeln!(out, "{}", json(item, false))?,
+        Format::Name => writeln!(out, "{}", visible(&text(item, name)))?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints what was done to something: words on stderr for people, the thing itself for others.
+pub fn print_done(args: &OutputArgs, item: &Value, name: &str, words: &str) -> Result<(), Failure> {
+    match args.asked() {
+        None | Some(Format::Table) => args.say(words),
+        Some(_) => print_one(args, item, name, |_| Vec::new())?,
+    }
+    Ok(())
+}
+
+/// Prints words and their values in two columns. A value of several lines is indented.
+pub fn print_rows(out: &mut dyn Write, rows: &[(String, String)]) -> io::Result<()> {
+    let width = rows.iter().map(|(word, _)| word.chars().count()).max().unwrap_or(0);
+    for (word, value) in rows {
+        let mut lines = value.lines();
+        let first = visible(lines.next().unwrap_or(""));
+        let line = format!("{:width$}  {first}", visible(word));
+        writeln!(out, "{}", line.trim_end())?;
+        for line in lines {
+            writeln!(out, "{:width$}  {}", "", visible(line))?;
+        }
+    }
+    Ok(())
+}
+
+/// JSON in which everything that a terminal could act on is escaped.
+pub fn json(value: &impl Serialize, pretty: bool) -> String {
+    let text = match pretty {
+        true => serde_json::to_string_pretty(value),
+        false => serde_json::to_string(value),
+    };
+    let text = text.unwrap_or_default();
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Such characters stand inside strings only, where JSON knows an escape for each.
+        if c == '\n' || is_plain(c) {
+            plain.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                plain.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    plain
+}
+
+fn is_plain(c: char) -> bool {
+    matches!(c, '\\' | '\'' | '"') || c.escape_debug().len() == 1
+}
+
+/// YAML in which everything that a terminal could act on is escaped.
+pub fn yaml(value: &impl Serialize) -> Result<String, Failure> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: true };
+    let text = serde_saphyr::to_string_with_options(value, options)
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if text.chars().all(|c| c == '\n' || is_plain(c)) {
+        return Ok(text);
+    }
+    // YAML shows more characters as they are than a terminal should see; JSON is YAML, too.
+    Ok(format!("{}\n", json(value, true)))
+}
+
+/// The text of a field; empty when there is none.
+pub fn text(item: &Value, field: &str) -> String {
+    match &item[field] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// An instant of a field for people, to the second; `-` when there is none.
+pub fn instant(item: &Value, field: &str) -> String {
+    match item[field].as_str() {
+        Some(text) => match text.split_once('.') {
+            Some((seconds, _)) => format!("{seconds}Z"),
+            None => text.to_owned(),
+        },
+        None => "-".to_owned(),
+    }
+}
+
+/// Milliseconds of a field for people.
+pub fn duration(item: &Value, field: &str) -> String {
+    match item[field].as_f64() {
+        Some(ms) if ms < 1_000.0 => format!("{ms:.0} ms"),
+        Some(ms) if ms < 60_000.0 => format!("{:.1} s", ms / 1_000.0),
+        Some(ms) if ms < 3_600_000.0 => format!("{:.1} min", ms / 60_000.0),
+        Some(ms) => format!("{:.1} h", ms / 3_600_000.0),
+        None => "-".to_owned(),
+    }
+}
+
+/// Asks whether something that cannot be taken back is meant. Without a terminal nobody can
+/// answer, and `--yes` must have said so before.
+pub fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
+    use crate::complaint::Complaint;
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Complaint::new(format!("{question} Nobody is there to answer"))
+            .hint("say --yes to mean it")
+            .into());
+    }
+    write!(io::stderr(), "{} [y/N] ", visible(question))?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::failed("nothing was done")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NASTY: &str = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\u{e0001}b\\\"'ü";
+
+    #[test]
+    fn json_says_the_same_with_nothing_raw_in_it() {
+        let value = json!({"name": NASTY});
+        for pretty in [true, false] {
+            let text = json(&value, pretty);
+            assert!(text.chars().all(|c| c == '\n' || is_plain(c)), "{text:?}");
+            assert!(text.contains('ü'));
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn yaml_says_the_same_with_nothing_raw_in_it() {
+        for text in [NASTY, "two\nlines\n", "two\n\u{1b}[31mlines\u{9b}", "yes", "1e3", "", " x "] {
+            let value = json!({"name": text, "list": [text]});
+            let yaml = yaml(&value).unwrap();
+            assert!(yaml.chars().all(|c| c == '\n' || is_plain(c)), "{yaml:?}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), value, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn values_for_people() {
+        let item = json!({"at": "2026-01-01T00:00:00.123456Z", "ms": 61_000, "n": 3});
+        assert_eq!(instant(&item, "at"), "2026-01-01T00:00:00Z");
+        assert_eq!(instant(&item, "no"), "-");
+        assert_eq!(duration(&item, "ms"), "1.0 min");
+        assert_eq!((text(&item, "n"), text(&item, "no")), ("3".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,9 @@
+//! The command line against a real server: both are the binary.
+
+mod apply;
+mod bench;
+mod ends;
+mod import;
+mod life;
+mod output;
+mod pages;
