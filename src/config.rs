@@ -38,6 +38,8 @@ pub const KEYS: &[Key] = &[
     key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
     secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
     key("http", "127.0.0.1:8630", "address of the HTTP door; port 0 takes a free one"),
+    key("tls_cert", "", "file of the certificate and those above it, in PEM; read again at SIGHUP"),
+    key("tls_key", "", "file of its key, in PEM"),
     key("insecure", "false", "listen without TLS on addresses that others reach"),
     secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
     key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),
@@ -365,122 +367,4 @@ fn flatten(path: &str, value: &toml::Value, values: &mut Vec<(String, Option<Str
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(
-        file: Option<&str>,
-        environment: &[(&str, &str)],
-        flags: &[(&'static str, &str)],
-    ) -> Result<Config, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("punctual.toml");
-        std::fs::write(&path, file.unwrap_or_default()).unwrap();
-        let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
-        Config::load(Sources {
-            flags: flags.iter().map(|(name, value)| (*name, value.to_string())).collect(),
-            file: Some(path),
-            environment: environment.iter().map(owned).collect(),
-        })
-        .map_err(|complaint| complaint.to_string())
-    }
-
-    #[test]
-    fn the_nearest_source_wins_and_is_named() {
-        let file = "http = \"1.1.1.1:1\"\n[engine]\nlease = \"20s\"\nretention_days = 7\n";
-        let config = load(
-            Some(file),
-            &[("PUNCTUAL_ENGINE__LEASE", "30s"), ("PUNCTUAL_HTTP", "2.2.2.2:2"), ("HOME", "/")],
-            &[("http", "3.3.3.3:3")],
-        );
-        let config = config.unwrap_or_else(|error| panic!("{error}"));
-        let shown = |name: &str| {
-            let (value, origin) = &config.values[name];
-            format!("{value} from {origin}")
-        };
-        assert_eq!(shown("http"), "3.3.3.3:3 from --http");
-        assert_eq!(shown("engine.lease"), "30s from $PUNCTUAL_ENGINE__LEASE");
-        assert!(shown("engine.retention_days").starts_with("7 from /"));
-        assert_eq!(shown("data"), "./punctual-data from default");
-        assert_eq!(config.duration("engine.lease").ok().map(|lease| lease.as_secs()), Some(30));
-    }
-
-    #[test]
-    fn unknown_names_are_refused_with_the_nearest_known_one() {
-        for (file, environment, words) in [
-            ("htpp = \"x\"", None, ["htpp", "did you mean http?"]),
-            ("[engine]\nleese = \"1s\"", None, ["engine.leese", "did you mean engine.lease?"]),
-            ("", Some("PUNCTUAL_STOR"), ["PUNCTUAL_STOR", "did you mean PUNCTUAL_STORE?"]),
-            ("", Some("PUNCTUAL_HTTP_FILE"), ["PUNCTUAL_HTTP_FILE", "PUNCTUAL_HTTP"]),
-            ("http = [1]", None, ["http", "plain value"]),
-            ("http = ", None, ["punctual.toml", "string"]),
-            ("[databases]\n\"a b\" = \"x\"", None, ["databases.a b", "there is no setting"]),
-        ] {
-            let environment: Vec<(&str, &str)> =
-                environment.iter().map(|name| (*name, "x")).collect();
-            let error = load(Some(file), &environment, &[]).err().unwrap_or_default();
-            assert!(words.iter().all(|word| error.contains(word)), "{file}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_secret_comes_from_a_file_and_is_not_shown_in_complaints() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store");
-        std::fs::write(&path, "postgres://secret@host\n").unwrap();
-        let path = path.to_string_lossy().into_owned();
-        let config = load(None, &[("PUNCTUAL_STORE_FILE", &path)], &[]);
-        let config = config.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(config.text("store"), "postgres://secret@host");
-        assert!(!config.wrong("store", "better").to_string().contains("secret"));
-    }
-
-    #[test]
-    fn the_documented_table_is_the_one_in_force() {
-        let mut table =
-            String::from("| setting | default | variable | meaning |\n|---|---|---|---|\n");
-        for key in KEYS {
-            let default =
-                if key.default.is_empty() { "–".into() } else { format!("`{}`", key.default) };
-            let variable = variable_of(key.name);
-            table.push_str(&format!(
-                "| `{}` | {default} | `{variable}` | {} |\n",
-                key.name, key.meaning
-            ));
-        }
-        for (name, meaning) in TABLES {
-            let variable = variable_of(name);
-            table.push_str(&format!("| `{name}.NAME` | – | `{variable}__NAME` | {meaning} |\n"));
-        }
-        let page = include_str!("../docs/configuration.md");
-        assert!(page.contains(&table), "docs/configuration.md must contain:\n\n{table}");
-    }
-
-    #[test]
-    fn databases_have_names_of_their_own() {
-        let file = "[databases]\nsales = \"postgres://u@h/d\"\nlocal = \"sqlite:/a.db\"\n";
-        let variables = [("PUNCTUAL_DATABASES__SALES", "postgres://v@h/d")];
-        let config = load(Some(file), &variables, &[("jobs.database", "sales")]);
-        let config = config.unwrap_or_else(|error| panic!("{error}"));
-        let all: Vec<(&str, &str)> = config.named("databases").collect();
-        assert_eq!(all, [("local", "sqlite:/a.db"), ("sales", "postgres://v@h/d")]);
-        assert!(crate::jobs::options(&config, Path::new("data")).is_ok());
-        for (file, words) in [
-            ("[databases]\na = \"mysql://x\"", "databases.a"),
-            ("[jobs]\ndatabase = \"b\"", "jobs.database"),
-            ("[external]\nenabled = true", "external.allow"),
-            ("[external]\nsandbox = \"some\"", "required, best-effort or off"),
-        ] {
-            let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));
-            let error = crate::jobs::options(&config, Path::new("data")).err();
-            let error = error.map(|error| error.to_string()).unwrap_or_default();
-            assert!(error.contains(words), "{file}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_default_fits() {
-        let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
-        assert!(crate::cmd::serve::Plan::of(&config).is_ok());
-    }
-}
+mod tests;

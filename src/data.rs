@@ -71,7 +71,7 @@ impl DataFolder {
 
     /// Writes down where the server listens, for commands on this machine. It goes with the
     /// folder's lock: what a server left behind is overwritten by the next one.
-    pub fn announce(&self, address: SocketAddr) -> Result<(), Complaint> {
+    pub fn announce(&self, scheme: &str, address: SocketAddr) -> Result<(), Complaint> {
         let path = self.join(URL_FILE);
         // An address that stands for all of a machine's is reached by the machine's own.
         let ip = match address.ip() {
@@ -79,7 +79,7 @@ impl DataFolder {
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
-        let text = format!("http://{}\n", SocketAddr::new(ip, address.port()));
+        let text = format!("{scheme}://{}\n", SocketAddr::new(ip, address.port()));
         fs::write(&path, text).map_err(|error| {
             Complaint::new(format!("{} cannot be written: {error}", path.display()))
         })

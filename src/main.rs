@@ -16,6 +16,7 @@ mod output;
 mod random;
 mod signals;
 mod table;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -18,14 +19,18 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
-    /// Waits for SIGTERM or SIGINT.
-    pub async fn asked_to_stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// Waits for SIGTERM or SIGINT, and calls back at every SIGHUP.
+    pub async fn asked_to_stop(&mut self, mut read_again: impl FnMut()) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => read_again(),
+            }
         }
     }
 }

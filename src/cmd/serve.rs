@@ -21,6 +21,7 @@ use crate::data::DataFolder;
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
+use crate::tls::{Certificate, CertificateFiles, TlsListener};
 use crate::{clock, jobs, random, signals};
 
 /// How long open connections may take to end when the work has.
@@ -40,6 +41,14 @@ pub struct ServeArgs {
     /// Address of the HTTP door; port 0 takes a free one [default: 127.0.0.1:8630]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+
+    /// File of the certificate for TLS and those above it, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+
+    /// File of its key, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
 
     /// Listen without TLS on an address that others reach
     #[arg(long, action = ArgAction::SetTrue)]
@@ -64,6 +73,8 @@ impl ServeArgs {
             ("data", self.data),
             ("store", self.store),
             ("http", self.http),
+            ("tls_cert", self.tls_cert),
+            ("tls_key", self.tls_key),
             ("insecure", self.insecure.then(|| "true".to_owned())),
             ("shutdown_grace", self.shutdown_grace),
             ("log_format", self.log_format),
@@ -78,6 +89,7 @@ pub struct Plan {
     data: PathBuf,
     store: StoreKind,
     http: SocketAddr,
+    certificate: Option<Arc<Certificate>>,
     admin_key: Option<Key>,
     grace: Duration,
     settings: Settings,
@@ -97,10 +109,20 @@ impl Plan {
         let yes_or_no = "true or false";
         let number = "a whole number";
         let http: SocketAddr = config.parse("http", "an address such as 127.0.0.1:8630")?;
-        if !http.ip().is_loopback() && !config.parse::<bool>("insecure", yes_or_no)? {
+        let certificate = match (config.text("tls_cert"), config.text("tls_key")) {
+            ("", "") => None,
+            ("", _) => return Err(config.wrong("tls_cert", "set when tls_key is")),
+            (_, "") => return Err(config.wrong("tls_key", "set when tls_cert is")),
+            (certificate, key) => {
+                let files = CertificateFiles { certificate: certificate.into(), key: key.into() };
+                Some(Arc::new(Certificate::read(files)?))
+            }
+        };
+        let insecure = config.parse::<bool>("insecure", yes_or_no)?;
+        if !http.ip().is_loopback() && certificate.is_none() && !insecure {
             let text = format!("http: {http} is reached from outside, and there is no TLS");
             return Err(Complaint::new(text).hint(
-                "listen on 127.0.0.1 behind a proxy with TLS, or say --insecure if you mean it",
+                "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
             ));
         }
         let store = match config.text("store") {
@@ -152,6 +174,7 @@ impl Plan {
             data,
             store,
             http,
+            certificate,
             admin_key,
             grace: grace.try_into().unwrap_or_default(),
             settings,
@@ -242,20 +265,37 @@ async fn serve<S: FullStore>(
     };
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::oneshot::channel::<()>();
-    let http = axum::serve(listener, server::router(app)).with_graceful_shutdown(async {
+    let closed = async {
         let _ = closed.await;
-    });
-    let http = tokio::spawn(http.into_future());
-    folder.announce(address).map_err(Failure::Failed)?;
-    welcome(folder, address, is_new);
-    tracing::info!(url = format!("http://{address}"), "ready");
+    };
+    let router = server::router(app);
+    let http = match &plan.certificate {
+        None => {
+            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
+        }
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
+            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
+        }
+    };
+    let scheme = if plan.certificate.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
+    folder.announce(scheme, address).map_err(Failure::Failed)?;
+    welcome(folder, &url, is_new);
+    tracing::info!(url, "ready");
     signals::ready();
-    signals.asked_to_stop().await;
+    let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
+    {
+        Some(Ok(())) => tracing::info!("the certificate was read again"),
+        Some(Err(complaint)) => tracing::error!("{complaint}"),
+        None => tracing::info!("there is nothing to read again"),
+    };
+    signals.asked_to_stop(read_again).await;
     tracing::info!("stopping: running work may finish");
     signals::stopping();
     tokio::select! {
         () = engine.stop(plan.grace) => {}
-        () = signals.asked_to_stop() => tracing::warn!("stopping at once: asked a second time"),
+        () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
     }
     let _ = close.send(());
     // Whoever still listens to a stream has been told enough.
@@ -276,7 +316,7 @@ fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
 }
 
 /// The few lines that somebody needs who sees the server for the first time.
-fn welcome(folder: &DataFolder, address: SocketAddr, is_new: bool) {
+fn welcome(folder: &DataFolder, url: &str, is_new: bool) {
     if !is_new && !std::io::stderr().is_terminal() {
         return;
     }
@@ -286,7 +326,7 @@ fn welcome(folder: &DataFolder, address: SocketAddr, is_new: bool) {
         "\
 Punctual {version} is ready.
 
-  URL   http://{address}      (docs at /docs)
+  URL   {url}      (docs at /docs)
   Data  {data}
   Key   {key}
 
@@ -295,8 +335,8 @@ Make a first job and look at it:
   export PUNCTUAL_TOKEN=$(cat {key})
   curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" -H 'Content-Type: application/json' \\
     -d '{{\"name\":\"hello\",\"job_type\":\"CRON\",\"cron_expression\":\"* * * * *\",\"payload\":{{\"type\":\"NOOP\"}}}}' \\
-    http://{address}/v1/jobs
-  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" http://{address}/v1/jobs/hello/executions
+    {url}/v1/jobs
+  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" {url}/v1/jobs/hello/executions
 ",
         version = env!("CARGO_PKG_VERSION"),
         data = folder.path().display(),

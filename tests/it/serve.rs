@@ -4,3 +4,4 @@ mod client;
 mod config;
 mod process;
 mod restart;
+mod tls;

@@ -215,7 +215,24 @@ impl<S: Store> Node<S> {
     /// Removes a job, unless others depend on it and `cascade` is not set. Its history remains
     /// until its time is over.
     pub async fn delete_job(&self, id: JobId, cascade: bool) -> Result<()> {
+        self.delete_job_at(id, cascade, None).await
+    }
+
+    /// Removes a job if it has this version.
+    pub async fn delete_job_at(
+        &self,
+        id: JobId,
+        cascade: bool,
+        expected: Option<u32>,
+    ) -> Result<()> {
         let job = self.existing(id).await?;
+        let check = move |job: &Job| match expected {
+            Some(expected) if expected != job.version => {
+                Err(EngineError::VersionConflict { expected, current: job.version })
+            }
+            _ => Ok(()),
+        };
+        check(&job)?;
         let edges = self.store.dependencies(job.tenant).await?;
         let dependents: Vec<JobId> =
             edges.iter().filter(|(_, upstream)| *upstream == id).map(|(job, _)| *job).collect();
@@ -232,7 +249,12 @@ impl<S: Store> Node<S> {
             })
             .await?;
         }
-        self.alter_job(id, |job| job.state = JobState::Deleted).await.map(drop)
+        let delete = |job: &mut Job| {
+            check(job)?;
+            job.state = JobState::Deleted;
+            Ok::<(), EngineError>(())
+        };
+        self.try_alter_job(id, delete).await.map(drop)
     }
 
     async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {

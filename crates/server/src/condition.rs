@@ -38,6 +38,14 @@ impl Condition {
         }
     }
 
+    /// The version that it asks for.
+    pub fn version(self) -> Option<u32> {
+        match self {
+            Condition::Header(version) | Condition::Body(version) => Some(version),
+            Condition::None => None,
+        }
+    }
+
     /// Refuses another version.
     pub fn check(self, version: u32) -> Result<()> {
         let (code, expected) = match self {

@@ -39,8 +39,9 @@ pub trait Scheduler: Send + Sync + 'static {
     fn pause_job(&self, id: JobId) -> Answer<'_, Job>;
     /// Lets a job go on.
     fn resume_job(&self, id: JobId) -> Answer<'_, Job>;
-    /// Removes a job, and with `cascade` the dependencies of others on it.
-    fn delete_job(&self, id: JobId, cascade: bool) -> Answer<'_, ()>;
+    /// Removes a job if it has the expected version, and with `cascade` the dependencies of others
+    /// on it.
+    fn delete_job(&self, id: JobId, cascade: bool, expected: Option<u32>) -> Answer<'_, ()>;
     /// Whether a job could be created.
     fn check_job(&self, job: NewJob) -> Answer<'_, ()>;
     /// Starts a run by hand, under the given id if there is one; a run that has it already is the
@@ -152,8 +153,8 @@ impl<S: FullStore> Scheduler for Engine<S> {
         })
     }
 
-    fn delete_job(&self, id: JobId, cascade: bool) -> Answer<'_, ()> {
-        Box::pin(self.node().delete_job(id, cascade))
+    fn delete_job(&self, id: JobId, cascade: bool, expected: Option<u32>) -> Answer<'_, ()> {
+        Box::pin(self.node().delete_job_at(id, cascade, expected))
     }
 
     fn check_job(&self, job: NewJob) -> Answer<'_, ()> {

@@ -30,7 +30,10 @@ impl Server {
     /// The same with variables of the environment.
     pub fn start_with(data: &Path, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let data_text = data.to_str().unwrap();
-        let mut args = vec!["serve", "--data", data_text, "--http", "127.0.0.1:0"];
+        let mut args = vec!["serve", "--data", data_text];
+        if !more.contains(&"--http") {
+            args.extend(["--http", "127.0.0.1:0"]);
+        }
         args.extend(more);
         let mut child = punctual(args)
             .current_dir(data.parent().unwrap())
@@ -48,7 +51,7 @@ impl Server {
         });
         let mut server = Server { child, address: String::new(), key: String::new(), lines };
         let ready = server.line_with("\"message\":\"ready\"");
-        let url = ready.split("http://").nth(1).unwrap();
+        let url = ready.split("://").nth(1).unwrap();
         server.address = url.split('"').next().unwrap().to_owned();
         server.key = std::fs::read_to_string(data.join("admin.key")).unwrap().trim().to_owned();
         server
@@ -73,9 +76,14 @@ impl Server {
 
     /// Asks it to stop.
     pub fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         #[expect(clippy::disallowed_methods, reason = "a test sends a signal as a person would")]
-        let status = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        let status = std::process::Command::new("kill").args([signal, &pid]).status();
         assert!(status.unwrap().success());
     }
 

@@ -372,7 +372,9 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode> {
     let job = find::job(&app, &actor, &job).await?;
-    Condition::of(&headers, None, &app)?.check(job.version)?;
-    app.scheduler.delete_job(job.id, params.cascade.unwrap_or(false)).await?;
+    let condition = Condition::of(&headers, None, &app)?;
+    condition.check(job.version)?;
+    let cascade = params.cascade.unwrap_or(false);
+    app.scheduler.delete_job(job.id, cascade, condition.version()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

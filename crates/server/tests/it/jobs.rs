@@ -55,6 +55,7 @@ async fn every_kind_of_schedule() {
             "INTERVAL",
             "2024-01-15T10:35:00Z",
         ),
+        ("h", json!({"interval_seconds": "PT5M"}), "INTERVAL", "2024-01-15T10:35:00Z"),
         ("f", json!({"job_type": "MANUAL"}), "MANUAL", ""),
         ("g", json!({"job_type": "DEPENDENT", "depends_on": ["a"]}), "DEPENDENT", ""),
     ] {

@@ -61,7 +61,7 @@ pub struct JobSpec {
     /// The time between two runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Seconds>,
-    /// The first time of an interval; the present when absent.
+    /// The first time of an interval; one interval from now when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<String>,
     /// The last instant at which a time of an interval may lie.

@@ -123,9 +123,11 @@ impl JobSpec {
                     Some(text) => instant(field, text, &zone, zones).map(Some),
                     None => Ok(None),
                 };
+                let interval = self.interval_seconds.map(|seconds| seconds.0).unwrap_or_default();
+                let one_later = now.saturating_add(interval).unwrap_or(now);
                 When::Every {
-                    interval: self.interval_seconds.map(|seconds| seconds.0).unwrap_or_default(),
-                    starts: read("starts_at", &self.starts_at)?.unwrap_or(now),
+                    interval,
+                    starts: read("starts_at", &self.starts_at)?.unwrap_or(one_later),
                     ends: read("ends_at", &self.ends_at)?,
                 }
             }

@@ -1,0 +1,148 @@
+//! TLS for the HTTP door. The certificate is read again when the process gets SIGHUP, so that a
+//! new one needs no restart.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::serve::Listener;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::complaint::Complaint;
+
+/// How long a caller may take to agree on keys.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How many callers may do so at the same time.
+const HANDSHAKES_MAX: usize = 256;
+
+/// Where the certificate and its key are.
+#[derive(Clone, Debug)]
+pub struct CertificateFiles {
+    /// The certificate and those above it, in PEM.
+    pub certificate: PathBuf,
+    /// The key, in PEM.
+    pub key: PathBuf,
+}
+
+/// The certificate that callers are shown.
+pub struct Certificate {
+    files: CertificateFiles,
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.fmt(f)
+    }
+}
+
+impl Certificate {
+    /// Reads the files.
+    pub fn read(files: CertificateFiles) -> Result<Self, Complaint> {
+        let current = RwLock::new(Arc::new(certified(&files)?));
+        Ok(Certificate { files, current })
+    }
+
+    /// Reads the files once more. What cannot be used changes nothing.
+    pub fn read_again(&self) -> Result<(), Complaint> {
+        let fresh = Arc::new(certified(&self.files)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+fn certified(files: &CertificateFiles) -> Result<CertifiedKey, Complaint> {
+    let wrong = |path: &Path, problem: String| {
+        Complaint::new(format!("{} cannot be used for TLS: {problem}", path.display()))
+    };
+    let no_chain =
+        |error: rustls::pki_types::pem::Error| wrong(&files.certificate, error.to_string());
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
+        .map_err(no_chain)?
+        .collect::<Result<_, _>>()
+        .map_err(no_chain)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| wrong(&files.key, error.to_string()))?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    CertifiedKey::from_der(chain, key, &provider)
+        .map_err(|error| wrong(&files.certificate, error.to_string()))
+}
+
+/// Callers who have agreed on keys.
+pub struct TlsListener {
+    address: SocketAddr,
+    agreed: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+}
+
+impl TlsListener {
+    /// Lets callers in who speak TLS. Who is slow keeps nobody else waiting.
+    pub fn new(listener: TcpListener, certificate: Arc<Certificate>) -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificate);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let address = listener.local_addr()?;
+        let (send, agreed) = mpsc::channel(HANDSHAKES_MAX);
+        tokio::spawn(take_in(listener, acceptor, send));
+        Ok(TlsListener { address, agreed })
+    }
+}
+
+async fn take_in(
+    mut listener: TcpListener,
+    acceptor: TlsAcceptor,
+    send: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
+) {
+    let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let (stream, caller) = Listener::accept(&mut listener).await;
+        let (acceptor, send) = (acceptor.clone(), send.clone());
+        tokio::spawn(async move {
+            let agreed = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+            drop(place);
+            match agreed {
+                // Nobody takes callers in any more when the server stops.
+                Ok(Ok(stream)) => drop(send.send((stream, caller)).await),
+                Ok(Err(error)) => tracing::debug!(%caller, %error, "no TLS with a caller"),
+                Err(_) => tracing::debug!(%caller, "a caller took too long to agree on TLS"),
+            }
+        });
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        match self.agreed.recv().await {
+            Some(caller) => caller,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+}
