@@ -58,7 +58,22 @@ pub const KEYS: &[Key] = &[
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
     key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
+    key("jobs.database", "", "the database of SQL jobs that name none"),
+    key("external.enabled", "false", "whether jobs may start commands of this machine"),
+    key("external.allow", "", "the commands: files, or folders with everything in them"),
+    key("external.working_directory", "/", "where commands run; they may read and write there"),
+    key("external.variables", "", "variables that a job may set: names, or beginnings with `*`"),
+    key("external.network", "deny", "`deny` or `allow` commands a network"),
+    key("external.sandbox", "required", "`required`, `best-effort` or `off`"),
+    key("external.readable", "", "other folders that commands may read"),
+    key("external.writable", "", "other folders that commands may read and write"),
 ];
+
+/// Tables of settings whose names are made up by the administrator; their values are secrets.
+const TABLES: &[(&str, &str)] = &[(
+    "databases",
+    "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
+)];
 
 /// Variables of ours that are not settings of the server.
 const OTHER_VARIABLES: &[&str] = &[
@@ -96,6 +111,8 @@ impl fmt::Display for Origin {
 /// Every setting with its value and where that comes from.
 pub struct Config {
     values: BTreeMap<&'static str, (String, Origin)>,
+    /// By table and name.
+    named: BTreeMap<(&'static str, String), (String, Origin)>,
 }
 
 /// What the process was given.
@@ -123,6 +140,7 @@ impl Config {
                 .iter()
                 .map(|key| (key.name, (key.default.to_owned(), Origin::Default)))
                 .collect(),
+            named: BTreeMap::new(),
         };
         let named = |name: &str| {
             let found = sources.environment.iter().find(|(variable, _)| variable == name);
@@ -164,6 +182,12 @@ impl Config {
         let mut values = Vec::new();
         flatten("", &toml::Value::Table(table), &mut values);
         for (name, value) in values {
+            if let Some((table, name)) = in_table(&name)
+                && let Some(value) = value
+            {
+                self.named.insert((table, name), (value, Origin::File(path.to_owned())));
+                continue;
+            }
             let key = known(&name).ok_or_else(|| {
                 let names = KEYS.iter().map(|key| key.name.to_owned());
                 unknown(format!("{}: there is no setting {name:?}", path.display()), &name, names)
@@ -188,6 +212,10 @@ impl Config {
             let origin = Origin::Environment(variable.clone());
             if let Some(key) = known(&name) {
                 self.set(key.name, value.clone(), origin);
+                continue;
+            }
+            if let Some((table, name)) = in_table(&name) {
+                self.named.insert((table, name), (value.clone(), origin));
                 continue;
             }
             let in_file = name.strip_suffix("_file").and_then(known).filter(|key| key.is_secret);
@@ -219,6 +247,20 @@ impl Config {
         KEYS.iter().map(|key| {
             let (value, origin) = &self.values[key.name];
             (key, value.as_str(), origin)
+        })
+    }
+
+    /// The names of a table and their values.
+    pub fn named(&self, table: &'static str) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.named.iter().filter(move |((of, _), _)| *of == table);
+        all.map(|((_, name), (value, _))| (name.as_str(), value.as_str()))
+    }
+
+    /// Every name of every table, and where its value comes from.
+    pub fn all_named(&self) -> impl Iterator<Item = (String, &'static str, &Origin)> {
+        self.named.iter().map(|((table, name), (_, origin))| {
+            let meaning = TABLES.iter().find(|(of, _)| of == table).map_or("", |(_, text)| *text);
+            (format!("{table}.{name}"), meaning, origin)
         })
     }
 
@@ -267,6 +309,14 @@ impl Config {
 
 fn known(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
+}
+
+/// The table and the rest of a name that begins with one.
+fn in_table(name: &str) -> Option<(&'static str, String)> {
+    let (table, rest) = name.split_once('.')?;
+    let (table, _) = TABLES.iter().find(|(known, _)| *known == table)?;
+    let harmless = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (!rest.is_empty() && rest.chars().all(harmless)).then(|| (*table, rest.to_owned()))
 }
 
 /// The variable of a setting.
@@ -364,6 +414,7 @@ mod tests {
             ("", Some("PUNCTUAL_HTTP_FILE"), ["PUNCTUAL_HTTP_FILE", "PUNCTUAL_HTTP"]),
             ("http = [1]", None, ["http", "plain value"]),
             ("http = ", None, ["punctual.toml", "string"]),
+            ("[databases]\n\"a b\" = \"x\"", None, ["databases.a b", "there is no setting"]),
         ] {
             let environment: Vec<(&str, &str)> =
                 environment.iter().map(|name| (*name, "x")).collect();
@@ -397,8 +448,34 @@ mod tests {
                 key.name, key.meaning
             ));
         }
+        for (name, meaning) in TABLES {
+            let variable = variable_of(name);
+            table.push_str(&format!("| `{name}.NAME` | – | `{variable}__NAME` | {meaning} |\n"));
+        }
         let page = include_str!("../docs/configuration.md");
         assert!(page.contains(&table), "docs/configuration.md must contain:\n\n{table}");
+    }
+
+    #[test]
+    fn databases_have_names_of_their_own() {
+        let file = "[databases]\nsales = \"postgres://u@h/d\"\nlocal = \"sqlite:/a.db\"\n";
+        let variables = [("PUNCTUAL_DATABASES__SALES", "postgres://v@h/d")];
+        let config = load(Some(file), &variables, &[("jobs.database", "sales")]);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        let all: Vec<(&str, &str)> = config.named("databases").collect();
+        assert_eq!(all, [("local", "sqlite:/a.db"), ("sales", "postgres://v@h/d")]);
+        assert!(crate::jobs::options(&config, Path::new("data")).is_ok());
+        for (file, words) in [
+            ("[databases]\na = \"mysql://x\"", "databases.a"),
+            ("[jobs]\ndatabase = \"b\"", "jobs.database"),
+            ("[external]\nenabled = true", "external.allow"),
+            ("[external]\nsandbox = \"some\"", "required, best-effort or off"),
+        ] {
+            let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));
+            let error = crate::jobs::options(&config, Path::new("data")).err();
+            let error = error.map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(words), "{file}: {error}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod data;
 mod document;
 mod executor;
 mod exit;
+mod jobs;
 mod logs;
 mod output;
 mod random;

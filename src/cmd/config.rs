@@ -48,6 +48,14 @@ pub fn run(command: ConfigCommand) -> Result<(), Failure> {
         }
         row
     });
+    let named = config.all_named().map(|(name, meaning, origin)| {
+        let mut row = vec![name, "********".to_owned(), meaning.to_owned()];
+        if args.origin {
+            row.insert(2, origin.to_string());
+        }
+        row
+    });
+    let rows = rows.chain(named);
     table::print(&mut io::stdout().lock(), "", &header, rows)?;
     Ok(())
 }

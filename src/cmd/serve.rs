@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::guard::Rule;
+use agent::Agent;
 use agent::output::{Limits, Outputs};
-use agent::{Agent, HttpOptions};
 use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
@@ -22,7 +21,7 @@ use crate::data::DataFolder;
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
-use crate::{clock, random, signals};
+use crate::{clock, jobs, random, signals};
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
@@ -83,9 +82,10 @@ pub struct Plan {
     grace: Duration,
     settings: Settings,
     options: server::Options,
-    allow_private: Vec<Rule>,
+    agent: agent::Options,
 }
 
+#[derive(Clone)]
 enum StoreKind {
     Sqlite,
     Postgres(String),
@@ -146,16 +146,10 @@ impl Plan {
         if settings.max_concurrent_jobs == 0 {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
         }
-        let mut allow_private = Vec::new();
-        for rule in config.list("jobs.http_allow_private") {
-            let right =
-                "addresses, networks or host names that are not public, such as 10.1.0.0/16";
-            allow_private
-                .push(rule.parse().map_err(|_| config.wrong("jobs.http_allow_private", right))?);
-        }
+        let data = PathBuf::from(config.text("data"));
         Ok(Plan {
-            allow_private,
-            data: config.text("data").into(),
+            agent: jobs::options(config, &data)?,
+            data,
             store,
             http,
             admin_key,
@@ -172,15 +166,6 @@ impl Plan {
     }
 }
 
-impl Plan {
-    /// What jobs may do.
-    fn agent_options(&self) -> agent::Options {
-        let http =
-            HttpOptions { allow_private: self.allow_private.clone(), ..HttpOptions::default() };
-        agent::Options { http, ..agent::Options::default() }
-    }
-}
-
 /// Runs a server until it is told to stop.
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = Config::load(args.sources())?;
@@ -190,18 +175,18 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
-        match &plan.store {
+        match plan.store.clone() {
             StoreKind::Sqlite => {
                 let path = folder.join("punctual.db");
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(&plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock).await
             }
             StoreKind::Postgres(url) => {
-                let store = PostgresStore::connect(url, PostgresOptions::default())
+                let store = PostgresStore::connect(&url, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(&plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock).await
             }
         }
     });
@@ -214,7 +199,7 @@ fn no_store(what: &str, error: &store::StoreError) -> Failure {
 }
 
 async fn serve<S: FullStore>(
-    plan: &Plan,
+    plan: Plan,
     folder: &DataFolder,
     store: S,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
@@ -226,7 +211,7 @@ async fn serve<S: FullStore>(
     };
     // The door is taken before the work begins: two servers on one port would both work.
     let listener =
-        TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan, error))?;
+        TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
@@ -236,7 +221,7 @@ async fn serve<S: FullStore>(
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
     let executor = LocalAgent {
         outputs: outputs.clone(),
-        agent: Agent::new(plan.agent_options()),
+        agent: Agent::new(plan.agent),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -279,8 +264,8 @@ async fn serve<S: FullStore>(
     Ok(())
 }
 
-fn cannot_listen(plan: &Plan, error: std::io::Error) -> Failure {
-    let text = format!("cannot listen on {}: {error}", plan.http);
+fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
+    let text = format!("cannot listen on {http}: {error}");
     let complaint = match error.kind() {
         std::io::ErrorKind::AddrInUse => Complaint::new(text).hint(
             "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",

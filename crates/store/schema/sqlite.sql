@@ -28,6 +28,12 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE claims (
+    first INTEGER PRIMARY KEY,
+    node_id BLOB NOT NULL,
+    grants BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE dead_letter_notices (
     tenant_id BLOB PRIMARY KEY,
     told_at INTEGER NOT NULL
@@ -44,19 +50,8 @@ CREATE TABLE deliveries (
     PRIMARY KEY (channel, alert_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE history (
-    id BLOB PRIMARY KEY,
-    job_id BLOB NOT NULL,
-    tenant_id BLOB NOT NULL,
-    job_version INTEGER NOT NULL,
-    scheduled_for INTEGER NOT NULL,
-    scheduled_last INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    shard TEXT NOT NULL,
-    due_at INTEGER NOT NULL,
-    origin INTEGER NOT NULL,
-    coalesced INTEGER NOT NULL,
-    parameters TEXT,
+CREATE TABLE ends (
+    seq INTEGER PRIMARY KEY,
     outcome INTEGER NOT NULL,
     reason TEXT,
     reason_text TEXT,
@@ -73,16 +68,18 @@ CREATE TABLE history (
     message TEXT,
     error TEXT,
     result TEXT,
-    rows_affected INTEGER
-, details TEXT) STRICT, WITHOUT ROWID;
+    rows_affected INTEGER,
+    details TEXT,
+    -- Of runs that did not complete: whose they are, and their id.
+    tenant_id BLOB,
+    id BLOB
+) STRICT;
 
-CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
+CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
 
-CREATE INDEX history_finished ON history (finished_at, id);
+CREATE INDEX ends_finished ON ends (finished_at);
 
-CREATE INDEX history_job ON history (job_id, id);
-
-CREATE INDEX history_tenant ON history (tenant_id, outcome, id, origin);
+CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
 
 CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,
@@ -123,6 +120,14 @@ CREATE TABLE last_ends (
     succeeded_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE live (
+    job_id BLOB NOT NULL,
+    order_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job_id, order_at, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
@@ -135,6 +140,14 @@ CREATE TABLE nodes (
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
 , address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue (
+    tenant_id BLOB NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE requests (
     tenant_id BLOB NOT NULL,
@@ -151,7 +164,9 @@ CREATE TABLE requests (
 CREATE INDEX requests_begun ON requests (begun_at);
 
 CREATE TABLE runs (
-    id BLOB PRIMARY KEY,
+    -- Of the same counter as fences: never used again, not even when the run has vanished.
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
     job_id BLOB NOT NULL,
     tenant_id BLOB NOT NULL,
     job_version INTEGER NOT NULL,
@@ -166,6 +181,7 @@ CREATE TABLE runs (
     coalesced INTEGER NOT NULL,
     ignore_dependencies INTEGER NOT NULL,
     parameters TEXT,
+    -- What the run has come to while it goes on; its end has numbers of its own.
     attempts INTEGER NOT NULL,
     lost INTEGER NOT NULL,
     turn INTEGER NOT NULL,
@@ -173,15 +189,16 @@ CREATE TABLE runs (
     wait_until INTEGER,
     cancel_code TEXT,
     cancel_text TEXT,
-    node_id BLOB,
-    fence INTEGER
-) STRICT, WITHOUT ROWID;
+    -- Of times without a run: the last of them, and how many they are.
+    scheduled_last INTEGER,
+    count INTEGER
+) STRICT;
 
-CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
+CREATE UNIQUE INDEX runs_id ON runs (id);
 
-CREATE INDEX runs_job ON runs (job_id, order_at, id);
+CREATE INDEX runs_job ON runs (job_id, id);
 
-CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
+CREATE INDEX runs_tenant ON runs (tenant_id, id);
 
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
 

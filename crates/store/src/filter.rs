@@ -105,6 +105,13 @@ impl RunFilter {
         if by_index && self.origin.is_none() { enough } else { enough.max(LOOK_MAX) }
     }
 
+    /// How many rows a page looks at where runs of all states are mixed.
+    pub(crate) fn walk(&self, limit: u32) -> u32 {
+        let enough = limit.saturating_add(1);
+        let all = self.states.is_empty() && self.origin.is_none();
+        if all { enough } else { enough.max(LOOK_MAX) }
+    }
+
     /// Whether a row is let through, as far as its index did not see to it.
     pub(crate) fn lets(&self, seen: &Seen) -> bool {
         let of = match self.of {

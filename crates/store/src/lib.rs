@@ -6,9 +6,10 @@
 //!
 //! # Live rows and history
 //!
-//! A run that can still change is a row of `runs`; its end moves it to `history`. The live table
-//! stays as small as the work in flight, and nothing that is fast today gets slower as history
-//! grows.
+//! What can still change is kept apart from what cannot, so that nothing that is fast today gets
+//! slower as history grows. On PostgreSQL a run that can still change is a row of `runs`, and its
+//! end moves it to `history`. On SQLite the row of a run is written once; its end is a row of its
+//! own, and small tables say which runs have not ended, which can be claimed, and who holds which.
 //!
 //! # Grants, fences, turns
 //!

@@ -4,6 +4,19 @@
 //! transaction and answers when it is on disk: many callers share one fsync. The file is in WAL
 //! mode with `synchronous = FULL`, because a claim that was answered and then forgotten would
 //! hand out the same fence twice.
+//!
+//! ```text
+//!   runs ── a run as it was asked for, written once          ends ── how it ended, written once
+//!     │
+//!     ├── live ──── it has not ended      (job, place in line)
+//!     ├── queue ─── it can be claimed     (tenant, priority, time)
+//!     └── claims ── nodes hold it         (a batch of grants in a row)
+//! ```
+//!
+//! A run comes into `runs`, `live` and `queue`. A claim takes the front of the queue away and writes
+//! one row for all that it hands out; the writer keeps what is held in memory, and reads it back
+//! from `claims` when the file is opened or a command was rolled back. An end takes the run out of
+//! `live` and adds a row to `ends`.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,16 +48,18 @@ mod claim;
 mod clock;
 mod counters;
 mod desk;
+mod ends;
 mod facts;
 mod finish;
 mod follow;
-mod history;
+mod holdings;
 mod jobs;
 mod lock;
 mod nodes;
 mod prune;
 mod read;
 mod row;
+mod rows;
 mod runs;
 mod schema;
 mod wake;

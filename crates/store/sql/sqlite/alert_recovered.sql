@@ -4,9 +4,9 @@ WHERE NOT settled AND job_id IN (
     SELECT failed.job_id
     FROM (SELECT DISTINCT job_id FROM alerts WHERE NOT settled) AS failed
     WHERE 1 = (
-        SELECT outcome FROM history
-        WHERE history.job_id = failed.job_id AND history.outcome <= 4
-        ORDER BY history.id DESC LIMIT 1
+        SELECT e.outcome FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+        WHERE r.job_id = failed.job_id AND e.outcome <= 4
+        ORDER BY r.id DESC LIMIT 1
     )
 )
 RETURNING at, kind, tenant_id, job_id, run_id, text

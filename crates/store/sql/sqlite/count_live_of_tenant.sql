@@ -1,7 +1,9 @@
--- What a tenant's live runs are doing.
+-- What a tenant's live runs are doing: what goes on, is not in the queue and waits for nothing is held.
 SELECT
-    count(*) FILTER (WHERE wait <> 0 OR due_at > ?2),
-    count(*) FILTER (WHERE node_id IS NULL AND wait = 0 AND due_at <= ?2),
-    count(*) FILTER (WHERE node_id IS NOT NULL AND wait = 0 AND due_at <= ?2),
-    min(due_at) FILTER (WHERE node_id IS NULL AND wait = 0 AND due_at <= ?2)
-FROM runs WHERE tenant_id = ?1
+    count(*) FILTER (WHERE r.wait <> 0 OR r.due_at > ?2),
+    count(*) FILTER (WHERE q.seq IS NOT NULL AND r.due_at <= ?2),
+    count(*) FILTER (WHERE q.seq IS NULL AND r.wait = 0 AND r.due_at <= ?2),
+    min(r.due_at) FILTER (WHERE q.seq IS NOT NULL AND r.due_at <= ?2)
+FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
+LEFT JOIN queue AS q ON q.tenant_id = r.tenant_id AND q.priority = r.priority AND q.due_at = r.due_at AND q.seq = r.seq
+WHERE r.tenant_id = ?1

@@ -1,7 +1,8 @@
--- What the live runs are doing.
+-- What the live runs are doing: all, those that wait, those in the queue that are due, and the others.
 SELECT
-    count(*) FILTER (WHERE node_id IS NULL AND wait = 0 AND due_at <= ?1),
-    count(*) FILTER (WHERE node_id IS NOT NULL),
-    count(*) FILTER (WHERE node_id IS NULL AND (wait <> 0 OR due_at > ?1)),
-    min(due_at) FILTER (WHERE node_id IS NULL AND wait = 0 AND due_at <= ?1)
-FROM runs
+    (SELECT count(*) FROM live),
+    (SELECT count(*) FROM runs WHERE wait <> 0),
+    count(*) FILTER (WHERE due_at <= ?1),
+    count(*) FILTER (WHERE due_at > ?1),
+    min(due_at) FILTER (WHERE due_at <= ?1)
+FROM queue

@@ -1,9 +1,9 @@
 -- The tenants who have dead letters: from one to the next by the index.
 WITH RECURSIVE dead (tenant_id) AS (
-    SELECT min(tenant_id) FROM history INDEXED BY history_dead WHERE dead_letter = 1
+    SELECT min(tenant_id) FROM ends INDEXED BY ends_dead WHERE dead_letter = 1
     UNION ALL
-    SELECT (SELECT min(history.tenant_id) FROM history INDEXED BY history_dead
-        WHERE history.dead_letter = 1 AND history.tenant_id > dead.tenant_id)
+    SELECT (SELECT min(ends.tenant_id) FROM ends INDEXED BY ends_dead
+        WHERE ends.dead_letter = 1 AND ends.tenant_id > dead.tenant_id)
     FROM dead WHERE dead.tenant_id IS NOT NULL
 )
 SELECT tenant_id FROM dead WHERE tenant_id IS NOT NULL

@@ -1,10 +1,10 @@
--- The last tick to come (after ?2) about which something was decided already: tried, cancelled or ended. The ids of
--- history are sorted by time, so only what is to come is looked at (after ?3).
+-- The last tick to come (after ?2) about which something was decided already: tried, cancelled or ended. Ids are
+-- sorted by time, so of what has ended only what is to come is looked at (after ?3).
 SELECT max(
     coalesce((
-        SELECT max(scheduled_for) FROM runs
-        WHERE job_id = ?1 AND scheduled_for > ?2 AND origin IN (1, 2)
-            AND (attempts > 0 OR lost > 0 OR cancel_code IS NOT NULL)), ?2),
+        SELECT max(r.scheduled_for) FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
+        WHERE l.job_id = ?1 AND r.scheduled_for > ?2 AND r.origin IN (1, 2)
+            AND (r.attempts > 0 OR r.lost > 0 OR r.cancel_code IS NOT NULL)), ?2),
     coalesce((
-        SELECT max(scheduled_last) FROM history
-        WHERE job_id = ?1 AND id > ?3 AND origin IN (1, 2) AND reason IS NOT 'DST_GAP'), ?2))
+        SELECT max(coalesce(r.scheduled_last, r.scheduled_for)) FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+        WHERE r.job_id = ?1 AND r.id > ?3 AND r.origin IN (1, 2) AND e.reason IS NOT 'DST_GAP'), ?2))

@@ -1,2 +1,3 @@
 -- What runs of a job came to before others depended on it; a look at the latest is enough.
-SELECT outcome, finished_at FROM history WHERE job_id = ?1 AND outcome <= 4 ORDER BY id DESC LIMIT 1000
+SELECT e.outcome, e.finished_at FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+WHERE r.job_id = ?1 AND e.outcome <= 4 ORDER BY r.id DESC LIMIT 1000

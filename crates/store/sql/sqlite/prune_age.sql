@@ -1,9 +1,6 @@
--- History that is old enough, oldest first; failures are kept longer, and some jobs have a rule of their own.
-DELETE FROM history WHERE id IN (
-    SELECT id FROM history
-    WHERE id < ?1
-        AND finished_at < CASE WHEN outcome IN (2, 4) THEN ?3 ELSE ?2 END
-        AND job_id NOT IN (SELECT jobs.id FROM jobs WHERE own_retention AND state <> 'DELETED')
-    ORDER BY id LIMIT ?4
-)
-RETURNING id
+-- What ended long ago, oldest first; failures are kept longer, and some jobs have a rule of their own.
+SELECT r.seq, r.id FROM runs AS r INDEXED BY runs_id CROSS JOIN ends AS e ON e.seq = r.seq
+WHERE r.id < ?1
+    AND e.finished_at < CASE WHEN e.outcome IN (2, 4) THEN ?3 ELSE ?2 END
+    AND r.job_id NOT IN (SELECT jobs.id FROM jobs WHERE own_retention AND state <> 'DELETED')
+ORDER BY r.id LIMIT ?4

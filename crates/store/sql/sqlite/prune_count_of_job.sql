@@ -1,5 +1,3 @@
--- All but the newest runs of one job.
-DELETE FROM history WHERE id IN (
-    SELECT id FROM history WHERE job_id = ?1 ORDER BY id DESC LIMIT ?3 OFFSET ?2
-)
-RETURNING id
+-- All but the newest ended runs of one job.
+SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+WHERE r.job_id = ?1 ORDER BY r.id DESC LIMIT ?3 OFFSET ?2

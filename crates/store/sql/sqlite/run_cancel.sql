@@ -1,2 +1,2 @@
 -- The holder of a run is asked to stop it.
-UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE id = ?1 AND node_id IS NOT NULL RETURNING node_id
+UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE seq = ?1

@@ -1,3 +1,3 @@
 -- Runs of the job whose turn comes before.
-SELECT id, origin, wait FROM runs INDEXED BY runs_job
-WHERE job_id = ?1 AND (order_at, id) < (?2, ?3) ORDER BY order_at, id LIMIT 64
+SELECT l.id, r.origin, r.wait FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
+WHERE l.job_id = ?1 AND (l.order_at, l.id) < (?2, ?3) ORDER BY l.order_at, l.id LIMIT 64

@@ -1,2 +1,2 @@
--- A run that waits no longer.
-UPDATE runs SET wait = 0, wait_until = NULL WHERE id = ?1
+-- A run that waits no longer, and its place in line.
+UPDATE runs SET wait = 0, wait_until = NULL, order_at = ?2 WHERE seq = ?1

@@ -1,48 +1,97 @@
 //! Asking for the end of a run.
 
-use domain::id::{NodeId, RunId};
+use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, Reason};
-use rusqlite::OptionalExtension;
-use uuid::Uuid;
+use rusqlite::{OptionalExtension, Row};
 
-use super::finish::{Taken, taken};
-use super::history::{insert_history, outcome_of};
+use super::ends::{self, End, Whose, outcome_of};
 use super::wake::Freed;
 use super::writer::Tx;
 use crate::{Cancelled, Result};
 
 pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<Cancelled> {
-    let held: Option<Uuid> = tx
-        .connection
-        .prepare_cached(sql!("run_cancel"))?
-        .query_row((run.0, reason.code.name(), &reason.text), |row| row.get(0))
-        .optional()?;
-    if let Some(node) = held {
-        return Ok(Cancelled::Requested(NodeId(node)));
+    if let Some(held) = tx.holdings().of_run(run) {
+        tx.connection.prepare_cached(sql!("run_cancel"))?.execute((
+            held.seq,
+            reason.code.name(),
+            &reason.text,
+        ))?;
+        tx.holdings().cancel(run);
+        return Ok(Cancelled::Requested(held.node));
     }
     let unheld = tx
         .connection
-        .prepare_cached(sql!("run_take_unheld"))?
-        .query_row((run.0,), taken)
+        .prepare_cached(sql!("run_unheld"))?
+        .query_row((run.0,), Unheld::of)
         .optional()?;
-    if let Some(taken) = unheld {
-        end_unheld(tx, run, &taken, reason)?;
+    if let Some(unheld) = unheld {
+        unheld.end(tx, run, reason)?;
         return Ok(Cancelled::Ended);
     }
     let known: Option<i64> = tx
         .connection
-        .prepare_cached(sql!("history_known"))?
+        .prepare_cached(sql!("end_known"))?
         .query_row((run.0,), |row| row.get(0))
         .optional()?;
     known
         .map_or(Ok(Cancelled::NotFound), |outcome| Ok(Cancelled::EndedBefore(outcome_of(outcome)?)))
 }
 
-fn end_unheld(tx: &mut Tx<'_>, run: RunId, taken: &Taken, reason: &Reason) -> Result<()> {
-    let mut row = taken.history(run, Outcome::Cancelled);
-    row.reason = Some((reason.code.name(), &reason.text));
-    let finished_at = insert_history(tx, &row)?;
-    let mut freed = Freed::default();
-    freed.ended(taken.job, Outcome::Cancelled, finished_at);
-    freed.wake(tx)
+/// A run that goes on and that nobody holds.
+struct Unheld {
+    seq: i64,
+    job: JobId,
+    tenant: TenantId,
+    priority: u8,
+    due_at: i64,
+    order_at: i64,
+    attempts: u32,
+    lost: u32,
+    wait: u8,
+}
+
+impl Unheld {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Unheld {
+            seq: row.get(0)?,
+            job: JobId(row.get(1)?),
+            tenant: TenantId(row.get(2)?),
+            priority: row.get(3)?,
+            due_at: row.get(4)?,
+            order_at: row.get(5)?,
+            attempts: row.get(6)?,
+            lost: row.get(7)?,
+            wait: row.get(8)?,
+        })
+    }
+
+    fn end(&self, tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<()> {
+        let (connection, seq) = (tx.connection, self.seq);
+        connection.prepare_cached(sql!("live_delete"))?.execute((
+            self.job.0,
+            self.order_at,
+            run.0,
+        ))?;
+        if self.wait == 0 {
+            let place = (self.tenant.0, self.priority, self.due_at, seq);
+            connection.prepare_cached(sql!("queue_delete"))?.execute(place)?;
+        } else {
+            connection.prepare_cached(sql!("run_wake"))?.execute((seq, self.order_at))?;
+        }
+        let end = End {
+            seq,
+            outcome: Outcome::Cancelled,
+            reason: Some((reason.code.name(), &reason.text)),
+            dead_letter: false,
+            attempts: self.attempts,
+            lost: self.lost,
+            fence: None,
+            attempt: None,
+        };
+        let whose = Whose { run, job: self.job, tenant: self.tenant };
+        let finished_at = ends::record(tx, whose, &end)?;
+        let mut freed = Freed::default();
+        freed.ended(self.job, Outcome::Cancelled, finished_at);
+        freed.wake(tx)
+    }
 }

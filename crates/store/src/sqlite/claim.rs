@@ -3,6 +3,7 @@
 //! Work lies in lanes, one for each tenant and priority, sorted by due time. A claim looks at the
 //! front of each lane and merges them. A point of priority is worth a minute of waiting, so the
 //! order of two runs never changes while they wait, and no run waits for ever behind urgent ones.
+//! What is taken from a lane is therefore always its front, which leaves the queue in one piece.
 
 use std::collections::HashMap;
 
@@ -13,13 +14,25 @@ use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
 use super::finish::finish;
+use super::holdings::Held;
 use super::nodes::is_alive;
 use super::row::{claimed, us};
 use super::writer::Tx;
-use crate::{Applied, Finish, Pumped, Result, Want};
+use crate::{Applied, Finish, Pumped, Result, StoreError, Want};
 
 /// What a point of priority is worth in waiting.
 const AGEING: SignedDuration = SignedDuration::from_secs(60);
+
+/// A run in the queue, and what the writer has to remember of it.
+struct Queued {
+    claimed: ClaimedRun,
+    seq: i64,
+    order_at: i64,
+    cancelled: bool,
+}
+
+/// A tenant's runs of one priority.
+type Lane = (Uuid, u8);
 
 pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
     if !is_alive(tx.connection, node)? {
@@ -39,47 +52,85 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
         return Ok(Vec::new());
     }
     let lanes = lanes(tx)?;
-    let mut chosen = choose(tx, due(tx, &lanes, want.due)?, want);
-    chosen.extend(soon(tx, &lanes, want)?);
-    let mut claims = tx.connection.prepare_cached(sql!("run_claim"))?;
-    for run in &mut chosen {
-        run.grant.fence = tx.next_fence();
-        claims.execute((run.grant.run.0, node.0, run.grant.fence))?;
-        tx.move_held(run.run.tenant, 1);
+    let due = due(tx, &lanes, want.due)?;
+    let due = choose(tx, due, lanes.len(), want);
+    let soon = soon(tx, &lanes, want)?;
+    take(tx, &due, i64::MIN)?;
+    take(tx, &soon, tx.now_us())?;
+    let mut claimed = Vec::with_capacity(due.len() + soon.len());
+    for queued in due.into_iter().chain(soon) {
+        let mut run = queued.claimed;
+        run.grant.fence = tx.next_number();
+        tx.holdings().take(Held {
+            node,
+            run: run.grant.run,
+            fence: run.grant.fence,
+            turn: run.grant.turn,
+            seq: queued.seq,
+            job: run.run.job,
+            tenant: run.run.tenant,
+            order_at: queued.order_at,
+            attempts: run.attempts,
+            lost: run.lost,
+            cancelled: queued.cancelled,
+        });
+        claimed.push(run);
     }
-    Ok(chosen)
+    Ok(claimed)
 }
 
-/// The (tenant, priority) pairs that have work, found by one step in the index for each.
-fn lanes(tx: &Tx<'_>) -> Result<Vec<(Uuid, i64)>> {
-    let mut step = tx.connection.prepare_cached(sql!("run_lane_next"))?;
-    let mut lanes: Vec<(Uuid, i64)> = Vec::new();
+/// Takes runs out of the queue: of each lane everything after a time up to the last of them.
+fn take(tx: &Tx<'_>, chosen: &[Queued], after: i64) -> Result<()> {
+    let mut fronts: HashMap<Lane, (usize, (i64, i64))> = HashMap::new();
+    for queued in chosen {
+        let run = &queued.claimed.run;
+        let last = (us(run.due_at), queued.seq);
+        fronts
+            .entry((run.tenant.0, run.priority))
+            .and_modify(|(count, end)| (*count, *end) = (*count + 1, last.max(*end)))
+            .or_insert((1, last));
+    }
+    let mut take = tx.connection.prepare_cached(sql!("queue_take"))?;
+    for ((tenant, priority), (count, (due_at, seq))) in fronts {
+        let taken = take.execute((tenant, priority, after, due_at, seq))?;
+        if taken != count {
+            return Err(StoreError::Unreadable(format!(
+                "{taken} runs left the queue of tenant {tenant} instead of {count}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The lanes that have work, found by one step in the tree for each.
+fn lanes(tx: &Tx<'_>) -> Result<Vec<Lane>> {
+    let mut step = tx.connection.prepare_cached(sql!("queue_lane_next"))?;
+    let mut lanes: Vec<Lane> = Vec::new();
     let mut last = (Uuid::nil(), -1);
     while let Some(lane) = step.query_row(last, |row| Ok((row.get(0)?, row.get(1)?))).optional()? {
         lanes.push(lane);
-        last = lane;
+        last = (lane.0, i64::from(lane.1));
     }
     Ok(lanes)
 }
 
-fn lane(
-    tx: &Tx<'_>,
-    lane: (Uuid, i64),
-    after: i64,
-    until: i64,
-    limit: u32,
-) -> Result<Vec<ClaimedRun>> {
-    let mut query = tx.connection.prepare_cached(sql!("run_lane"))?;
+fn lane(tx: &Tx<'_>, lane: Lane, after: i64, until: i64, limit: u32) -> Result<Vec<Queued>> {
+    let mut query = tx.connection.prepare_cached(sql!("queue_lane"))?;
     let mut rows = query.query((lane.0, lane.1, after, until, limit))?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
-        runs.push(claimed(row, 0)?);
+        runs.push(Queued {
+            claimed: claimed(row, 0)?,
+            seq: row.get(15)?,
+            order_at: row.get(16)?,
+            cancelled: row.get(17)?,
+        });
     }
     Ok(runs)
 }
 
 /// The front of each lane.
-fn due(tx: &Tx<'_>, lanes: &[(Uuid, i64)], limit: u32) -> Result<Vec<ClaimedRun>> {
+fn due(tx: &Tx<'_>, lanes: &[Lane], limit: u32) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
     for front in lanes.iter().filter(|_| limit > 0) {
         runs.extend(lane(tx, *front, i64::MIN, tx.now_us(), limit)?);
@@ -88,39 +139,45 @@ fn due(tx: &Tx<'_>, lanes: &[(Uuid, i64)], limit: u32) -> Result<Vec<ClaimedRun>
 }
 
 /// Runs that become due within `want.ahead`, earliest first.
-fn soon(tx: &Tx<'_>, lanes: &[(Uuid, i64)], want: Want) -> Result<Vec<ClaimedRun>> {
+fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want) -> Result<Vec<Queued>> {
     let until = us(tx.now.saturating_add(want.ahead).unwrap_or(Timestamp::MAX));
     let mut runs = Vec::new();
     for front in lanes.iter().filter(|_| want.soon > 0) {
         runs.extend(lane(tx, *front, tx.now_us(), until, want.soon)?);
     }
-    runs.sort_by_key(|run| (run.run.due_at, run.grant.run));
+    runs.sort_by_key(|queued| (queued.claimed.run.due_at, queued.seq));
     runs.truncate(want.soon as usize);
     Ok(runs)
 }
 
 /// The runs that go first: each tenant's n-th before any tenant's (n + 1)-th, counting what the
 /// tenants hold already.
-fn choose(tx: &Tx<'_>, mut due: Vec<ClaimedRun>, want: Want) -> Vec<ClaimedRun> {
+fn choose(tx: &mut Tx<'_>, mut due: Vec<Queued>, lanes: usize, want: Want) -> Vec<Queued> {
+    if lanes == 1 && want.tenant_max.is_none() {
+        // There is nothing to be fair about, and a lane is in order.
+        return due;
+    }
     due.sort_by_key(rank);
     let mut places: HashMap<TenantId, i64> = HashMap::new();
-    let mut ordered: Vec<(i64, ClaimedRun)> = due
+    let mut ordered: Vec<(i64, Queued)> = due
         .into_iter()
-        .map(|run| {
-            let place = places.entry(run.run.tenant).or_insert_with(|| tx.held(run.run.tenant));
+        .map(|queued| {
+            let tenant = queued.claimed.run.tenant;
+            let place = places.entry(tenant).or_insert_with(|| tx.holdings().of_tenant(tenant));
             *place += 1;
-            (*place, run)
+            (*place, queued)
         })
         .filter(|(place, _)| want.tenant_max.is_none_or(|max| *place <= i64::from(max)))
         .collect();
     // The sort is stable, so runs of the same place stay in the order of their rank.
     ordered.sort_by_key(|(place, _)| *place);
     ordered.truncate(want.due as usize);
-    ordered.into_iter().map(|(_, run)| run).collect()
+    ordered.into_iter().map(|(_, queued)| queued).collect()
 }
 
-fn rank(run: &ClaimedRun) -> (Timestamp, Timestamp, Uuid) {
-    let credit = AGEING.saturating_mul(i32::from(run.run.priority));
-    let rank = run.run.due_at.saturating_sub(credit).unwrap_or(Timestamp::MIN);
-    (rank, run.run.due_at, run.grant.run.0)
+fn rank(queued: &Queued) -> (Timestamp, Timestamp, i64) {
+    let run = &queued.claimed.run;
+    let credit = AGEING.saturating_mul(i32::from(run.priority));
+    let rank = run.due_at.saturating_sub(credit).unwrap_or(Timestamp::MIN);
+    (rank, run.due_at, queued.seq)
 }

@@ -1,11 +1,12 @@
-//! Numbers that live in memory: the latest fence, what tenants hold, and what happened when.
+//! What lives in memory: the latest number, what is held, and what happened when.
 
 use std::collections::HashMap;
 
-use domain::id::{JobId, TenantId};
+use domain::id::JobId;
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use super::holdings::Holdings;
 use super::row::us;
 use crate::Result;
 
@@ -14,6 +15,7 @@ const NOTES_MAX: usize = 4_096;
 
 /// Read when the file is opened, and written with the commands that move them.
 pub(super) struct Counters {
+    /// The latest number that was given to a grant or a run. None is given twice.
     pub fence: i64,
     /// The time of the last group of commands.
     pub clock: Timestamp,
@@ -22,7 +24,7 @@ pub(super) struct Counters {
     /// What came with one group of commands came before what came with the next, and after what
     /// was due by then, even if the clock stands still.
     pub order: i64,
-    held: HashMap<TenantId, i64>,
+    pub holdings: Holdings,
     /// Runs of these jobs have ended or stepped aside.
     pub ends: Notes,
     /// These jobs were changed.
@@ -45,7 +47,7 @@ impl Counters {
             clock: Timestamp::from_microsecond(clock).unwrap_or(Timestamp::UNIX_EPOCH),
             dirty: false,
             order: clock,
-            held: read_held(connection)?,
+            holdings: Holdings::read(connection)?,
             ends: Notes { jobs: HashMap::new(), others: fence },
             changes: Notes { jobs: HashMap::new(), others: fence },
         })
@@ -57,21 +59,11 @@ impl Counters {
         self.order = us(self.clock).max(self.order) + 1;
     }
 
-    /// Something was rolled back: what it had counted did not happen. Its fences are not used
+    /// Something was rolled back: what it had counted did not happen. Its numbers are not used
     /// again.
     pub fn recount(&mut self, connection: &Connection) -> Result<()> {
-        self.held = read_held(connection)?;
+        self.holdings = Holdings::read(connection)?;
         Ok(())
-    }
-
-    /// How many runs of a tenant are held by nodes.
-    pub fn held(&self, tenant: TenantId) -> i64 {
-        self.held.get(&tenant).copied().unwrap_or(0)
-    }
-
-    /// Runs of a tenant were taken or given back.
-    pub fn move_held(&mut self, tenant: TenantId, by: i64) {
-        *self.held.entry(tenant).or_default() += by;
     }
 }
 
@@ -89,14 +81,4 @@ impl Notes {
     pub fn since(&self, job: JobId, fence: i64) -> bool {
         self.jobs.get(&job).copied().unwrap_or(0).max(self.others) >= fence
     }
-}
-
-fn read_held(connection: &Connection) -> Result<HashMap<TenantId, i64>> {
-    let mut held = HashMap::new();
-    let mut query = connection.prepare(sql!("count_held"))?;
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
-        held.insert(TenantId(row.get(0)?), row.get(1)?);
-    }
-    Ok(held)
 }

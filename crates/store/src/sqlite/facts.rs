@@ -1,11 +1,14 @@
 //! What is known about runs that are about to start.
 
+use std::collections::BTreeMap;
+
 use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
-use domain::run::Wait;
+use domain::run::{Grant, Wait};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::history::outcome_of;
+use super::ends::outcome_of;
+use super::holdings::{Entry, claim};
 use super::nodes::is_alive;
 use super::row::{at, at_opt, job_state, origin};
 use crate::{FactsFor, Result};
@@ -20,20 +23,53 @@ pub(super) fn facts(
     if !is_alive(&moment, node)? {
         return Ok(vec![StartFacts::default(); questions.len()]);
     }
-    questions.iter().map(|question| facts_of(&moment, node, question)).collect()
+    let mut claims = Claims::default();
+    questions.iter().map(|question| facts_of(&moment, node, question, &mut claims)).collect()
 }
 
-fn facts_of(connection: &Connection, node: NodeId, question: &FactsFor) -> Result<StartFacts> {
+/// The claims that were looked at: who has them, and the grants that they list.
+#[derive(Default)]
+struct Claims(BTreeMap<i64, (NodeId, Vec<Entry>)>);
+
+impl Claims {
+    /// Whether a node was handed this run with this grant.
+    fn list(&mut self, moment: &Connection, node: NodeId, grant: Grant, seq: i64) -> Result<bool> {
+        let entry = Entry { fence: grant.fence, seq, turn: grant.turn };
+        let lists = |claims: &BTreeMap<i64, (NodeId, Vec<Entry>)>| {
+            let (_, (holder, entries)) = claims.range(..=grant.fence).next_back()?;
+            let place = entries.binary_search_by_key(&grant.fence, |entry| entry.fence).ok()?;
+            Some(*holder == node && entries[place] == entry)
+        };
+        if let Some(listed) = lists(&self.0) {
+            return Ok(listed);
+        }
+        let mut query = moment.prepare_cached(sql!("claim_of_fence"))?;
+        let mut rows = query.query((grant.fence,))?;
+        if let Some(row) = rows.next()? {
+            let (first, holder, entries) = claim(row)?;
+            self.0.insert(first, (holder, entries));
+        }
+        Ok(lists(&self.0).unwrap_or(false))
+    }
+}
+
+fn facts_of(
+    connection: &Connection,
+    node: NodeId,
+    question: &FactsFor,
+    claims: &mut Claims,
+) -> Result<StartFacts> {
     let grant = question.grant;
-    let held: Option<(i64, bool)> = connection
+    let live: Option<(i64, i64, bool)> = connection
         .prepare_cached(sql!("run_facts"))?
-        .query_row((grant.run.0, grant.turn, node.0, grant.fence), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row((grant.run.0, grant.turn), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((order_at, cancel_requested)) = held else {
+    let Some((seq, order_at, cancel_requested)) = live else {
         return Ok(StartFacts::default());
     };
+    if !claims.list(connection, node, grant, seq)? {
+        return Ok(StartFacts::default());
+    }
     let state: Option<String> = connection
         .prepare_cached(sql!("job_state"))?
         .query_row((question.job.0,), |row| row.get(0))

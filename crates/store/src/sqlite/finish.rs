@@ -1,100 +1,41 @@
 //! The end of grants and of runs.
 
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId};
 use domain::job::{Definition, When};
-use domain::run::{AttemptEnd, EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row};
-use uuid::Uuid;
+use rusqlite::{CachedStatement, OptionalExtension};
 
-use super::history::{HistoryRow, insert_history, outcome_of};
+use super::ends::{End, Recorder, Whose, outcome_of};
+use super::holdings::Held;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
 use super::wake::{Freed, is_over};
 use super::writer::Tx;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
-/// What a run took with it from the live table.
-pub(super) struct Taken {
-    pub job: JobId,
-    tenant: TenantId,
-    job_version: u32,
-    scheduled_for: i64,
-    shard: String,
-    due_at: i64,
-    origin: i64,
-    coalesced: u32,
-    parameters: Option<String>,
-    attempts: u32,
-    lost: u32,
-    cancel: Option<(String, String)>,
-}
-
-pub(super) fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
-    let code: Option<String> = row.get(11)?;
-    let text: Option<String> = row.get(12)?;
-    Ok(Taken {
-        job: JobId(row.get(0)?),
-        tenant: TenantId(row.get(1)?),
-        job_version: row.get(2)?,
-        scheduled_for: row.get(3)?,
-        shard: row.get(4)?,
-        due_at: row.get(5)?,
-        origin: row.get(6)?,
-        coalesced: row.get(7)?,
-        parameters: row.get(8)?,
-        attempts: row.get(9)?,
-        lost: row.get(10)?,
-        cancel: code.map(|code| (code, text.unwrap_or_default())),
-    })
-}
-
-impl Taken {
-    /// The row of a run that ends without another attempt.
-    pub fn history(&self, run: RunId, outcome: Outcome) -> HistoryRow<'_> {
-        HistoryRow {
-            id: run.0,
-            job: self.job.0,
-            tenant: self.tenant.0,
-            job_version: self.job_version,
-            scheduled_for: self.scheduled_for,
-            scheduled_last: self.scheduled_for,
-            count: 1,
-            shard: &self.shard,
-            due_at: self.due_at,
-            origin: self.origin,
-            coalesced: self.coalesced,
-            parameters: self.parameters.as_deref(),
-            outcome,
-            reason: None,
-            dead_letter: false,
-            attempts: self.attempts,
-            lost: self.lost,
-            fence: None,
-            attempt: None,
-        }
-    }
-}
-
 /// Ends the grants of a node that may write.
 pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<Vec<Applied>> {
+    if done.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
+    let mut ending = Ending {
+        recorder: Recorder::default(),
+        live: tx.connection.prepare_cached(sql!("live_delete"))?,
+    };
     for finish in done {
-        let Some(left) = leave(tx, node, finish)? else {
+        let Some(held) = tx.holdings().of_grant(node, finish.grant) else {
+            // It may have ended a moment ago.
+            ending.recorder.flush(tx)?;
             applied.push(ended_before(tx, finish)?);
             continue;
         };
-        tx.move_held(left.tenant, -1);
-        match left.applied {
-            Applied::Ended(outcome) => freed.ended(left.job, outcome, left.finished_at),
-            _ if matches!(finish.verdict, Verdict::Wait(Wait::Upstream, _)) => {
-                freed.stepped_aside(left.job);
-            }
-            _ => {}
-        }
-        applied.push(left.applied);
+        tx.holdings().close(held.run);
+        applied.push(leave(tx, &mut ending, &held, finish, &mut freed)?);
     }
+    ending.recorder.flush(tx)?;
     freed.wake(tx)?;
     Ok(applied)
 }
@@ -112,81 +53,74 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
     Ok(applied)
 }
 
-/// A run that its holder has let go.
-struct Left {
-    applied: Applied,
-    job: JobId,
-    tenant: TenantId,
-    /// When it ended, if it did.
-    finished_at: i64,
+/// What ending a run takes, once for a whole batch.
+struct Ending<'a> {
+    recorder: Recorder,
+    live: CachedStatement<'a>,
 }
 
-impl Left {
-    /// A run that goes on: job_id, tenant_id
-    fn again(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Left {
-            applied: Applied::Again,
-            job: JobId(row.get(0)?),
-            tenant: TenantId(row.get(1)?),
-            finished_at: 0,
-        })
-    }
-}
-
-/// What a row must match for a grant to be valid: the run, which of its grants, whose, and the
-/// fence, because a prepared run that vanished and came back counts its grants anew.
-fn key(node: NodeId, grant: Grant) -> (Uuid, u32, Uuid, i64) {
-    (grant.run.0, grant.turn, node.0, grant.fence)
-}
-
-/// Applies a verdict; none when the grant is not valid any more.
-fn leave(tx: &Tx<'_>, node: NodeId, finish: &Finish) -> Result<Option<Left>> {
+/// Applies a verdict to a run that its holder lets go.
+fn leave(
+    tx: &mut Tx<'_>,
+    ending: &mut Ending<'_>,
+    held: &Held,
+    finish: &Finish,
+    freed: &mut Freed,
+) -> Result<Applied> {
     match &finish.verdict {
         Verdict::End { outcome, reason, dead_letter } => {
-            end(tx, node, finish, *outcome, reason.as_ref(), *dead_letter)
+            let verdict = (*outcome, reason.as_ref(), *dead_letter);
+            end(tx, ending, held, finish, verdict, freed)
+        }
+        // Somebody asked for its end meanwhile.
+        Verdict::Retry { .. } if held.cancelled => {
+            end(tx, ending, held, finish, (Outcome::Cancelled, None, false), freed)
         }
         Verdict::Retry { delay } => {
-            let (run, turn, holder, fence) = key(node, finish.grant);
             let due_at = us(tx.now.saturating_add(*delay).unwrap_or(Timestamp::MAX));
             let (made, lost) = counts(finish);
-            let mut retry = tx.connection.prepare_cached(sql!("run_retry"))?;
-            let values = (run, turn, holder, fence, due_at, made, lost);
-            let Some(left) = retry.query_row(values, Left::again).optional()? else {
-                // Stale, or somebody asked for its end meanwhile.
-                return end(tx, node, finish, Outcome::Cancelled, None, false);
-            };
+            let values = (held.seq, held.turn, due_at, held.attempts + made, held.lost + lost);
+            guarded(tx.connection.prepare_cached(sql!("run_retry"))?.execute(values)?, held)?;
+            tx.connection.prepare_cached(sql!("queue_enter"))?.execute((held.seq,))?;
             if let Some(attempt) = &finish.attempt {
-                record_attempt(tx, finish, left.job, attempt)?;
+                record_attempt(tx, finish, held.job, attempt)?;
             }
-            Ok(Some(left))
+            Ok(Applied::Again)
         }
-        Verdict::Wait(wait, until) => let_wait(tx, node, finish.grant, Some(*wait), *until),
-        Verdict::Release => let_wait(tx, node, finish.grant, None, None),
+        Verdict::Wait(wait, until) => {
+            if *wait == Wait::Upstream {
+                freed.stepped_aside(held.job);
+            }
+            // What it waits for may have happened already: then it looks again at once.
+            if held.cancelled || is_over(tx, *wait, held.job, held.fence)? {
+                release(tx, held)?;
+            } else {
+                let values = (held.seq, held.turn, *wait as u8, until.map(us));
+                guarded(tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?, held)?;
+            }
+            Ok(Applied::Again)
+        }
+        Verdict::Release => {
+            release(tx, held)?;
+            Ok(Applied::Again)
+        }
     }
 }
 
-/// The run waits for something, or for nothing but its next holder.
-fn let_wait(
-    tx: &Tx<'_>,
-    node: NodeId,
-    grant: Grant,
-    wait: Option<Wait>,
-    until: Option<Timestamp>,
-) -> Result<Option<Left>> {
-    let (run, turn, holder, fence) = key(node, grant);
-    let number = wait.map_or(0, |wait| wait as u8);
-    let values = (run, turn, holder, fence, number, until.map(us));
-    let mut waits = tx.connection.prepare_cached(sql!("run_wait"))?;
-    let left = waits
-        .query_row(values, |row| Ok((Left::again(row)?, row.get::<_, bool>(2)?)))
-        .optional()?;
-    let Some((left, cancelled)) = left else { return Ok(None) };
-    if let Some(wait) = wait
-        && (cancelled || is_over(tx, wait, left.job, fence)?)
-    {
-        tx.connection.prepare_cached(sql!("run_wake"))?.execute((run,))?;
+/// A run goes back to the queue as it was.
+pub(super) fn release(tx: &Tx<'_>, held: &Held) -> Result<()> {
+    let mut release = tx.connection.prepare_cached(sql!("run_release"))?;
+    guarded(release.execute((held.seq, held.turn))?, held)?;
+    tx.connection.prepare_cached(sql!("queue_enter"))?.execute((held.seq,))?;
+    Ok(())
+}
+
+/// What is known by heart is what is written down.
+fn guarded(written: usize, held: &Held) -> Result<()> {
+    if written == 1 {
+        return Ok(());
     }
-    Ok(Some(left))
+    Err(StoreError::Unreadable(format!("run {} is held and is not there", held.run)))
 }
 
 /// How many attempts a finish stands for: made ones and lost ones.
@@ -199,55 +133,60 @@ fn counts(finish: &Finish) -> (u32, u32) {
 }
 
 fn end(
-    tx: &Tx<'_>,
-    node: NodeId,
+    tx: &mut Tx<'_>,
+    ending: &mut Ending<'_>,
+    held: &Held,
     finish: &Finish,
-    outcome: Outcome,
-    reason: Option<&Reason>,
-    dead_letter: bool,
-) -> Result<Option<Left>> {
-    let mut take = tx.connection.prepare_cached(sql!("run_take"))?;
-    let taken = take.query_row(key(node, finish.grant), taken).optional()?;
-    let Some(taken) = taken else { return Ok(None) };
-    tx.connection.prepare_cached(sql!("run_delete"))?.execute((finish.grant.run.0,))?;
+    (outcome, reason, dead_letter): (Outcome, Option<&Reason>, bool),
+    freed: &mut Freed,
+) -> Result<Applied> {
+    guarded(ending.live.execute((held.job.0, held.order_at, held.run.0))?, held)?;
     // A cancelled run never ends as completed.
-    let (outcome, reason) = match &taken.cancel {
+    let cancel: Option<(String, String)> = if held.cancelled {
+        let mut query = tx.connection.prepare_cached(sql!("run_cancelled"))?;
+        Some(query.query_row((held.seq,), |row| Ok((row.get(0)?, row.get(1)?)))?)
+    } else {
+        None
+    };
+    let (outcome, reason) = match &cancel {
         Some((code, text)) => (Outcome::Cancelled, Some((code.as_str(), text.as_str()))),
         None => (outcome, reason.map(|reason| (reason.code.name(), reason.text.as_str()))),
     };
     let (made, lost) = counts(finish);
-    let row = HistoryRow {
+    let whose = Whose { run: held.run, job: held.job, tenant: held.tenant };
+    let row = End {
+        seq: held.seq,
+        outcome,
         reason,
-        dead_letter: dead_letter && taken.cancel.is_none(),
-        attempts: taken.attempts + made,
-        lost: taken.lost + lost,
-        fence: Some(finish.grant.fence),
+        dead_letter: dead_letter && cancel.is_none(),
+        attempts: held.attempts + made,
+        lost: held.lost + lost,
+        fence: Some(held.fence),
         attempt: finish.attempt.as_ref(),
-        ..taken.history(finish.grant.run, outcome)
     };
-    let finished_at = insert_history(tx, &row)?;
+    let finished_at = ending.recorder.record(tx, whose, &row)?;
     if let Some(state) = finish.job_state
-        && is_one_time(tx, &taken)?
+        && is_one_time(tx, held)?
     {
-        tx.connection.prepare_cached(sql!("job_end"))?.execute((taken.job.0, state_name(state)))?;
+        tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
     }
-    let applied = Applied::Ended(outcome);
-    Ok(Some(Left { applied, job: taken.job, tenant: taken.tenant, finished_at }))
+    freed.ended(held.job, outcome, finished_at);
+    Ok(Applied::Ended(outcome))
 }
 
 /// Whether the job still has the one time that the run stands for: somebody may have changed it
 /// while the run was under way.
-fn is_one_time(tx: &Tx<'_>, taken: &Taken) -> Result<bool> {
-    let definition: Option<String> = tx
+fn is_one_time(tx: &Tx<'_>, held: &Held) -> Result<bool> {
+    let found: Option<(String, i64)> = tx
         .connection
         .prepare_cached(sql!("job_definition"))?
-        .query_row((taken.job.0,), |row| row.get(0))
+        .query_row((held.seq,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some(definition) = definition else { return Ok(false) };
+    let Some((definition, scheduled_for)) = found else { return Ok(false) };
     let definition: Result<Definition> = serde_json::from_str(&definition)
         .map_err(|error| StoreError::Unreadable(error.to_string()));
     Ok(match definition?.when {
-        When::At { at } => us(at) == taken.scheduled_for,
+        When::At { at } => us(at) == scheduled_for,
         _ => false,
     })
 }
@@ -274,7 +213,7 @@ fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttem
 fn ended_before(tx: &Tx<'_>, finish: &Finish) -> Result<Applied> {
     let known: Option<(i64, Option<i64>)> = tx
         .connection
-        .prepare_cached(sql!("history_known"))?
+        .prepare_cached(sql!("end_known"))?
         .query_row((finish.grant.run.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match known {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rusqlite::Row;
 
 use super::SqliteStore;
-use super::history::outcome_of;
+use super::ends::outcome_of;
 use super::row::{at, at_opt, job, origin, us};
 use crate::{Cursor, Follow, Result, StoreError};
 

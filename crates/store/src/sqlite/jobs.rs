@@ -4,10 +4,11 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::row::{job, state_name, us};
+use super::wake;
 use super::writer::Tx;
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
@@ -100,9 +101,8 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     tx.note_change(job.id);
     let deleted = job.state == JobState::Deleted;
     let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
-    tx.connection.prepare_cached(sql!("run_wake_overlap"))?.execute((job.id.0, line))?;
-    tx.connection.prepare_cached(sql!("run_wake_changed"))?.execute((job.id.0, tx.order()))?;
-    Ok(())
+    wake::line(tx, job.id, line)?;
+    wake::changed(tx, job.id)
 }
 
 fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
@@ -149,37 +149,73 @@ fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     if prepared == Prepared::Keep {
         return Ok(());
     }
-    let mut earliest: Option<i64> = None;
-    let mut gave_back = Vec::new();
-    {
-        // What is returned is planned again from the first of it on, so nothing in between may
-        // have a record: what comes before such a record stays.
-        let after = match prepared {
-            Prepared::Return => {
-                let newest = RunId::of_request(tx.now, 0);
-                tx.connection
-                    .prepare_cached(sql!("job_settled_until"))?
-                    .query_row((job.0, tx.now_us(), newest.0), |row| row.get(0))?
-            }
-            _ => tx.now_us(),
-        };
-        let mut query = tx.connection.prepare_cached(sql!("job_unprepare"))?;
-        let mut rows = query.query((job.0, tx.now_us(), after))?;
-        while let Some(row) = rows.next()? {
-            let scheduled_for: i64 = row.get(0)?;
-            earliest = Some(earliest.map_or(scheduled_for, |earliest| earliest.min(scheduled_for)));
-            if row.get::<_, Option<Uuid>>(1)?.is_some() {
-                gave_back.push(TenantId(row.get(2)?));
-            }
+    // What is returned is planned again from the first of it on, so nothing in between may have a
+    // record: what comes before such a record stays.
+    let after = match prepared {
+        Prepared::Return => {
+            let newest = RunId::of_request(tx.now, 0);
+            tx.connection
+                .prepare_cached(sql!("job_settled_until"))?
+                .query_row((job.0, tx.now_us(), newest.0), |row| row.get(0))?
         }
+        _ => tx.now_us(),
+    };
+    let ticks: Vec<Tick> = tx
+        .connection
+        .prepare_cached(sql!("run_prepared"))?
+        .query_map((job.0, tx.now_us(), after), Tick::of)?
+        .collect::<rusqlite::Result<_>>()?;
+    for tick in &ticks {
+        tick.vanish(tx, job)?;
     }
-    for tenant in gave_back {
-        tx.move_held(tenant, -1);
-    }
+    let earliest = ticks.iter().map(|tick| tick.scheduled_for).min();
     if let (Prepared::Return, Some(earliest)) = (prepared, earliest) {
         tx.connection.prepare_cached(sql!("job_next_back"))?.execute((job.0, earliest))?;
     }
     Ok(())
+}
+
+/// A prepared run, and where it is to be found.
+struct Tick {
+    seq: i64,
+    run: RunId,
+    scheduled_for: i64,
+    order_at: i64,
+    tenant: Uuid,
+    priority: u8,
+    due_at: i64,
+}
+
+impl Tick {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Tick {
+            seq: row.get(0)?,
+            run: RunId(row.get(1)?),
+            scheduled_for: row.get(2)?,
+            order_at: row.get(3)?,
+            tenant: row.get(4)?,
+            priority: row.get(5)?,
+            due_at: row.get(6)?,
+        })
+    }
+
+    fn vanish(&self, tx: &mut Tx<'_>, job: JobId) -> Result<()> {
+        tx.holdings().close(self.run);
+        let (connection, seq) = (tx.connection, self.seq);
+        connection.prepare_cached(sql!("run_vanish"))?.execute((seq,))?;
+        connection.prepare_cached(sql!("live_delete"))?.execute((
+            job.0,
+            self.order_at,
+            self.run.0,
+        ))?;
+        connection.prepare_cached(sql!("queue_delete"))?.execute((
+            self.tenant,
+            self.priority,
+            self.due_at,
+            seq,
+        ))?;
+        Ok(())
+    }
 }
 
 pub(super) fn due(

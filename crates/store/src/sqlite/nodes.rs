@@ -1,11 +1,14 @@
 //! Nodes: their leases, and what becomes of what they held.
 
-use domain::id::{NodeId, RunId};
+use domain::id::NodeId;
 use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 
+use super::finish::release;
+use super::holdings::{Held, Holdings};
 use super::row::{at, claimed, us};
+use super::wake;
 use super::writer::Tx;
 use crate::{NodeInfo, NodeView, Reaped, Renewed, Result, StoreError};
 
@@ -35,20 +38,22 @@ pub(super) fn join(
 }
 
 pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let holdings = Holdings::read(&snapshot)?;
     let mut query = connection.prepare_cached(sql!("node_list"))?;
     let rows = query.query_and_then([], |row| {
-        let name: String = row.get(1)?;
+        let (node, name) = (NodeId(row.get(0)?), row.get::<_, String>(1)?);
         let roles: String = row.get(4)?;
         let roles = serde_json::from_str(&roles)
             .map_err(|error| StoreError::Unreadable(format!("the roles of {name}: {error}")))?;
         Ok(NodeView {
-            id: NodeId(row.get(0)?),
+            id: node,
             info: NodeInfo { name, address: row.get(2)?, version: row.get(3)?, roles },
             joined_at: at(row.get(5)?)?,
             renewed_at: at(row.get(6)?)?,
             lease_until: at(row.get(7)?)?,
             buried: row.get(8)?,
-            held: row.get::<_, i64>(9)? as u64,
+            held: holdings.of_node(node).len() as u64,
         })
     })?;
     rows.collect()
@@ -67,9 +72,9 @@ pub(super) fn renew(
     if renewed == 0 {
         return Ok(None);
     }
-    let mut query = tx.connection.prepare_cached(sql!("node_cancels"))?;
-    let cancel = query.query_map((node.0,), |row| Ok(RunId(row.get(0)?)))?;
-    Ok(Some(Renewed { cancel: cancel.collect::<rusqlite::Result<_>>()?, now: tx.now }))
+    let held = tx.holdings().of_node(node);
+    let cancel = held.iter().filter(|held| held.cancelled).map(|held| held.run).collect();
+    Ok(Some(Renewed { cancel, now: tx.now }))
 }
 
 fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
@@ -80,16 +85,9 @@ pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
     if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0,))? == 0 {
         return Ok(());
     }
-    let mut released = Vec::new();
-    {
-        let mut query = tx.connection.prepare_cached(sql!("run_release_all"))?;
-        let mut rows = query.query((node.0,))?;
-        while let Some(row) = rows.next()? {
-            released.push(domain::id::TenantId(row.get(0)?));
-        }
-    }
-    for tenant in released {
-        tx.move_held(tenant, -1);
+    for held in tx.holdings().of_node(node) {
+        release(tx, &held)?;
+        tx.holdings().close(held.run);
     }
     tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
     Ok(())
@@ -99,13 +97,14 @@ pub(super) fn held(tx: &mut Tx<'_>, node: NodeId) -> Result<Vec<ClaimedRun>> {
     if !is_alive(tx.connection, node)? {
         return Ok(Vec::new());
     }
-    let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
-    let mut rows = query.query((node.0, -1))?;
-    let mut held = Vec::new();
-    while let Some(row) = rows.next()? {
-        held.push(claimed(row, row.get(15)?)?);
-    }
-    Ok(held)
+    let held = tx.holdings().of_node(node);
+    held.iter().map(|held| read(tx, held)).collect()
+}
+
+/// A run that is held, as its holder was given it.
+fn read(tx: &Tx<'_>, held: &Held) -> Result<ClaimedRun> {
+    let mut query = tx.connection.prepare_cached(sql!("run_by_seq"))?;
+    query.query_row((held.seq,), |row| Ok(claimed(row, held.fence)))?
 }
 
 pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
@@ -114,18 +113,15 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
     reaped.buried =
         bury.query_map((now,), |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
-    reaped.woken =
-        tx.connection.prepare_cached(sql!("run_wake_expired"))?.execute((now, tx.order()))? as u64;
+    reaped.woken = wake::expired(tx)?;
     let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
     let buried: Vec<NodeId> =
         buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
     for node in buried {
         let room = limit.saturating_sub(reaped.lost.len() as u32);
         let before = reaped.lost.len();
-        let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
-        let mut rows = query.query((node.0, room))?;
-        while let Some(row) = rows.next()? {
-            reaped.lost.push((node, claimed(row, row.get(15)?)?));
+        for held in tx.holdings().of_node(node).iter().take(room as usize) {
+            reaped.lost.push((node, read(tx, held)?));
         }
         if room > 0 && reaped.lost.len() == before {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;

@@ -1,6 +1,7 @@
 //! History that nobody wants any more goes in small batches.
 
 use domain::id::RunId;
+use rusqlite::Params;
 use uuid::Uuid;
 
 use super::row::us;
@@ -9,31 +10,33 @@ use crate::{Cut, Result};
 
 pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
     let (before, failed_before) = (us(cut.before), us(cut.failed_before));
-    let mut gone = Vec::new();
-    match cut.job {
-        None => {
-            // An id carries the nominal time, and nothing ends before that.
-            let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
-            let mut delete = tx.connection.prepare_cached(sql!("prune_age"))?;
-            let rows = delete
-                .query_map((newest.0, before, failed_before, limit), |row| row.get::<_, Uuid>(0))?;
-            gone.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
-        }
-        Some(job) => {
-            let mut delete = tx.connection.prepare_cached(sql!("prune_age_of_job"))?;
-            let rows = delete
-                .query_map((job.0, before, failed_before, limit), |row| row.get::<_, Uuid>(0))?;
-            gone.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
-            if let Some(keep) = cut.keep_last {
-                let room = limit.saturating_sub(gone.len() as u32);
-                let mut delete = tx.connection.prepare_cached(sql!("prune_count_of_job"))?;
-                let rows = delete.query_map((job.0, keep, room), |row| row.get::<_, Uuid>(0))?;
-                gone.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
-            }
-        }
+    let Some(job) = cut.job else {
+        // An id carries the nominal time, and nothing ends before that.
+        let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
+        return delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit));
+    };
+    let mut gone = delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
+    if let Some(keep) = cut.keep_last {
+        let room = u64::from(limit).saturating_sub(gone) as u32;
+        gone += delete(tx, sql!("prune_count_of_job"), (job.0, keep, room))?;
     }
-    for run in &gone {
-        tx.connection.prepare_cached(sql!("prune_attempts"))?.execute((run,))?;
+    Ok(gone)
+}
+
+/// Deletes the runs that a query finds, with all that is known of them.
+fn delete(tx: &Tx<'_>, sql: &str, values: impl Params) -> Result<u64> {
+    let connection = tx.connection;
+    let mut query = connection.prepare_cached(sql)?;
+    let found: Vec<(i64, Uuid)> = query
+        .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut runs = connection.prepare_cached(sql!("run_vanish"))?;
+    let mut ends = connection.prepare_cached(sql!("end_delete"))?;
+    let mut attempts = connection.prepare_cached(sql!("prune_attempts"))?;
+    for (seq, run) in &found {
+        runs.execute((seq,))?;
+        ends.execute((seq,))?;
+        attempts.execute((run,))?;
     }
-    Ok(gone.len() as u64)
+    Ok(found.len() as u64)
 }

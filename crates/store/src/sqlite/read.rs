@@ -1,25 +1,26 @@
 //! Reading runs back, live or ended.
 
+use std::collections::HashMap;
+
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::RunState;
+use domain::run::{Outcome, RunState};
 use jiff::Timestamp;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
-use super::history::outcome_of;
-use super::row::{at, at_opt, claimed, origin, us};
+use super::ends::outcome_of;
+use super::holdings::claim;
+use super::row::{at, at_opt, origin, us};
 use crate::filter::{Part, Seen, merge};
 use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
 
 pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<Option<RunView>> {
-    let mut query = connection.prepare_cached(sql!("view_live"))?;
-    if let Some(row) = query.query((id.0,))?.next()? {
-        return live(row, now).map(Some);
-    }
-    let mut query = connection.prepare_cached(sql!("view_history"))?;
+    // One snapshot for the run and its holder.
+    let snapshot = connection.unchecked_transaction()?;
+    let mut query = connection.prepare_cached(sql!("view_run"))?;
     let mut rows = query.query((id.0,))?;
-    rows.next()?.map(ended).transpose()
+    let mut holders = Holders::of(&snapshot);
+    rows.next()?.map(|row| view(row, now, &mut holders)).transpose()
 }
 
 pub(super) fn list_runs(
@@ -29,114 +30,128 @@ pub(super) fn list_runs(
     limit: u32,
     now: Timestamp,
 ) -> Result<Page<RunView, RunId>> {
-    // One snapshot: a run that ends meanwhile must not be seen twice.
-    let _snapshot = connection.unchecked_transaction()?;
-    let (since, until) = filter.ids(before);
-    let mut parts = Vec::new();
-    if !filter.live_states().is_empty() {
-        let (sql, of) = match filter.of {
-            RunsOf::Job(job) => (sql!("list_live_of_job"), job.0),
-            RunsOf::Tenant(tenant) | RunsOf::DeadLetters { tenant, .. } => {
-                (sql!("list_live_of_tenant"), tenant.0)
-            }
-        };
-        let mut query = connection.prepare_cached(sql)?;
-        let rows = query.query_and_then((since.0, until.0, of), |row| seen_live(row, now))?;
-        parts.push(Part::read(rows, filter, None, limit)?);
-    }
-    let look = Some(filter.look(limit));
-    match filter.of {
-        RunsOf::Tenant(tenant) => {
-            let mut query = connection.prepare_cached(sql!("list_ended_of_tenant"))?;
-            for outcome in filter.outcomes() {
-                let of = (since.0, until.0, tenant.0, outcome as i64);
-                parts.push(Part::read(query.query_and_then(of, seen_ended)?, filter, look, limit)?);
-            }
-        }
-        RunsOf::Job(job) if !filter.outcomes().is_empty() => {
-            let mut query = connection.prepare_cached(sql!("list_ended_of_job"))?;
-            let rows = query.query_and_then((since.0, until.0, job.0), seen_ended)?;
-            parts.push(Part::read(rows, filter, look, limit)?);
-        }
-        RunsOf::Job(_) => {}
-        RunsOf::DeadLetters { tenant, .. } => {
-            let mut query = connection.prepare_cached(sql!("list_dead"))?;
-            let rows = query.query_and_then((since.0, until.0, tenant.0), seen_ended)?;
-            parts.push(Part::read(rows, filter, look, limit)?);
-        }
-    }
+    let snapshot = connection.unchecked_transaction()?;
+    let parts = parts(&snapshot, filter, before, limit, now)?;
     let page = merge(parts, limit);
+    let mut query = snapshot.prepare_cached(sql!("view_run"))?;
+    let mut holders = Holders::of(&snapshot);
     let mut items = Vec::with_capacity(page.items.len());
     for id in page.items {
-        items.extend(run(connection, id, now)?);
+        let mut rows = query.query((id.0,))?;
+        if let Some(row) = rows.next()? {
+            items.push(view(row, now, &mut holders)?);
+        }
     }
     Ok(Page { items, next: page.next })
 }
 
-/// id, job_id, origin, due_at, wait, node_id
-fn seen_live(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
+/// Where a page comes from: one walk over all runs, or the indexes of those that are asked for
+/// and rare.
+fn parts(
+    snapshot: &Connection,
+    filter: &RunFilter,
+    before: Option<RunId>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<Part>> {
+    let (since, until) = filter.ids(before);
+    let source = |sql: &str, of: Uuid, look: Option<u32>| {
+        let mut query = snapshot.prepare_cached(sql)?;
+        let rows = query.query_and_then((since.0, until.0, of), |row| seen(row, now))?;
+        Part::read(rows, filter, look, limit)
+    };
+    let (live, outcomes) = (filter.live_states(), filter.outcomes());
+    Ok(match filter.of {
+        RunsOf::Job(job) if outcomes.is_empty() => {
+            vec![source(sql!("list_live_of_job"), job.0, None)?]
+        }
+        RunsOf::Job(job) => vec![source(sql!("list_of_job"), job.0, Some(filter.walk(limit)))?],
+        RunsOf::Tenant(tenant) if outcomes.contains(&Outcome::Completed) => {
+            vec![source(sql!("list_of_tenant"), tenant.0, Some(filter.walk(limit)))?]
+        }
+        RunsOf::Tenant(tenant) => {
+            let mut parts = Vec::new();
+            if !live.is_empty() {
+                parts.push(source(sql!("list_live_of_tenant"), tenant.0, None)?);
+            }
+            let mut query = snapshot.prepare_cached(sql!("list_not_completed"))?;
+            for outcome in outcomes {
+                let of = (since.0, until.0, tenant.0, outcome as i64);
+                let rows = query.query_and_then(of, |row| seen(row, now))?;
+                parts.push(Part::read(rows, filter, Some(filter.look(limit)), limit)?);
+            }
+            parts
+        }
+        RunsOf::DeadLetters { tenant, .. } => {
+            vec![source(sql!("list_dead"), tenant.0, Some(filter.look(limit)))?]
+        }
+    })
+}
+
+/// id, job_id, origin, due_at, wait, whether it is in the queue, outcome
+fn seen(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
     let (due_at, wait): (i64, i64) = (row.get(3)?, row.get(4)?);
-    let held = row.get_ref(5)? != ValueRef::Null;
+    let queued: bool = row.get(5)?;
+    let outcome: Option<i64> = row.get(6)?;
     Ok(Seen {
         id: RunId(row.get(0)?),
         job: JobId(row.get(1)?),
         origin: origin(row.get(2)?)?,
-        state: RunState::of_live(due_at <= us(now), held, wait != 0),
+        state: match outcome {
+            Some(outcome) => RunState::Ended(outcome_of(outcome)?),
+            None => RunState::of_live(due_at <= us(now), wait == 0 && !queued, wait != 0),
+        },
     })
 }
 
-/// id, job_id, origin, outcome
-fn seen_ended(row: &Row<'_>) -> Result<Seen> {
-    Ok(Seen {
-        id: RunId(row.get(0)?),
-        job: JobId(row.get(1)?),
-        origin: origin(row.get(2)?)?,
-        state: RunState::Ended(outcome_of(row.get(3)?)?),
-    })
+/// Who holds which run. Claims are read when the first run that somebody holds is seen.
+struct Holders<'a> {
+    snapshot: &'a Connection,
+    known: Option<HashMap<(i64, u32), NodeId>>,
 }
 
-fn live(row: &Row<'_>, now: Timestamp) -> Result<RunView> {
-    let claimed = claimed(row, 0)?;
-    let wait: i64 = row.get(15)?;
-    let holder: Option<Uuid> = row.get(16)?;
-    let last_node: Option<Uuid> = row.get(17)?;
-    let run = claimed.run;
-    Ok(RunView {
-        id: run.id,
-        job: run.job,
-        tenant: run.tenant,
-        job_version: run.job_version,
-        state: RunState::of_live(run.due_at <= now, holder.is_some(), wait != 0),
-        reason: None,
-        reason_text: None,
-        scheduled_for: run.scheduled_for,
-        scheduled_last: run.scheduled_for,
-        count: 1,
-        origin: run.origin,
-        coalesced: run.coalesced,
-        due_at: run.due_at,
-        attempts: claimed.attempts,
-        lost: claimed.lost,
-        node: holder.or(last_node).map(NodeId),
-        fence: row.get(18)?,
-        started_at: at_opt(row.get(19)?)?,
-        finished_at: None,
-        message: row.get(20)?,
-        error: row.get(21)?,
-        result: None,
-        rows_affected: None,
-        dead_letter: false,
-        parameters: run.parameters,
-    })
+impl<'a> Holders<'a> {
+    fn of(snapshot: &'a Connection) -> Self {
+        Holders { snapshot, known: None }
+    }
+
+    /// The holder of a run in its present turn.
+    fn of_run(&mut self, seq: i64, turn: u32) -> Result<Option<NodeId>> {
+        let known = match self.known.take() {
+            Some(known) => known,
+            None => self.read()?,
+        };
+        Ok(self.known.insert(known).get(&(seq, turn)).copied())
+    }
+
+    fn read(&self) -> Result<HashMap<(i64, u32), NodeId>> {
+        let mut query = self.snapshot.prepare_cached(sql!("claim_list"))?;
+        let mut rows = query.query([])?;
+        let mut holders = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let (_, node, grants) = claim(row)?;
+            holders.extend(grants.iter().map(|grant| ((grant.seq, grant.turn), node)));
+        }
+        Ok(holders)
+    }
 }
 
-fn ended(row: &Row<'_>) -> Result<RunView> {
+fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunView> {
+    let due_at = at(row.get("due_at")?)?;
+    let outcome: Option<i64> = row.get("outcome")?;
+    let waits = row.get::<_, i64>("wait")? != 0;
+    // What goes on, is not in the queue and waits for nothing is in somebody's hands.
+    let held = outcome.is_none() && !waits && !row.get::<_, bool>("queued")?;
+    let holder = if held { holders.of_run(row.get("seq")?, row.get("turn")?)? } else { None };
     Ok(RunView {
         id: RunId(row.get("id")?),
         job: JobId(row.get("job_id")?),
         tenant: TenantId(row.get("tenant_id")?),
         job_version: row.get("job_version")?,
-        state: RunState::Ended(outcome_of(row.get("outcome")?)?),
+        state: match outcome {
+            Some(outcome) => RunState::Ended(outcome_of(outcome)?),
+            None => RunState::of_live(due_at <= now, held, waits),
+        },
         reason: row.get("reason")?,
         reason_text: row.get("reason_text")?,
         scheduled_for: at(row.get("scheduled_for")?)?,
@@ -144,10 +159,10 @@ fn ended(row: &Row<'_>) -> Result<RunView> {
         count: row.get::<_, i64>("count")? as u64,
         origin: origin(row.get("origin")?)?,
         coalesced: row.get("coalesced")?,
-        due_at: at(row.get("due_at")?)?,
+        due_at,
         attempts: row.get("attempts")?,
         lost: row.get("lost")?,
-        node: row.get::<_, Option<Uuid>>("node_id")?.map(NodeId),
+        node: holder.or(row.get::<_, Option<Uuid>>("node_id")?.map(NodeId)),
         fence: row.get("fence")?,
         started_at: at_opt(row.get("started_at")?)?,
         finished_at: at_opt(row.get("finished_at")?)?,
@@ -195,13 +210,16 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
     let jobs: i64 =
         connection.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
     let mut query = connection.prepare_cached(sql!("count_runs"))?;
-    let (queued, held, pending, oldest): (i64, i64, i64, Option<i64>) = query
-        .query_row((us(now),), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let (live, waiting, due, later): (i64, i64, i64, i64);
+    let oldest: Option<i64>;
+    (live, waiting, due, later, oldest) = query.query_row((us(now),), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    })?;
     Ok(Counts {
         jobs: jobs as u64,
-        queued: queued as u64,
-        held: held as u64,
-        pending: pending as u64,
+        queued: due as u64,
+        held: (live - waiting - due - later) as u64,
+        pending: (waiting + later) as u64,
         oldest_due: at_opt(oldest)?,
     })
 }

@@ -3,33 +3,30 @@
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
 
-use super::history::{HistoryRow, insert_history};
-use super::nodes;
+use super::ends::{self, End, Whose};
+use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
+use super::{nodes, rows};
 use crate::{ClaimFor, Fire, Result, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[Fire]) -> Result<Vec<bool>> {
-    batch.iter().map(|fire| fire_one(tx, fire)).collect()
-}
-
-fn fire_one(tx: &mut Tx<'_>, fire: &Fire) -> Result<bool> {
-    let moved = tx.connection.prepare_cached(sql!("job_fire"))?.execute((
-        fire.job.0,
-        fire.version,
-        us(fire.expected_next),
-        fire.new_next.map(us),
-    ))?;
-    if moved == 0 {
-        return Ok(false);
+    let mut fires = tx.connection.prepare_cached(sql!("job_fire"))?;
+    let mut fired = Vec::with_capacity(batch.len());
+    let mut runs = Vec::new();
+    for fire in batch {
+        let (expected, next) = (us(fire.expected_next), fire.new_next.map(us));
+        let moved = fires.execute((fire.job.0, fire.version, expected, next))? > 0;
+        fired.push(moved);
+        runs.extend(fire.runs.iter().filter(|_| moved));
     }
-    for run in &fire.runs {
-        insert(tx, run, None)?;
-    }
-    for entry in &fire.ledger {
+    let new = insert(tx, runs)?;
+    enqueue(tx, &new)?;
+    let moved = batch.iter().zip(&fired).filter(|(_, moved)| **moved);
+    for entry in moved.flat_map(|(fire, _)| &fire.ledger) {
         record(tx, entry)?;
     }
-    Ok(true)
+    Ok(fired)
 }
 
 pub(super) fn submit(
@@ -37,81 +34,139 @@ pub(super) fn submit(
     runs: &[NewRun],
     claim: Option<ClaimFor>,
 ) -> Result<Submitted> {
-    let mut room = match claim {
-        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max,
+    let room = match claim {
+        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max as usize,
         _ => 0,
     };
-    let mut submitted = Submitted::default();
-    for run in runs {
-        let holder = claim
-            .filter(|_| room > 0 && run.due_at <= tx.now)
-            .map(|claim| (claim.node, tx.next_fence()));
-        let accepted = insert(tx, run, holder)?;
-        submitted.accepted.push(accepted);
-        if let Some((_, fence)) = holder.filter(|_| accepted) {
-            room -= 1;
-            tx.move_held(run.tenant, 1);
-            let grant = Grant { run: run.id, fence, turn: 0 };
-            submitted.claimed.push(ClaimedRun { grant, run: run.clone(), attempts: 0, lost: 0 });
-        }
+    let mut new = insert(tx, runs.iter().collect())?;
+    let mut submitted = Submitted { accepted: vec![false; runs.len()], claimed: Vec::new() };
+    for new in &new {
+        submitted.accepted[new.place] = true;
     }
+    if let Some(claim) = claim {
+        let now = tx.now;
+        new.retain(|new| {
+            let takes = submitted.claimed.len() < room && new.run.due_at <= now;
+            if takes {
+                submitted.claimed.push(hold(tx, claim.node, new));
+            }
+            !takes
+        });
+    }
+    enqueue(tx, &new)?;
     Ok(submitted)
 }
 
-/// Records a run, unless its id is known; only a resend finds that.
-fn insert(tx: &Tx<'_>, run: &NewRun, holder: Option<(NodeId, i64)>) -> Result<bool> {
-    // Asked apart: an INSERT that asks by itself takes twice as long.
-    if tx.connection.prepare_cached(sql!("history_known"))?.exists((run.id.0,))? {
-        return Ok(false);
+/// A run that was recorded just now.
+struct New<'a> {
+    run: &'a NewRun,
+    /// Its place among those that were to be recorded.
+    place: usize,
+    seq: i64,
+    order_at: i64,
+}
+
+/// Records runs, and answers those whose ids were not known; only a resend finds one that is.
+fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
+    let mut new: Vec<New<'_>> = Vec::with_capacity(runs.len());
+    for (place, run) in runs.into_iter().enumerate() {
+        // What is due already takes its turn by when it came, not by a time in the past: a run
+        // that has begun meanwhile was not preceded by it.
+        let order_at = us(run.due_at).max(tx.order());
+        new.push(New { run, place, seq: tx.next_number(), order_at });
     }
-    let inserted = tx.connection.prepare_cached(sql!("run_insert"))?.execute((
-        run.id.0,
-        run.job.0,
-        run.tenant.0,
-        run.job_version,
-        us(run.scheduled_for),
-        &run.shard,
-        us(run.due_at),
-        tx.order(),
-        run.priority,
-        run.origin as u8,
-        run.coalesced,
-        run.ignore_dependencies,
-        &run.parameters,
-        holder.map(|(node, _)| node.0),
-        holder.map(|(_, fence)| fence),
-    ))?;
-    Ok(inserted == 1)
+    let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
+        let run = new.run;
+        values.push(new.seq)?;
+        values.push(run.id.0)?;
+        values.push(run.job.0)?;
+        values.push(run.tenant.0)?;
+        values.push(run.job_version)?;
+        values.push(us(run.scheduled_for))?;
+        values.push(&run.shard)?;
+        values.push(us(run.due_at))?;
+        values.push(new.order_at)?;
+        values.push(run.priority)?;
+        values.push(run.origin as u8)?;
+        values.push(run.coalesced)?;
+        values.push(run.ignore_dependencies)?;
+        values.push(&run.parameters)
+    })?;
+    if inserted < new.len() {
+        let mut query = tx.connection.prepare_cached(sql!("run_seq"))?;
+        let mut known = Vec::with_capacity(new.len());
+        for new in &new {
+            known.push(query.query_row((new.run.id.0,), |row| row.get::<_, i64>(0))?);
+        }
+        let mut known = known.into_iter();
+        new.retain(|new| known.next() == Some(new.seq));
+    }
+    rows::insert(tx.connection, sql!("live_insert"), &new, |new, values| {
+        values.push(new.run.job.0)?;
+        values.push(new.order_at)?;
+        values.push(new.run.id.0)?;
+        values.push(new.seq)
+    })?;
+    Ok(new)
+}
+
+/// New runs can be claimed.
+fn enqueue(tx: &Tx<'_>, new: &[New<'_>]) -> Result<()> {
+    rows::insert(tx.connection, sql!("queue_insert"), new, |new, values| {
+        values.push(new.run.tenant.0)?;
+        values.push(new.run.priority)?;
+        values.push(us(new.run.due_at))?;
+        values.push(new.seq)
+    })?;
+    Ok(())
+}
+
+/// A node holds a new run from the beginning.
+fn hold(tx: &mut Tx<'_>, node: NodeId, new: &New<'_>) -> ClaimedRun {
+    let grant = Grant { run: new.run.id, fence: tx.next_number(), turn: 0 };
+    tx.holdings().take(Held {
+        node,
+        run: grant.run,
+        fence: grant.fence,
+        turn: grant.turn,
+        seq: new.seq,
+        job: new.run.job,
+        tenant: new.run.tenant,
+        order_at: new.order_at,
+        attempts: 0,
+        lost: 0,
+        cancelled: false,
+    });
+    ClaimedRun { grant, run: new.run.clone(), attempts: 0, lost: 0 }
 }
 
 /// Times that ended without a run, unless there is one for the first of them.
-fn record(tx: &Tx<'_>, entry: &LedgerEntry) -> Result<()> {
-    if tx.connection.prepare_cached(sql!("run_known"))?.exists((entry.id.0,))? {
+fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
+    let seq = tx.next_number();
+    let inserted = tx.connection.prepare_cached(sql!("ledger_insert"))?.execute((
+        seq,
+        entry.id.0,
+        entry.job.0,
+        entry.tenant.0,
+        entry.job_version,
+        us(entry.first),
+        us(entry.last),
+        entry.count as i64,
+    ))?;
+    if inserted == 0 {
         return Ok(());
     }
-    insert_history(
-        tx,
-        &HistoryRow {
-            id: entry.id.0,
-            job: entry.job.0,
-            tenant: entry.tenant.0,
-            job_version: entry.job_version,
-            scheduled_for: us(entry.first),
-            scheduled_last: us(entry.last),
-            count: entry.count,
-            shard: "",
-            due_at: us(entry.first),
-            origin: 1,
-            coalesced: 0,
-            parameters: None,
-            outcome: entry.outcome,
-            reason: Some((entry.reason.code.name(), &entry.reason.text)),
-            dead_letter: false,
-            attempts: 0,
-            lost: 0,
-            fence: None,
-            attempt: None,
-        },
-    )?;
+    let whose = Whose { run: entry.id, job: entry.job, tenant: entry.tenant };
+    let end = End {
+        seq,
+        outcome: entry.outcome,
+        reason: Some((entry.reason.code.name(), &entry.reason.text)),
+        dead_letter: false,
+        attempts: 0,
+        lost: 0,
+        fence: None,
+        attempt: None,
+    };
+    ends::record(tx, whose, &end)?;
     Ok(())
 }

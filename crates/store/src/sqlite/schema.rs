@@ -65,9 +65,12 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     if let Some(found) = found.filter(|found| *found > known) {
         return Err(StoreError::TooNew { found, known });
     }
+    // A migration may sort more than fits into memory.
+    connection.execute_batch("PRAGMA temp_store = FILE;")?;
     runner
         .run(connection)
         .map_err(|error| StoreError::Unavailable(format!("migrating the database: {error}")))?;
+    connection.execute_batch("PRAGMA temp_store = MEMORY;")?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use domain::id::JobId;
 use domain::run::{Outcome, Wait};
+use rusqlite::Params;
 use uuid::Uuid;
 
 use super::writer::Tx;
@@ -47,13 +48,12 @@ impl Freed {
 
     /// Wakes whoever waited for this.
     pub fn wake(self, tx: &mut Tx<'_>) -> Result<()> {
+        let mut upstream_known = tx.connection.prepare_cached(sql!("upstream_known"))?;
         for (job, room) in self.jobs {
             tx.note_end(job);
-            tx.connection
-                .prepare_cached(sql!("run_wake_overlap"))?
-                .execute((job.0, room.places))?;
+            line(tx, job, i64::from(room.places))?;
             let Some((finished_at, outcome)) = room.last else { continue };
-            if !tx.connection.prepare_cached(sql!("upstream_known"))?.exists((job.0,))? {
+            if !upstream_known.exists((job.0,))? {
                 continue;
             }
             tx.connection.prepare_cached(sql!("last_end_record"))?.execute((
@@ -62,13 +62,68 @@ impl Freed {
                 finished_at,
                 room.succeeded_at,
             ))?;
-            tx.connection
-                .prepare_cached(sql!("run_wake_upstream"))?
-                .execute((job.0, tx.order()))?;
+            let waiting = waiting(tx, sql!("waiting_upstream"), (job.0,))?;
+            waiting.iter().try_for_each(|run| wake(tx, run))?;
             tx.connection.prepare_cached(sql!("job_wake_after"))?.execute((job.0, tx.now_us()))?;
         }
         Ok(())
     }
+}
+
+/// Wakes the first in line of a job; all of them when `places` is negative.
+pub(super) fn line(tx: &Tx<'_>, job: JobId, places: i64) -> Result<()> {
+    let waiting = waiting(tx, sql!("waiting_overlap"), (job.0, places))?;
+    waiting.iter().try_for_each(|run| wake(tx, run))
+}
+
+/// Wakes runs that wait for other jobs by a definition that has changed.
+pub(super) fn changed(tx: &Tx<'_>, job: JobId) -> Result<()> {
+    let waiting = waiting(tx, sql!("waiting_changed"), (job.0,))?;
+    waiting.iter().try_for_each(|run| wake(tx, run))
+}
+
+/// Wakes runs that waited long enough, and says how many.
+pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
+    let waiting = waiting(tx, sql!("waiting_expired"), (tx.now_us(),))?;
+    waiting.iter().try_for_each(|run| wake(tx, run))?;
+    Ok(waiting.len() as u64)
+}
+
+/// A run that waits.
+struct Waiting {
+    seq: i64,
+    run: Uuid,
+    job: Uuid,
+    order_at: i64,
+    wait: u8,
+}
+
+fn waiting(tx: &Tx<'_>, sql: &str, about: impl Params) -> Result<Vec<Waiting>> {
+    let mut query = tx.connection.prepare_cached(sql)?;
+    let waiting = query.query_map(about, |row| {
+        Ok(Waiting {
+            seq: row.get(0)?,
+            run: row.get(1)?,
+            job: row.get(2)?,
+            order_at: row.get(3)?,
+            wait: row.get(4)?,
+        })
+    })?;
+    Ok(waiting.collect::<rusqlite::Result<_>>()?)
+}
+
+/// A run can be claimed again. One that stood aside for other jobs gets in line anew: whoever has
+/// begun since is before it.
+fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
+    let stood_aside = run.wait == Wait::Upstream as u8;
+    let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };
+    tx.connection.prepare_cached(sql!("run_wake"))?.execute((run.seq, order_at))?;
+    if order_at != run.order_at {
+        let values = (run.job, run.order_at, run.run, order_at);
+        tx.connection.prepare_cached(sql!("live_move"))?.execute(values)?;
+    }
+    tx.connection.prepare_cached(sql!("queue_enter"))?.execute((run.seq,))?;
+    Ok(())
 }
 
 /// Whether what a run of the job waits for may have happened since its grant, or the job may have

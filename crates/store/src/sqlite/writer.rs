@@ -16,12 +16,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use domain::id::{JobId, TenantId};
+use domain::id::JobId;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::counters::Counters;
+use super::holdings::Holdings;
 use super::row::us;
 use super::{Clock, SqliteOptions, schema};
 use crate::{Result, StoreError};
@@ -45,21 +46,16 @@ pub(super) struct Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// A fence that is larger than all before it.
-    pub fn next_fence(&mut self) -> i64 {
+    /// A number for a grant or a run, larger than all before it.
+    pub fn next_number(&mut self) -> i64 {
         self.counters.fence += 1;
         self.counters.dirty = true;
         self.counters.fence
     }
 
-    /// How many runs of a tenant are held by nodes.
-    pub fn held(&self, tenant: TenantId) -> i64 {
-        self.counters.held(tenant)
-    }
-
-    /// Runs of a tenant were taken or given back.
-    pub fn move_held(&mut self, tenant: TenantId, by: i64) {
-        self.counters.move_held(tenant, by);
+    /// Who holds what.
+    pub fn holdings(&mut self) -> &mut Holdings {
+        &mut self.counters.holdings
     }
 
     /// A run of the job has ended or stepped aside.
@@ -230,11 +226,14 @@ fn apply_group(
                 connection.execute_batch("ROLLBACK")?;
                 return counters.recount(connection);
             }
+            counters.holdings.write(connection)?;
             continue;
         }
         connection.prepare_cached("SAVEPOINT command")?.execute([])?;
         let done = command.apply(&mut tx);
-        if !done {
+        if done {
+            counters.holdings.write(connection)?;
+        } else {
             connection.prepare_cached("ROLLBACK TO command")?.execute([])?;
             counters.recount(connection)?;
         }

@@ -59,32 +59,39 @@ impl Bed for SqliteBed {
 
     async fn ended(&self) -> Result<u64> {
         let count: i64 =
-            self.reader()?.query_row("SELECT count(*) FROM history", [], |row| row.get(0))?;
+            self.reader()?.query_row("SELECT count(*) FROM ends", [], |row| row.get(0))?;
         Ok(count as u64)
     }
 
     async fn live(&self) -> Result<u64> {
         let count: i64 =
-            self.reader()?.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+            self.reader()?.query_row("SELECT count(*) FROM live", [], |row| row.get(0))?;
         Ok(count as u64)
     }
 
     async fn write_history(&self, rows: u64) -> Result<()> {
         let connection = Connection::open(self.path())?;
         connection.execute_batch("PRAGMA cache_size = -262144; BEGIN IMMEDIATE")?;
-        // Ids of the past year, in the shape and the order of real ones, of a thousand jobs.
+        // Ids of the past weeks, in the shape and the order of real ones, of a thousand jobs.
+        // The open store numbers its runs from one on, so these are numbered below.
+        let first = now().as_millisecond() - 20 * 86_400_000;
         connection.execute(
             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?1)
-             INSERT INTO history (id, job_id, tenant_id, job_version, scheduled_for,
-                 scheduled_last, count, shard, due_at, origin, coalesced, outcome, dead_letter,
-                 attempts, lost, finished_at, number, attempt_end, node_id, fence, started_at)
-             SELECT unhex(printf('%012x7%03x80%014x', ?2 + i, i % 4096, i)),
+             INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard,
+                 due_at, order_at, priority, origin, coalesced, ignore_dependencies, attempts,
+                 lost, turn, wait)
+             SELECT i - ?1, unhex(printf('%012x7%03x80%014x', ?2 + i, i % 4096, i)),
                  unhex(printf('%032x', 1000 + i % 1000)), unhex(printf('%032x', 1)), 1,
-                 (?2 + i) * 1000, (?2 + i) * 1000, 1, '', (?2 + i) * 1000, 1, 0, 1, 0, 1, 0,
-                 (?2 + i) * 1000 + 500, 1, 'COMPLETED', zeroblob(16), i + 1,
-                 (?2 + i) * 1000 + 100
+                 (?2 + i) * 1000, '', (?2 + i) * 1000, (?2 + i) * 1000, 0, 1, 0, 0, 0, 0, 0, 0
              FROM n",
-            (rows as i64, now().as_millisecond() - 20 * 86_400_000),
+            (rows as i64, first),
+        )?;
+        connection.execute(
+            "INSERT INTO ends (seq, outcome, dead_letter, attempts, lost, finished_at, number,
+                 attempt_end, node_id, fence, started_at)
+             SELECT seq, 1, 0, 1, 0, due_at + 500, 1, 'COMPLETED', zeroblob(16), seq, due_at + 100
+             FROM runs",
+            [],
         )?;
         connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
         Ok(())

@@ -1,0 +1,2 @@
+-- Who holds what.
+SELECT first, node_id, grants FROM claims ORDER BY first

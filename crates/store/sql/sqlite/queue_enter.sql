@@ -1,0 +1,2 @@
+-- A run can be claimed again.
+INSERT INTO queue (tenant_id, priority, due_at, seq) SELECT tenant_id, priority, due_at, seq FROM runs WHERE seq = ?1

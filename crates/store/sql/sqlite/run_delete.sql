@@ -1,2 +1,0 @@
--- A run leaves the live table.
-DELETE FROM runs WHERE id = ?1

@@ -1,2 +1,0 @@
--- Whether a run has not ended yet.
-SELECT 1 FROM runs WHERE id = ?1

@@ -1,0 +1,2 @@
+-- A run goes back as it was.
+UPDATE runs SET turn = turn + 1 WHERE seq = ?1 AND turn = ?2

@@ -1,0 +1,2 @@
+-- Which run has an id.
+SELECT seq FROM runs WHERE id = ?1

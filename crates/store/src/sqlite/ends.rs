@@ -1,0 +1,164 @@
+//! How runs ended: one row for each, written once.
+
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::run::{EndedAttempt, Outcome};
+
+use super::alerts;
+use super::row::{at, us};
+use super::rows::{self, Values};
+use super::writer::Tx;
+use crate::{Result, StoreError};
+
+/// The end of a run, by column.
+pub(super) struct End<'a> {
+    pub seq: i64,
+    pub outcome: Outcome,
+    pub reason: Option<(&'a str, &'a str)>,
+    pub dead_letter: bool,
+    pub attempts: u32,
+    pub lost: u32,
+    pub fence: Option<i64>,
+    pub attempt: Option<&'a EndedAttempt>,
+}
+
+impl End<'_> {
+    /// Whether there is nothing to say but that, when and where it completed.
+    fn is_plain(&self) -> bool {
+        let result = self.attempt.map(|attempt| &attempt.result);
+        self.outcome == Outcome::Completed
+            && !self.dead_letter
+            && self.reason.is_none()
+            && result.is_none_or(|result| {
+                result.message.is_empty()
+                    && result.error.is_none()
+                    && result.result.is_none()
+                    && result.rows_affected.is_none()
+                    && result.details.is_none()
+            })
+    }
+}
+
+/// Whose end it is.
+#[derive(Clone, Copy)]
+pub(super) struct Whose {
+    pub run: RunId,
+    pub job: JobId,
+    pub tenant: TenantId,
+}
+
+/// Writes one end, and returns when it was.
+pub(super) fn record(tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
+    let mut recorder = Recorder::default();
+    let finished_at = recorder.record(tx, whose, end)?;
+    recorder.flush(tx)?;
+    Ok(finished_at)
+}
+
+/// Writes ends. Those that have little to say are written together, by [`Recorder::flush`].
+#[derive(Default)]
+pub(super) struct Recorder {
+    plain: Vec<Plain>,
+}
+
+/// An end without words.
+struct Plain {
+    seq: i64,
+    outcome: Outcome,
+    attempts: u32,
+    lost: u32,
+    finished_at: i64,
+    fence: Option<i64>,
+    /// Its number, how it ended, where it was made and when it began.
+    attempt: Option<(u32, &'static str, NodeId, i64)>,
+}
+
+impl Recorder {
+    /// Takes the end of a run that had not ended, and returns when that was.
+    pub fn record(&mut self, tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
+        let finished_at = end.attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
+        let plain = Plain {
+            seq: end.seq,
+            outcome: end.outcome,
+            attempts: end.attempts,
+            lost: end.lost,
+            finished_at,
+            fence: end.fence,
+            attempt: end.attempt.map(|attempt| {
+                let started_at = us(attempt.started_at);
+                (attempt.number, attempt.result.end.name(), attempt.node, started_at)
+            }),
+        };
+        if end.is_plain() {
+            self.plain.push(plain);
+        } else {
+            insert(tx, whose, end, &plain)?;
+        }
+        if end.dead_letter || end.outcome == Outcome::Missed {
+            raise_for(tx, whose, end, finished_at)?;
+        }
+        Ok(finished_at)
+    }
+
+    /// Writes what was taken.
+    pub fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
+        rows::insert(tx.connection, sql!("end_insert_plain"), &self.plain, |end, values| {
+            end.push(values)
+        })?;
+        self.plain.clear();
+        Ok(())
+    }
+}
+
+impl Plain {
+    fn push(&self, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+        values.push(self.seq)?;
+        values.push(self.outcome as u8)?;
+        values.push(self.attempts)?;
+        values.push(self.lost)?;
+        values.push(self.finished_at)?;
+        values.push(self.attempt.map(|(number, ..)| number))?;
+        values.push(self.attempt.map(|(_, end, ..)| end))?;
+        values.push(self.attempt.map(|(_, _, node, _)| node.0))?;
+        values.push(self.fence)?;
+        values.push(self.attempt.map(|(.., started_at)| started_at))
+    }
+}
+
+/// Writes an end with all that there is to say.
+fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()> {
+    let result = end.attempt.map(|attempt| &attempt.result);
+    let message = result.map(|result| result.message.as_str());
+    // Completed runs are found by other indexes.
+    let listed = end.outcome != Outcome::Completed || end.dead_letter;
+    let row = std::slice::from_ref(plain);
+    rows::insert(tx.connection, sql!("end_insert"), row, |plain, values| {
+        plain.push(values)?;
+        values.push(end.reason.map(|(code, _)| code))?;
+        values.push(end.reason.map(|(_, text)| text))?;
+        values.push(end.dead_letter)?;
+        values.push(message.filter(|message| !message.is_empty()))?;
+        values.push(result.and_then(|result| result.error.as_ref()).map(ToString::to_string))?;
+        values.push(result.and_then(|result| result.result.as_deref()))?;
+        values.push(result.and_then(|result| result.rows_affected).map(|rows| rows as i64))?;
+        values.push(result.and_then(|result| result.details.as_deref()))?;
+        values.push(listed.then_some(whose.tenant.0))?;
+        values.push(listed.then_some(whose.run.0))
+    })?;
+    Ok(())
+}
+
+/// An end that somebody should be told about.
+fn raise_for(tx: &Tx<'_>, whose: Whose, end: &End<'_>, finished_at: i64) -> Result<()> {
+    let kind = if end.dead_letter { AlertKind::MaxRetriesExceeded } else { AlertKind::Missed };
+    let text = end
+        .reason
+        .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", end.outcome));
+    let Whose { run, job, tenant } = whose;
+    alerts::insert(tx, &Alert { kind, tenant, job, run: Some(run), text, at: at(finished_at)? })
+}
+
+pub(super) fn outcome_of(number: i64) -> Result<Outcome> {
+    Outcome::from_number(number)
+        .ok_or_else(|| StoreError::Unreadable(format!("{number} is not an outcome")))
+}

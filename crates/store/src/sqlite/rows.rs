@@ -1,0 +1,89 @@
+//! Many rows by one statement. Its cursors stay where the last row went, so that rows which come
+//! in the order of a tree are put next to each other without a search from the root, and what a
+//! statement costs by itself is paid once for all of them.
+
+use rusqlite::{CachedStatement, Connection, ToSql};
+
+use crate::Result;
+
+/// Rows of one statement.
+const ROWS: usize = 25;
+
+/// Inserts rows; the statement is that of one row, with a `?` for each value. Answers how many
+/// were written.
+pub(super) fn insert<T>(
+    connection: &Connection,
+    sql: &str,
+    rows: &[T],
+    bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
+) -> Result<usize> {
+    let (chunks, rest) = rows.as_chunks::<ROWS>();
+    let mut written = 0;
+    if !chunks.is_empty() {
+        let mut statement = connection.prepare_cached(&repeated(sql))?;
+        for chunk in chunks {
+            let mut values = Values { statement: &mut statement, count: 0 };
+            chunk.iter().try_for_each(|row| bind(row, &mut values))?;
+            written += statement.raw_execute()?;
+        }
+    }
+    if !rest.is_empty() {
+        let mut statement = connection.prepare_cached(sql)?;
+        for row in rest {
+            bind(row, &mut Values { statement: &mut statement, count: 0 })?;
+            written += statement.raw_execute()?;
+        }
+    }
+    Ok(written)
+}
+
+/// The values of a statement, one after the other.
+pub(super) struct Values<'a, 'c> {
+    statement: &'a mut CachedStatement<'c>,
+    count: usize,
+}
+
+impl Values<'_, '_> {
+    pub fn push(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
+        self.count += 1;
+        self.statement.raw_bind_parameter(self.count, value)
+    }
+}
+
+/// The statement for several rows.
+fn repeated(sql: &str) -> String {
+    let sql = sql.trim_end();
+    let row = sql.rsplit("VALUES ").next().unwrap_or_default();
+    let mut repeated = sql.to_owned();
+    for _ in 1..ROWS {
+        repeated.push_str(", ");
+        repeated.push_str(row);
+    }
+    repeated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_written_whatever_their_number() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)").unwrap();
+        let sql = "INSERT OR IGNORE INTO t (a, b) VALUES (?, ?)\n";
+        let mut first = 0;
+        for count in [0, 1, ROWS - 1, ROWS, ROWS + 1, 4 * ROWS + 3] {
+            let rows: Vec<i64> = (first..first + count as i64).collect();
+            let bind = |row: &i64, values: &mut Values<'_, '_>| {
+                values.push(row)?;
+                values.push(row * 2)
+            };
+            assert_eq!(insert(&connection, sql, &rows, bind).unwrap(), count);
+            assert_eq!(insert(&connection, sql, &rows, bind).unwrap(), 0, "they are there");
+            first += count as i64;
+        }
+        let wrong = "SELECT count(*), count(*) FILTER (WHERE b <> 2 * a) FROM t";
+        let found = connection.query_row(wrong, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        assert_eq!(found.unwrap(), (first, 0));
+    }
+}

@@ -1,0 +1,77 @@
+//! What jobs may do here, as the settings say.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agent::guard::Rule;
+use agent::sandbox::Level;
+use agent::{
+    Database, Databases, ExternalOptions, HttpOptions, Network, PostgresDatabase, SqliteDatabase,
+};
+
+use crate::complaint::Complaint;
+use crate::config::Config;
+
+/// Reads the settings that are about jobs. Commands never see the data folder.
+pub fn options(config: &Config, data: &Path) -> Result<agent::Options, Complaint> {
+    let mut allow_private = Vec::new();
+    for rule in config.list("jobs.http_allow_private") {
+        let right = "addresses, networks or host names that are not public, such as 10.1.0.0/16";
+        let rule: Rule =
+            rule.parse().map_err(|_| config.wrong("jobs.http_allow_private", right))?;
+        allow_private.push(rule);
+    }
+    Ok(agent::Options {
+        http: HttpOptions { allow_private, ..HttpOptions::default() },
+        external: external(config, data)?,
+        databases: databases(config)?,
+        ..agent::Options::default()
+    })
+}
+
+fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> {
+    let paths = |name| config.list(name).map(PathBuf::from).collect::<Vec<PathBuf>>();
+    let external = ExternalOptions {
+        enabled: config.parse("external.enabled", "true or false")?,
+        allow: paths("external.allow"),
+        working_directory: config.text("external.working_directory").into(),
+        variables: config.list("external.variables").map(str::to_owned).collect(),
+        network: match config.text("external.network") {
+            "deny" => Network::Deny,
+            "allow" => Network::Allow,
+            _ => return Err(config.wrong("external.network", "deny or allow")),
+        },
+        sandbox: match config.text("external.sandbox") {
+            "required" => Level::Required,
+            "best-effort" => Level::BestEffort,
+            "off" => Level::Off,
+            _ => return Err(config.wrong("external.sandbox", "required, best-effort or off")),
+        },
+        readable: paths("external.readable"),
+        writable: paths("external.writable"),
+        protected: vec![std::path::absolute(data).unwrap_or_else(|_| data.to_owned())],
+        ..ExternalOptions::default()
+    };
+    match external.check() {
+        Ok(()) => Ok(external),
+        Err(error) => Err(Complaint::new(format!("external.{error}"))),
+    }
+}
+
+fn databases(config: &Config) -> Result<Databases, Complaint> {
+    let mut all = BTreeMap::new();
+    for (name, url) in config.named("databases") {
+        let wrong = |problem: &str| Complaint::new(format!("databases.{name}: {problem}"));
+        let database = match url.strip_prefix("sqlite:") {
+            Some("") => return Err(wrong("names no file: write sqlite:/path/to/file.db")),
+            Some(file) => Database::Sqlite(SqliteDatabase::new(file)),
+            None if url.starts_with("postgres") => Database::Postgres(
+                PostgresDatabase::parse(url).map_err(|error| wrong(&error.to_string()))?,
+            ),
+            None => return Err(wrong("must begin with postgres:// or sqlite:")),
+        };
+        all.insert(name.to_owned(), database);
+    }
+    let default = Some(config.text("jobs.database").to_owned()).filter(|name| !name.is_empty());
+    Databases::new(all, default).map_err(|error| Complaint::new(format!("jobs.database: {error}")))
+}
