@@ -61,8 +61,7 @@ pub struct Document {
 pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
     if path == "-" {
-        let mut text = String::new();
-        std::io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+        let text = read_whole(std::io::stdin(), "stdin")?;
         parse(&text, "stdin", &mut documents)?;
     } else {
         let file = Path::new(path);
@@ -78,17 +77,34 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
             .hint("a job is a YAML or JSON object with at least name and payload")
             .into());
     }
+    check_names(&documents)?;
+    Ok(documents)
+}
+
+/// Refuses documents that describe the same job.
+pub fn check_names(documents: &[Document]) -> Result<(), Failure> {
     let mut by_name = std::collections::HashMap::new();
-    for document in &documents {
+    for document in documents {
         if let Some(first) = by_name.insert(&document.name, &document.source) {
             let Document { name, source, .. } = document;
-            return Err(Complaint::new(format!(
-                "the job {name} is described twice: {first} and {source}"
-            ))
-            .into());
+            let text = format!("the job {name} is described twice: {first} and {source}");
+            return Err(Complaint::new(text).into());
         }
     }
-    Ok(documents)
+    Ok(())
+}
+
+/// The whole of an input. Part of it would describe fewer jobs than there are.
+fn read_whole(input: impl Read, source: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let cannot = |error| Failure::failed(format!("cannot read {source}: {error}"));
+    input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(Complaint::new(format!("{source} is larger than {FILE_BYTES_MAX} bytes"))
+            .hint("split it into several files in a folder")
+            .into());
+    }
+    Ok(text)
 }
 
 fn cannot_read(file: &Path, error: &std::io::Error) -> Failure {
@@ -109,7 +125,12 @@ fn read_folder(folder: &Path, depth: usize, into: &mut Vec<Document>) -> Result<
         if hidden {
             continue;
         }
-        if path.is_dir() && depth > 0 {
+        if path.is_dir() && depth == 0 {
+            let text = format!("{} is deeper than {FOLDER_DEPTH_MAX} folders", path.display());
+            return Err(Complaint::new(text)
+                .hint("does a link lead back to a folder above?")
+                .into());
+        } else if path.is_dir() {
             read_folder(&path, depth - 1, into)?;
         } else if path.is_file() && matches!(kind, "yaml" | "yml" | "json") {
             read_file(&path, into)?;
@@ -120,11 +141,8 @@ fn read_folder(folder: &Path, depth: usize, into: &mut Vec<Document>) -> Result<
 
 fn read_file(file: &Path, into: &mut Vec<Document>) -> Result<(), Failure> {
     let open = fs::File::open(file).map_err(|error| cannot_read(file, &error))?;
-    let mut text = String::new();
-    open.take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| cannot_read(file, &error))?;
-    parse(&text, &file.display().to_string(), into)
+    let source = file.display().to_string();
+    parse(&read_whole(open, &source)?, &source, into)
 }
 
 /// Reads every document of a text. JSON is recognised by its first character.
@@ -260,6 +278,15 @@ mod tests {
         ] {
             assert!(names(text).contains(word), "{text}: {}", names(text));
         }
+    }
+
+    #[test]
+    fn half_of_a_file_is_not_taken_for_the_whole() {
+        let long = std::io::repeat(b'#');
+        let Err(Failure::Refused(complaint)) = read_whole(long, "it") else {
+            panic!("it was taken")
+        };
+        assert!(complaint.message().contains("larger than"), "{complaint:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::table;
 /// The form of the answer.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OutputArgs {
-    /// Form of the output [default: words and tables for people]
+    /// Form of the output [default: table]
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Format>,
 
@@ -32,15 +32,10 @@ pub struct OutputArgs {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
     Table,
-    /// One JSON value.
     Json,
-    /// YAML.
     Yaml,
-    /// One JSON object a line.
     Ndjson,
-    /// Names only, one a line.
     Name,
 }
 

@@ -78,6 +78,7 @@ pub fn run(args: ApplyArgs) -> Result<(), Failure> {
     for file in &args.files {
         documents.extend(document::read(file)?);
     }
+    document::check_names(&documents)?;
     let tag = args.owner.as_ref().map(|owner| format!("owner:{owner}"));
     if let Some(tag) = &tag {
         documents.iter_mut().try_for_each(|document| mark(document, tag))?;

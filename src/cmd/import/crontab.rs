@@ -170,20 +170,31 @@ impl Reader<'_> {
         document.insert("job_type".into(), "CRON".into());
         document.insert("cron_expression".into(), schedule.into());
         document.insert("timezone".into(), self.zone.clone().into());
-        let script = match input {
+        let mut script = match input {
             Some(input) => {
                 notes.push("what follows % is handed to the command as a here-document".to_owned());
                 percent::here_document(&text, &input)
             }
             None => text,
         };
+        let mut environment = None;
+        if is_bourne(&self.shell) {
+            // A server lets no job set PATH and its like; its own shell may.
+            for (name, value) in self.environment.iter().rev() {
+                let value = value.replace('\'', "'\\''");
+                script = format!("export {name}='{value}'\n{script}");
+            }
+        } else {
+            notes.push(format!("{} must read what /bin/sh would", self.shell));
+            environment = (!self.environment.is_empty()).then(|| json!(self.environment));
+        }
         let mut payload = json!({
             "type": "EXTERNAL",
             "command": self.shell,
             "arguments": ["-c", script],
         });
-        if !self.environment.is_empty() {
-            payload["environment"] = json!(self.environment);
+        if let Some(environment) = environment {
+            payload["environment"] = environment;
         }
         document.insert("payload".into(), payload);
         // Cron starts a line whatever runs already, never again, and forgets what it missed.
@@ -199,6 +210,12 @@ impl Reader<'_> {
         document.insert("tags".into(), json!(["crontab"]));
         Ok(Value::Object(document))
     }
+}
+
+/// Whether a shell reads what `sh` does.
+fn is_bourne(shell: &str) -> bool {
+    let name = shell.rsplit('/').next().unwrap_or(shell);
+    matches!(name, "sh" | "ash" | "bash" | "dash" | "ksh" | "mksh" | "zsh")
 }
 
 /// The expression of a schedule, in the words that Punctual knows.

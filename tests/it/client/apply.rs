@@ -117,5 +117,8 @@ fn a_wrong_document_changes_nothing() {
         assert!(ended.stderr.contains(part), "{wrong} {ended:?}");
         assert_eq!(server.ok(&["job", "list", "-o", "name"]), "", "{wrong}");
     }
+    server.write("one.yaml", "name: a\njob_type: MANUAL\npayload: {type: NOOP}\n");
+    let twice = server.run(&["apply", "-f", "one.yaml", "-f", "./one.yaml"]);
+    assert_eq!(twice.code, Some(2), "{twice:?}");
     assert_eq!(server.run(&["apply", "-f", "nowhere.yaml"]).code, Some(1));
 }

@@ -142,3 +142,45 @@ fn the_log_of_a_run_is_printed_and_dead_letters_are_settled() {
     let left = server.ok(&["dlq", "list", "-o", "name"]);
     assert!(!left.contains(id), "{left}");
 }
+
+/// A server whose jobs may let a shell run, as well walled in as this machine can.
+fn with_shell() -> Server {
+    Server::with(&[
+        ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
+        ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/sh"),
+        ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
+        ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", "/var/tmp"),
+    ])
+}
+
+#[test]
+fn the_log_of_every_attempt_is_followed() {
+    let server = with_shell();
+    let script = "echo \"try $PUNCTUAL_ATTEMPT\"; printf '\\033[31mred\\n' >&2; exit 3";
+    let retry = ["--retries", "1", "--backoff", "10ms"];
+    server.ok(&[&["job", "create", "s", "--shell", script], &retry[..]].concat());
+    let waited = server.run(&["job", "run", "s", "--wait", "--timeout", "60s"]);
+    assert_eq!(waited.code, Some(7), "{waited:?}");
+    for part in ["try 1\n", "try 2\n", "\u{1b}[31mred\n"] {
+        assert!(waited.stdout.contains(part), "{part:?} {waited:?}");
+    }
+    let first = server.ok(&["run", "logs", "--job", "s", "--attempt", "1", "--stream", "stdout"]);
+    assert_eq!(first, "try 1\n");
+}
+
+#[test]
+fn a_line_of_a_crontab_does_what_cron_did() {
+    let server = with_shell();
+    let crontab = "\
+        WHO='it is me'\n\
+        0 2 * * * read first; echo \"$first $WHO\"; cat; date +\\%\\%%one%two\n";
+    let args = ["import", "crontab", "-", "--tz", "UTC", "--apply", "--prefix", "old-"];
+    let applied = server.feed(&args, crontab);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let waited = server.run(&["job", "run", "old-read", "--wait", "--timeout", "60s"]);
+    assert_eq!(
+        (waited.code, waited.stdout.as_str()),
+        (Some(0), "one it is me\ntwo\n%\n"),
+        "{waited:?}"
+    );
+}

@@ -102,9 +102,9 @@ PATH=/opt/bin
                 "command": "/bin/sh",
                 "arguments": [
                     "-c",
-                    "{ mail -s hi all\n} <<'END_OF_INPUT'\nDear all,\nbye\nEND_OF_INPUT\n",
+                    "export PATH='/opt/bin'\nexport TZ='Asia/Tokyo'\n\
+                     { mail -s hi all\n} <<'END_OF_INPUT'\nDear all,\nbye\nEND_OF_INPUT\n",
                 ],
-                "environment": {"PATH": "/opt/bin", "TZ": "Asia/Tokyo"},
             },
             "overlap": "ALLOW",
             "retry_config": {"max_attempts": 1},
@@ -115,4 +115,22 @@ PATH=/opt/bin
     );
     assert_eq!(lines[3].notes.len(), 1);
     assert!(lines[1].notes[0].contains("CRON_TZ"));
+}
+
+#[test]
+fn variables_reach_the_command_whatever_the_shell() {
+    let arguments = |shell: &str| {
+        let text = format!("SHELL={shell}\nNAME=\"it's\"\n0 0 * * * date\n");
+        let reading = Reading { system: false, zone: "UTC", prefix: "" };
+        let mut lines = read(&text, &reading, &Zones::bundled());
+        match lines.pop().unwrap().verdict {
+            Verdict::Job(job) => job["payload"].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let script = "export NAME='it'\\''s'\ndate";
+    assert_eq!(arguments("/bin/bash")["arguments"], json!(["-c", script]));
+    let fish = arguments("/usr/bin/fish");
+    assert_eq!(fish["arguments"], json!(["-c", "date"]));
+    assert_eq!(fish["environment"], json!({"NAME": "it's"}));
 }
