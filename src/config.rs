@@ -60,7 +60,11 @@ pub const KEYS: &[Key] = &[
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
     key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
-    key("jobs.database", "", "the database of SQL jobs that name none"),
+    key(
+        "jobs.database",
+        "",
+        "the database of SQL jobs that name none; on the embedded store `main`, a file in the data folder",
+    ),
     key("external.enabled", "false", "whether jobs may start commands of this machine"),
     key("external.allow", "", "the commands: files, or folders with everything in them"),
     key("external.working_directory", "/", "where commands run; they may read and write there"),

@@ -24,7 +24,7 @@ pub fn options(config: &Config, data: &Path) -> Result<agent::Options, Complaint
     Ok(agent::Options {
         http: HttpOptions { allow_private, ..HttpOptions::default() },
         external: external(config, data)?,
-        databases: databases(config)?,
+        databases: databases(config, data)?,
         ..agent::Options::default()
     })
 }
@@ -58,8 +58,17 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
     }
 }
 
-fn databases(config: &Config) -> Result<Databases, Complaint> {
+/// The name of the database that is there without being configured.
+const EMBEDDED: &str = "main";
+
+/// The databases of the settings. A server on the embedded store has one more, a file of its own,
+/// so that SQL jobs work at once; nodes of a cluster would each have another one.
+fn databases(config: &Config, data: &Path) -> Result<Databases, Complaint> {
     let mut all = BTreeMap::new();
+    if config.text("store") == "sqlite" {
+        let file = data.join("main.db");
+        all.insert(EMBEDDED.to_owned(), Database::Sqlite(SqliteDatabase::new(file)));
+    }
     for (name, url) in config.named("databases") {
         let wrong = |problem: &str| Complaint::new(format!("databases.{name}: {problem}"));
         let database = match url.strip_prefix("sqlite:") {
@@ -72,6 +81,10 @@ fn databases(config: &Config) -> Result<Databases, Complaint> {
         };
         all.insert(name.to_owned(), database);
     }
-    let default = Some(config.text("jobs.database").to_owned()).filter(|name| !name.is_empty());
+    let default = match config.text("jobs.database") {
+        "" => all.contains_key(EMBEDDED).then_some(EMBEDDED),
+        name => Some(name),
+    };
+    let default = default.map(str::to_owned);
     Databases::new(all, default).map_err(|error| Complaint::new(format!("jobs.database: {error}")))
 }
