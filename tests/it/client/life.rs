@@ -184,3 +184,23 @@ fn a_line_of_a_crontab_does_what_cron_did() {
         "{waited:?}"
     );
 }
+
+#[test]
+fn sql_works_without_any_configuration() {
+    let server = Server::start();
+    let table = "CREATE TABLE seen (at TEXT); INSERT INTO seen VALUES (punctual('scheduled_for'))";
+    for (name, sql) in [("write", table), ("read", "SELECT count(*) AS n FROM seen")] {
+        let made = server.run(&["job", "create", name, "--in", "1h", "--sql", sql]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let ran = server.run(&["job", "run", name, "--wait", "--timeout", "60s"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        if name == "read" {
+            assert_eq!(ran.stdout, "{\"n\":1}\n", "{ran:?}");
+        }
+    }
+    let made = server.run(&["job", "create", "typo", "--in", "1h", "--sql", "SELEC 1"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let ran = server.run(&["job", "run", "typo", "--wait", "--timeout", "60s"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    assert!(ran.stderr.contains("syntax error"), "{ran:?}");
+}
