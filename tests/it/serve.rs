@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod killed;
 mod process;
 mod restart;
 mod tls;

@@ -16,7 +16,7 @@ const KILLS: usize = 3;
 const JOBS: usize = 20;
 
 /// Looks until it is there.
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..6_000 {
         if let Some(found) = look() {
             return found;
