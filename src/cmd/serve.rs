@@ -263,6 +263,7 @@ async fn serve<S: FullStore>(
         zones,
         options: Arc::new(plan.options.clone()),
     };
+    tokio::spawn(server::Sweeper::new(&app).run());
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::oneshot::channel::<()>();
     let closed = async {
