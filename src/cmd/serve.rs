@@ -9,6 +9,7 @@ use std::time::Duration;
 use agent::Agent;
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
+use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
@@ -22,7 +23,7 @@ use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
-use crate::{clock, jobs, random, signals};
+use crate::{alerts, clock, jobs, random, signals};
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
@@ -95,6 +96,7 @@ pub struct Plan {
     settings: Settings,
     options: server::Options,
     agent: agent::Options,
+    webhook: Option<Webhook>,
 }
 
 #[derive(Clone)]
@@ -171,6 +173,7 @@ impl Plan {
         let data = PathBuf::from(config.text("data"));
         Ok(Plan {
             agent: jobs::options(config, &data)?,
+            webhook: alerts::webhook(config)?,
             data,
             store,
             http,
@@ -248,7 +251,10 @@ async fn serve<S: FullStore>(
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
-    let couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    let mut couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    if let Some(webhook) = plan.webhook {
+        couriers.push(Box::new(webhook));
+    }
     let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;

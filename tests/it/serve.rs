@@ -1,5 +1,6 @@
 //! The real server as a process: it starts, is killed, starts again, and has forgotten nothing.
 
+mod alerts;
 mod client;
 mod config;
 mod process;

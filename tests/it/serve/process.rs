@@ -14,6 +14,18 @@ use crate::binary::punctual;
 /// How long anything may take that should happen soon.
 pub const SOON: Duration = Duration::from_secs(60);
 
+/// Looks until it is there.
+pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6_000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        #[expect(clippy::disallowed_methods, reason = "between two looks at another process")]
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it did not happen");
+}
+
 pub struct Server {
     pub child: Child,
     pub address: String,
