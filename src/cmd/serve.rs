@@ -155,6 +155,11 @@ impl Plan {
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
             look_ahead: config.duration("engine.look_ahead")?,
+            // The embedded store goes by this process's own clock: there is no other to be off from.
+            clock_offset_max: match store {
+                StoreKind::Sqlite => None,
+                StoreKind::Postgres(_) => Settings::default().clock_offset_max,
+            },
             lease: config.duration("engine.lease")?,
             renew_every: config.duration("engine.renew_every")?,
             poll_every: config.duration("engine.poll_every")?,
@@ -348,4 +353,22 @@ Make a first job and look at it:
         version = env!("CARGO_PKG_VERSION"),
         data = folder.path().display(),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_machine_has_another_clock() {
+        let offset_max = |store: &str| {
+            let empty = tempfile::NamedTempFile::new().unwrap();
+            let flags = vec![("store", store.to_owned())];
+            let file = Some(empty.path().to_owned());
+            let config = Config::load(Sources { flags, file, environment: Vec::new() }).unwrap();
+            Plan::of(&config).unwrap_or_else(|error| panic!("{error}")).settings.clock_offset_max
+        };
+        assert_eq!(offset_max("sqlite"), None);
+        assert!(offset_max("postgres://user@host/name").is_some());
+    }
 }
