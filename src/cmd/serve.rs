@@ -197,11 +197,30 @@ impl Plan {
     }
 }
 
+/// A server that answers.
+pub struct Ready {
+    /// Its address.
+    pub url: String,
+    /// Its data folder.
+    pub data: PathBuf,
+    /// The administrator's key.
+    pub key: Key,
+    /// Whether the key was made now.
+    pub is_new: bool,
+}
+
 /// Runs a server until it is told to stop.
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
-    let config = Config::load(args.sources())?;
-    let plan = Plan::of(&config)?;
-    logs::start(&config, LogFormat::of(&config)?)?;
+    start(&Config::load(args.sources())?, welcome)
+}
+
+/// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
+pub fn start(
+    config: &Config,
+    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let plan = Plan::of(config)?;
+    logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -211,13 +230,13 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
                 let path = folder.join("punctual.db");
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock, greet).await
             }
             StoreKind::Postgres(url) => {
                 let store = PostgresStore::connect(&url, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock, greet).await
             }
         }
     });
@@ -234,6 +253,7 @@ async fn serve<S: FullStore>(
     folder: &DataFolder,
     store: S,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     folder.master_key().map_err(Failure::Failed)?;
     let (admin_key, is_new) = match &plan.admin_key {
@@ -293,7 +313,8 @@ async fn serve<S: FullStore>(
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
-    welcome(folder, &url, is_new);
+    let data = folder.path().to_owned();
+    greet(Ready { url: url.clone(), data, key: admin_key, is_new }).await?;
     tracing::info!(url, "ready");
     signals::ready();
     let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
@@ -328,11 +349,11 @@ fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
 }
 
 /// The few lines that somebody needs who sees the server for the first time.
-fn welcome(folder: &DataFolder, url: &str, is_new: bool) {
+async fn welcome(Ready { url, data, is_new, .. }: Ready) -> Result<(), Failure> {
     if !is_new && !std::io::stderr().is_terminal() {
-        return;
+        return Ok(());
     }
-    let key = folder.join("admin.key");
+    let key = data.join("admin.key");
     let key = key.display();
     eprintln!(
         "\
@@ -351,8 +372,9 @@ Make a first job and look at it:
   curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" {url}/v1/jobs/hello/executions
 ",
         version = env!("CARGO_PKG_VERSION"),
-        data = folder.path().display(),
+        data = data.display(),
     );
+    Ok(())
 }
 
 #[cfg(test)]

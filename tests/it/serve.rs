@@ -3,6 +3,7 @@
 mod alerts;
 mod client;
 mod config;
+mod dev;
 mod process;
 mod restart;
 mod tls;
