@@ -53,6 +53,8 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
         ("data", text(&folder.join("data"))),
         ("store", "sqlite".to_owned()),
         ("shutdown_grace", "10s".to_owned()),
+        // Lists begin with what is planned: with less of it, they show what has happened.
+        ("engine.look_ahead", "5s".to_owned()),
         ("jobs.database", "main".to_owned()),
         ("http", args.http.to_string()),
         // The samples call this server and the small service beside it.
@@ -97,8 +99,8 @@ Look around in another terminal:
   punctual status
   punctual job list
   punctual run list --limit 20
-  punctual run show --job {flaky}    # it fails, and is tried again
-  punctual run list {slow}          # it is skipped while it still runs
+  punctual run list {flaky} --status failed     # tried three times
+  punctual run list {slow} --status skipped    # its last run has not ended
   punctual dlq list
   curl -H \"Authorization: Bearer $(cat {key})\" {url}/v1/jobs
 ",
