@@ -4,6 +4,7 @@ mod apply;
 mod completions;
 mod config;
 mod cron;
+mod dev;
 mod dlq;
 mod doctor;
 mod export;
@@ -67,6 +68,9 @@ enum Command {
     /// Run a server: jobs over HTTP, executed here
     Serve(serve::ServeArgs),
 
+    /// Run a server with sample jobs that leaves nothing behind, for looking around
+    Dev(dev::DevArgs),
+
     /// Look at the settings of a server
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::ConfigCommand),
@@ -95,6 +99,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args),
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
+        Command::Dev(args) => dev::run(args),
         Command::Config(command) => config::run(command),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

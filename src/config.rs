@@ -59,6 +59,12 @@ pub const KEYS: &[Key] = &[
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    secret("alerts.webhook_url", "", "where alerts are posted to"),
+    secret(
+        "alerts.webhook_secret",
+        "",
+        "what signs them: `whsec_…`; several while one is replaced",
+    ),
     key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
     key(
         "jobs.database",

@@ -1,6 +1,7 @@
 //! The `punctual` binary: reads the command line, runs one command, ends with its exit code. The
 //! agent starts it as its helper, too.
 
+mod alerts;
 mod client;
 mod clock;
 mod cmd;

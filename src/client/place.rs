@@ -60,6 +60,12 @@ impl Place {
         find(args, &|name| variable(&environment, name))
     }
 
+    /// A server whose address and key are known.
+    pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
+        let origin = "the key was given".to_owned();
+        Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin })
+    }
+
     /// The address.
     pub fn url(&self) -> &Url {
         &self.url
@@ -112,7 +118,7 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     };
     let url = read_url(&text)?;
     if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
-        return Ok(Place { url, token: Some(token), origin: "the key was given".to_owned() });
+        return Place::known(&text, &token);
     }
     if let Some(file) = variable("PUNCTUAL_TOKEN_FILE") {
         let token = read_key(Path::new(&file))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use agent::Agent;
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
+use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
@@ -22,7 +23,7 @@ use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
-use crate::{clock, jobs, random, signals};
+use crate::{alerts, clock, jobs, random, signals};
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
@@ -95,6 +96,7 @@ pub struct Plan {
     settings: Settings,
     options: server::Options,
     agent: agent::Options,
+    webhook: Option<Webhook>,
 }
 
 #[derive(Clone)]
@@ -153,6 +155,11 @@ impl Plan {
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
             look_ahead: config.duration("engine.look_ahead")?,
+            // The embedded store goes by this process's own clock: there is no other to be off from.
+            clock_offset_max: match store {
+                StoreKind::Sqlite => None,
+                StoreKind::Postgres(_) => Settings::default().clock_offset_max,
+            },
             lease: config.duration("engine.lease")?,
             renew_every: config.duration("engine.renew_every")?,
             poll_every: config.duration("engine.poll_every")?,
@@ -171,6 +178,7 @@ impl Plan {
         let data = PathBuf::from(config.text("data"));
         Ok(Plan {
             agent: jobs::options(config, &data)?,
+            webhook: alerts::webhook(config)?,
             data,
             store,
             http,
@@ -189,11 +197,30 @@ impl Plan {
     }
 }
 
+/// A server that answers.
+pub struct Ready {
+    /// Its address.
+    pub url: String,
+    /// Its data folder.
+    pub data: PathBuf,
+    /// The administrator's key.
+    pub key: Key,
+    /// Whether the key was made now.
+    pub is_new: bool,
+}
+
 /// Runs a server until it is told to stop.
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
-    let config = Config::load(args.sources())?;
-    let plan = Plan::of(&config)?;
-    logs::start(&config, LogFormat::of(&config)?)?;
+    start(&Config::load(args.sources())?, welcome)
+}
+
+/// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
+pub fn start(
+    config: &Config,
+    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let plan = Plan::of(config)?;
+    logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -203,13 +230,13 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
                 let path = folder.join("punctual.db");
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock, greet).await
             }
             StoreKind::Postgres(url) => {
                 let store = PostgresStore::connect(&url, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(plan, &folder, store, clock).await
+                serve(plan, &folder, store, clock, greet).await
             }
         }
     });
@@ -226,6 +253,7 @@ async fn serve<S: FullStore>(
     folder: &DataFolder,
     store: S,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     folder.master_key().map_err(Failure::Failed)?;
     let (admin_key, is_new) = match &plan.admin_key {
@@ -248,7 +276,10 @@ async fn serve<S: FullStore>(
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
-    let couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    let mut couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    if let Some(webhook) = plan.webhook {
+        couriers.push(Box::new(webhook));
+    }
     let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
@@ -263,6 +294,7 @@ async fn serve<S: FullStore>(
         zones,
         options: Arc::new(plan.options.clone()),
     };
+    tokio::spawn(server::Sweeper::new(&app).run());
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::oneshot::channel::<()>();
     let closed = async {
@@ -281,7 +313,8 @@ async fn serve<S: FullStore>(
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
-    welcome(folder, &url, is_new);
+    let data = folder.path().to_owned();
+    greet(Ready { url: url.clone(), data, key: admin_key, is_new }).await?;
     tracing::info!(url, "ready");
     signals::ready();
     let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
@@ -316,11 +349,11 @@ fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
 }
 
 /// The few lines that somebody needs who sees the server for the first time.
-fn welcome(folder: &DataFolder, url: &str, is_new: bool) {
+async fn welcome(Ready { url, data, is_new, .. }: Ready) -> Result<(), Failure> {
     if !is_new && !std::io::stderr().is_terminal() {
-        return;
+        return Ok(());
     }
-    let key = folder.join("admin.key");
+    let key = data.join("admin.key");
     let key = key.display();
     eprintln!(
         "\
@@ -339,6 +372,25 @@ Make a first job and look at it:
   curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" {url}/v1/jobs/hello/executions
 ",
         version = env!("CARGO_PKG_VERSION"),
-        data = folder.path().display(),
+        data = data.display(),
     );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_machine_has_another_clock() {
+        let offset_max = |store: &str| {
+            let empty = tempfile::NamedTempFile::new().unwrap();
+            let flags = vec![("store", store.to_owned())];
+            let file = Some(empty.path().to_owned());
+            let config = Config::load(Sources { flags, file, environment: Vec::new() }).unwrap();
+            Plan::of(&config).unwrap_or_else(|error| panic!("{error}")).settings.clock_offset_max
+        };
+        assert_eq!(offset_max("sqlite"), None);
+        assert!(offset_max("postgres://user@host/name").is_some());
+    }
 }

@@ -1,7 +1,9 @@
 //! The real server as a process: it starts, is killed, starts again, and has forgotten nothing.
 
+mod alerts;
 mod client;
 mod config;
+mod dev;
 mod killed;
 mod process;
 mod restart;

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::id::RunId;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 pub use mask::Mask;
@@ -172,6 +173,51 @@ impl Outputs {
         }
     }
 
+    /// The runs of one of 256 parts of the folder that began nothing new since `before`, in order,
+    /// at most `max` of those after `after`. Blocks.
+    pub fn idle(
+        &self,
+        part: u8,
+        after: Option<RunId>,
+        before: Timestamp,
+        max: usize,
+    ) -> io::Result<Vec<RunId>> {
+        let entries = match fs::read_dir(self.0.room.dir.join(format!("{part:02x}"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut runs = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let run = entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok());
+            // What is not the folder of a run is not ours to touch.
+            let run = run.filter(|run| self.folder(*run) == entry.path());
+            runs.extend(run.filter(|run| after.is_none_or(|after| *run > after)));
+        }
+        runs.sort_unstable();
+        let live = locked(&self.0.room.live);
+        runs.retain(|run| !is_live(&live, *run));
+        drop(live);
+        Ok(runs.into_iter().filter(|run| self.is_older(*run, before)).take(max).collect())
+    }
+
+    /// Deletes what a run has written if it began nothing new since `before` and writes nothing
+    /// now. Answers whether it did. Blocks, and so does the beginning of other outputs meanwhile.
+    pub fn delete_idle(&self, run: RunId, before: Timestamp) -> io::Result<bool> {
+        let live = locked(&self.0.room.live);
+        if is_live(&live, run) || !self.is_older(run, before) {
+            return Ok(false);
+        }
+        self.delete(run).map(|()| true)
+    }
+
+    /// Whether the folder of a run was last added to before this time.
+    fn is_older(&self, run: RunId, before: Timestamp) -> bool {
+        let changed = fs::metadata(self.folder(run)).and_then(|folder| folder.modified());
+        let changed = changed.ok().and_then(|changed| Timestamp::try_from(changed).ok());
+        changed.is_some_and(|changed| changed < before)
+    }
+
     /// A run's folder: made from a UUID and nothing else, so it cannot be anywhere else.
     fn folder(&self, run: RunId) -> PathBuf {
         let last = run.0.as_bytes()[15];
@@ -268,6 +314,11 @@ impl Follower {
             }
         }
     }
+}
+
+/// Whether an attempt of a run is being written by this process.
+fn is_live(live: &BTreeMap<(RunId, u32), Weak<Live>>, run: RunId) -> bool {
+    live.range((run, 0)..=(run, u32::MAX)).any(|(_, attempt)| attempt.strong_count() > 0)
 }
 
 /// Makes a folder that is closed to others, with all above it.

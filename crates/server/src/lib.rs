@@ -17,6 +17,7 @@ mod page;
 mod problem;
 mod rest;
 mod scheduler;
+mod sweeper;
 
 use axum::Router;
 use axum::middleware::{from_fn_with_state, map_response};
@@ -33,6 +34,7 @@ pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Edit, Scheduler};
+pub use sweeper::{Sweeper, Swept};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {

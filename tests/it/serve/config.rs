@@ -49,6 +49,10 @@ fn the_data_folder_is_private_and_used_once() {
     assert!(code == Some(1) && text.contains("does not hold a key"), "{text}");
 }
 
+const HOOK_URL: (&str, &str) = ("PUNCTUAL_ALERTS__WEBHOOK_URL", "https://hooks.example.com/");
+const HOOK_SECRET: (&str, &str) =
+    ("PUNCTUAL_ALERTS__WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+
 #[test]
 fn what_is_wrong_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,6 +70,10 @@ fn what_is_wrong_is_named() {
         (vec!["--config", "wrong.toml"], vec![], 2, ["engine.laese", "engine.lease"]),
         (vec![], vec![("PUNCTUAL_HTPP", "x")], 2, ["PUNCTUAL_HTPP", "PUNCTUAL_HTTP"]),
         (vec![], vec![("PUNCTUAL_ADMIN_KEY", "admin")], 2, ["admin_key", "pk_"]),
+        (vec![], vec![HOOK_URL], 2, ["alerts.webhook_secret", "set when alerts.webhook_url is"]),
+        (vec![], vec![HOOK_SECRET], 2, ["alerts.webhook_url", "set when"]),
+        (vec![], vec![HOOK_URL, (HOOK_SECRET.0, "secret")], 2, ["webhook_secret", "whsec_"]),
+        (vec![], vec![(HOOK_URL.0, "ftp://x"), HOOK_SECRET], 2, ["webhook_url", "https://"]),
         (vec!["--shutdown-grace", "0s"], vec![], 2, ["shutdown_grace", "longer"]),
     ] {
         let mut all = vec!["serve", "--data", "data"];
@@ -82,7 +90,7 @@ fn what_is_wrong_is_named() {
 #[test]
 fn settings_show_where_they_come_from() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("punctual.toml"), "store = \"postgres://u:secret@h/d\"\n")
+    std::fs::write(folder.path().join("punctual.toml"), "store = \"postgres://u:Pa55word@h/d\"\n")
         .unwrap();
     let output = punctual(["config", "show", "--origin"])
         .current_dir(folder.path())
@@ -91,7 +99,7 @@ fn settings_show_where_they_come_from() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    assert!(!text.contains("secret"), "{text}");
+    assert!(!text.contains("Pa55word"), "{text}");
     let line = |name: &str| {
         let found = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         found.split_whitespace().take(3).map(str::to_owned).collect::<Vec<_>>()

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::process::Server;
-use super::restart::until;
+use super::process::{Server, until};
 
 /// Counts for ever on the first attempt, and to ten on the others.
 const COUNT: &str = "WITH RECURSIVE c (n) AS (

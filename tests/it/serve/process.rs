@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -13,6 +13,23 @@ use crate::binary::punctual;
 
 /// How long anything may take that should happen soon.
 pub const SOON: Duration = Duration::from_secs(60);
+
+/// Looks until it is there.
+pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6_000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        #[expect(clippy::disallowed_methods, reason = "between two looks at another process")]
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it did not happen");
+}
+
+/// The administrator's key of a data folder.
+pub fn key(data: &Path) -> String {
+    std::fs::read_to_string(data.join("admin.key")).unwrap().trim().to_owned()
+}
 
 pub struct Server {
     pub child: Child,
@@ -35,13 +52,17 @@ impl Server {
             args.extend(["--http", "127.0.0.1:0"]);
         }
         args.extend(more);
-        let mut child = punctual(args)
-            .current_dir(data.parent().unwrap())
-            .envs(environment.iter().copied())
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = punctual(args);
+        command.current_dir(data.parent().unwrap()).envs(environment.iter().copied());
+        let mut server = Server::of(command);
+        server.key = key(data);
+        server
+    }
+
+    /// Starts a command that becomes a server, and waits until it says that it is ready. The key
+    /// is not known yet.
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (send, lines) = channel();
         std::thread::spawn(move || {
@@ -53,7 +74,6 @@ impl Server {
         let ready = server.line_with("\"message\":\"ready\"");
         let url = ready.split("://").nth(1).unwrap();
         server.address = url.split('"').next().unwrap().to_owned();
-        server.key = std::fs::read_to_string(data.join("admin.key")).unwrap().trim().to_owned();
         server
     }
 

@@ -3,29 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::process::Server;
+use super::process::{Server, until};
 
 /// How often the server is killed.
 const KILLS: usize = 3;
 
 /// How many jobs fire every second.
 const JOBS: usize = 20;
-
-/// Looks until it is there.
-pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..6_000 {
-        if let Some(found) = look() {
-            return found;
-        }
-        #[expect(clippy::disallowed_methods, reason = "between two looks at another process")]
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it did not happen");
-}
 
 /// Every row of a job: scheduled time to status, ranges with how many times they stand for.
 fn ledger(server: &Server, job: &str) -> BTreeMap<String, (String, u64, String)> {

@@ -8,4 +8,5 @@ mod golden;
 mod jobs;
 mod logs;
 mod problems;
+mod sweeper;
 mod world;

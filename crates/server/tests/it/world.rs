@@ -60,6 +60,8 @@ impl Executor for Hands {
 
 pub struct World {
     pub router: Router,
+    pub app: App,
+    pub engine: Arc<Engine<SqliteStore>>,
     pub key: String,
     clock: Arc<AtomicI64>,
     held: Arc<Mutex<HashMap<String, oneshot::Sender<AttemptResult>>>>,
@@ -136,9 +138,10 @@ impl World {
             zones: Zones::bundled(),
         };
         let engine = Engine::start(store, hands, Vec::new(), settings, parts).await.unwrap();
+        let engine = Arc::new(engine);
         let key = Key::new([9; 40]);
         let app = App {
-            scheduler: Arc::new(engine),
+            scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
             authority: Arc::new(AdminKey::new(&key)),
             outputs,
             metrics: Arc::new(Metrics::new()),
@@ -147,12 +150,15 @@ impl World {
             zones: Zones::bundled(),
             options: Arc::new(options),
         };
-        let router = server::router(app);
-        World { router, key: key.reveal().to_owned(), clock, held, _folder: folder }
+        let router = server::router(app.clone());
+        World { router, app, engine, key: key.reveal().to_owned(), clock, held, _folder: folder }
     }
 
     pub fn go_to(&self, time: &str) {
-        let time: Timestamp = time.parse().unwrap();
+        self.go_to_instant(time.parse().unwrap());
+    }
+
+    pub fn go_to_instant(&self, time: Timestamp) {
         self.clock.store(time.as_microsecond(), Ordering::Relaxed);
     }
 

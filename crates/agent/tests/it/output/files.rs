@@ -251,3 +251,37 @@ async fn dropping_it_ends_it_and_the_default_goes_nowhere() {
     nowhere.finish().await.unwrap();
     assert!(nowhere.is_empty());
 }
+
+#[tokio::test]
+async fn only_what_is_idle_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(dir.path(), 1 << 20, 1 << 20);
+    let part = 0x2a;
+    // The last byte of an id is the part that it is in.
+    let [first, second, third] = [1, 2, 3].map(|n| run(n << 8 | u128::from(part)));
+    for id in [second, first, third, run(1)] {
+        let output = outputs.open(id, 1);
+        output.write(Stream::Stdout, b"x");
+        output.finish().await.unwrap();
+    }
+    let writing = outputs.open(second, 2);
+    fs::create_dir(dir.path().join("outputs/2a/of-somebody-else")).unwrap();
+    fs::create_dir(dir.path().join("outputs/2a").join(run(7).to_string())).unwrap();
+
+    let (long_ago, later) = (jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::MAX);
+    let idle = |after, before, max| outputs.idle(part, after, before, max).unwrap();
+    assert_eq!(idle(None, long_ago, 9), []);
+    assert_eq!(idle(None, later, 9), [first, third]);
+    assert_eq!(idle(None, later, 1), [first]);
+    assert_eq!(idle(Some(first), later, 9), [third]);
+    assert_eq!(outputs.idle(0xff, None, later, 9).unwrap(), []);
+
+    assert!(!outputs.delete_idle(first, long_ago).unwrap());
+    assert!(!outputs.delete_idle(second, later).unwrap());
+    assert!(outputs.delete_idle(first, later).unwrap());
+    assert!(!outputs.delete_idle(first, later).unwrap());
+    writing.finish().await.unwrap();
+    assert!(outputs.delete_idle(second, later).unwrap());
+    assert_eq!(idle(None, later, 9), [third]);
+    assert_eq!(all(&outputs, run(1), None).bytes, b"x");
+}

@@ -1,0 +1,110 @@
+//! `punctual dev`: a server in a temporary folder, with something to look at.
+
+mod samples;
+mod service;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use clap::Args;
+use reqwest::Method;
+
+use super::serve::{self, Ready};
+use crate::client::{Client, Place};
+use crate::clock;
+use crate::complaint::Complaint;
+use crate::config::{Config, Sources, environment};
+use crate::exit::Failure;
+
+/// How a server for looking around is started.
+#[derive(Args)]
+#[command(after_help = "\
+The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
+ends. Its jobs show each kind of schedule, requests and SQL, a job that fails and is tried again, one
+that is skipped because it takes too long, and a chain of three. Files and variables with settings do
+not count here, except RUST_LOG.")]
+pub struct DevArgs {
+    /// Address of the HTTP door, on this machine
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    http: SocketAddr,
+}
+
+/// Runs the server until it is told to stop.
+pub fn run(args: DevArgs) -> Result<(), Failure> {
+    if !args.http.ip().is_loopback() {
+        let text = format!("--http: {} is reached from outside", args.http);
+        let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
+        return Err(Complaint::new(text).hint(hint).into());
+    }
+    let folder = tempfile::Builder::new().prefix("punctual-dev-").tempdir()?;
+    let served = settings(&args, folder.path()).and_then(|config| serve::start(&config, greet));
+    let path = folder.path().to_owned();
+    served.and(folder.close().map_err(|error| {
+        Failure::failed(format!("{} could not be deleted: {error}", path.display()))
+    }))
+}
+
+/// The settings of such a server. An empty file keeps those that lie around from being read.
+fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
+    let text = |path: &Path| path.display().to_string();
+    let file = folder.join("punctual.toml");
+    std::fs::write(&file, "")?;
+    let flags = vec![
+        ("data", text(&folder.join("data"))),
+        ("store", "sqlite".to_owned()),
+        ("shutdown_grace", "10s".to_owned()),
+        // Lists begin with what is planned: with less of it, they show what has happened.
+        ("engine.look_ahead", "5s".to_owned()),
+        ("http", args.http.to_string()),
+        // The samples call this server and the small service beside it.
+        ("jobs.http_allow_private", format!("127.0.0.1,{}", args.http.ip())),
+    ];
+    let environment = environment().into_iter().filter(|(name, _)| name == "RUST_LOG").collect();
+    Ok(Config::load(Sources { flags, file: Some(file), environment })?)
+}
+
+/// Makes the sample jobs and says where to look.
+async fn greet(ready: Ready) -> Result<(), Failure> {
+    let service = service::start().await?;
+    let jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
+    let place = Place::known(&ready.url, ready.key.reveal())?;
+    let make = move || {
+        let client = Client::at(place)?;
+        for job in &jobs {
+            client.call(Method::POST, &["v1", "jobs"]).json(job).send()?;
+        }
+        Ok::<(), Failure>(())
+    };
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|error| Failure::failed(error.to_string()))??;
+    welcome(&ready);
+    Ok(())
+}
+
+fn welcome(Ready { url, data, .. }: &Ready) {
+    eprintln!(
+        "\
+Punctual {version} is ready, with sample jobs. Ctrl-C ends it, and then everything is gone.
+
+  URL   {url}      (docs at /docs)
+  Data  {data}
+  Key   {key}
+
+Look around in another terminal:
+
+  export PUNCTUAL_DATA={data}
+  punctual status
+  punctual job list
+  punctual run list --limit 20
+  punctual run list {flaky} --status failed     # tried three times
+  punctual run list {slow} --status skipped    # its last run has not ended
+  punctual dlq list
+  curl -H \"Authorization: Bearer $(cat {key})\" {url}/v1/jobs
+",
+        version = env!("CARGO_PKG_VERSION"),
+        data = data.display(),
+        key = data.join("admin.key").display(),
+        flaky = samples::FLAKY,
+        slow = samples::SLOW,
+    );
+}

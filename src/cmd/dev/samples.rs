@@ -1,0 +1,78 @@
+//! The sample jobs, as bodies of `POST /v1/jobs`. Each shows one thing.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The job that fails and is tried again.
+pub const FLAKY: &str = "flaky-endpoint";
+
+/// The job that is skipped while it still runs.
+pub const SLOW: &str = "slow-endpoint";
+
+/// Jobs that call this server, and the service that is slow or broken. A job comes after those
+/// that it depends on.
+pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
+    let after = |seconds| Timestamp::from_second(now.as_second() + seconds).unwrap_or(now);
+    vec![
+        json!({
+            "name": "health-check", "tags": ["sample", "http"],
+            "description": "A cron job: asks this server every minute how it is.",
+            "cron_expression": "* * * * *",
+            "payload": {"endpoint": format!("{server}/healthz"), "method": "GET"},
+        }),
+        json!({
+            "name": "heartbeat", "tags": ["sample", "sql"],
+            "description": "An interval: adds a row to a table of the database main.",
+            "interval_seconds": 5, "starts_at": after(2),
+            "payload": {
+                "database": "main",
+                "sql": "CREATE TABLE IF NOT EXISTS beats (at TEXT NOT NULL);
+                        INSERT INTO beats VALUES (punctual('scheduled_for'));
+                        SELECT count(*) AS beats FROM beats",
+            },
+        }),
+        json!({
+            "name": "once", "tags": ["sample", "http"],
+            "description": "A one-time job: asks for the version of this server.",
+            "run_at": after(5),
+            "payload": {"endpoint": format!("{server}/version"), "method": "GET"},
+        }),
+        json!({
+            "name": "a-little-later", "tags": ["sample"],
+            "description": "A delayed job: runs a little after it was made, and does nothing.",
+            "delay_seconds": 10,
+            "payload": {"type": "NOOP"},
+        }),
+        json!({
+            "name": FLAKY, "tags": ["sample", "http"],
+            "description": "Fails, is tried again after one and two seconds, and is given up.",
+            "interval_seconds": 30, "starts_at": after(2),
+            "retry_config": {"max_attempts": 3, "backoff_seconds": 1, "backoff_multiplier": 2},
+            "payload": {"endpoint": format!("{service}/broken")},
+        }),
+        json!({
+            "name": SLOW, "tags": ["sample", "http"],
+            "description": "Takes longer than its interval: times that come meanwhile are skipped.",
+            "interval_seconds": 2, "starts_at": after(2), "overlap": "SKIP",
+            "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": "extract", "tags": ["sample", "chain"],
+            "description": "The first of a chain.",
+            "interval_seconds": 15, "starts_at": after(2),
+            "payload": {"database": "main", "sql": "SELECT 'extracted' AS step"},
+        }),
+        json!({
+            "name": "transform", "tags": ["sample", "chain"],
+            "description": "Runs when extract has completed.",
+            "job_type": "DEPENDENT", "depends_on": ["extract"],
+            "payload": {"database": "main", "sql": "SELECT 'transformed' AS step"},
+        }),
+        json!({
+            "name": "load", "tags": ["sample", "chain"],
+            "description": "Runs when transform has completed.",
+            "job_type": "DEPENDENT", "depends_on": ["transform"],
+            "payload": {"database": "main", "sql": "SELECT 'loaded' AS step"},
+        }),
+    ]
+}

@@ -1,0 +1,76 @@
+//! A job that failed for the last time is told to a webhook, signed.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use courier::SigningSecret;
+use serde_json::{Value, json};
+
+use super::process::{SOON, Server, until};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// The next request: head and body. It is answered.
+fn received(listener: &TcpListener) -> (String, String) {
+    let mut stream: TcpStream = until(|| listener.accept().ok()).0;
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let mut text = String::new();
+    loop {
+        let mut part = [0; 4_096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "the request ends early: {text}");
+        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if body.len() >= header(head, "content-length").parse().unwrap() {
+            stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+            return (head.to_owned(), body.to_owned());
+        }
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> &'a str {
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name));
+    found.map_or("", |(_, value)| value.trim())
+}
+
+#[test]
+fn a_job_that_fails_for_good_reaches_the_webhook() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
+    sink.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/alerts", sink.local_addr().unwrap());
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
+    let environment = [
+        ("PUNCTUAL_ALERTS__WEBHOOK_URL", url.as_str()),
+        ("PUNCTUAL_ALERTS__WEBHOOK_SECRET_FILE", secret.to_str().unwrap()),
+        ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
+    ];
+    let server = Server::start_with(&folder.path().join("data"), &[], &environment);
+
+    // Nobody listens there any more.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let job = json!({
+        "name": "doomed", "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+        "payload": {"endpoint": format!("http://{closed}/")},
+    });
+    let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
+    assert_eq!(status, 201, "{made}");
+    let (_, run) = server.call("POST", "/v1/jobs/doomed/trigger", None);
+
+    // That dead letters wait is an alert of its own, and comes in any order.
+    let (head, body) = until(|| {
+        let (head, body) = received(&sink);
+        body.contains("JOB_MAX_RETRIES_EXCEEDED").then_some((head, body))
+    });
+    assert!(head.starts_with("POST /alerts HTTP/1.1"), "{head}");
+    let alert: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(alert["data"]["job_id"], made["job_id"], "{alert}");
+    assert_eq!(alert["data"]["execution_id"], run["execution_id"], "{alert}");
+    let timestamp = header(&head, "webhook-timestamp").parse().unwrap();
+    let secret = SigningSecret::parse(SECRET).unwrap();
+    let signature = secret.sign(header(&head, "webhook-id"), timestamp, &body);
+    assert_eq!(header(&head, "webhook-signature"), signature);
+}
