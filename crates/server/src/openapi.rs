@@ -7,6 +7,7 @@ use utoipa::OpenApi as _;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
 
+use crate::problem::Code;
 use crate::{public_routes, rest};
 
 #[derive(utoipa::OpenApi)]
@@ -88,7 +89,17 @@ fn page(api: &OpenApi) -> String {
             page.push_str("</details>");
         }
     }
-    page.push_str("<h2>Shapes</h2>");
+    page.push_str("<h2>Errors</h2><dl>");
+    for code in Code::ALL {
+        page.push_str(&format!(
+            "<dt id=\"{}\"><code>{}</code> ({})</dt><dd>{}</dd>",
+            code.anchor(),
+            code.name(),
+            code.status(),
+            escape(code.title()),
+        ));
+    }
+    page.push_str("</dl><h2>Shapes</h2>");
     for (name, schema) in value["components"]["schemas"].as_object().into_iter().flatten() {
         let text = serde_json::to_string_pretty(schema).unwrap_or_default();
         page.push_str(&format!(

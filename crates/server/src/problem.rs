@@ -10,9 +10,6 @@ use engine::EngineError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Where the codes are explained.
-const DOCS: &str = "https://punctual.dev/problems/";
-
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $sqlstate:literal, $exit:literal, $title:literal;)*) => {
         /// A kind of problem, the same at every door.
@@ -43,6 +40,11 @@ macro_rules! codes {
             /// How the command line ends.
             pub fn exit_code(self) -> u8 {
                 match self { $(Code::$name => $exit,)* }
+            }
+
+            /// Its place on the page `/docs`.
+            pub fn anchor(self) -> String {
+                self.name().to_ascii_lowercase().replace('_', "-")
             }
 
             /// A short title for people.
@@ -213,10 +215,7 @@ impl Problem {
     pub fn render(&self, request_id: &str, as_problem_json: bool) -> Response {
         let (kind, body) = if as_problem_json {
             let body = ProblemJson {
-                r#type: format!(
-                    "{DOCS}{}",
-                    self.code.name().to_ascii_lowercase().replace('_', "-")
-                ),
+                r#type: format!("/docs#{}", self.code.anchor()),
                 title: self.code.title(),
                 status: self.code.status(),
                 detail: &self.message,
