@@ -7,9 +7,11 @@ mod retry;
 mod show;
 
 use clap::Subcommand;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::client::Client;
+use crate::clock;
 use crate::exit::Failure;
 
 pub use list::SHAPE;
@@ -47,9 +49,16 @@ pub fn is_ended(run: &Value) -> bool {
     !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING"))
 }
 
-/// The id of a job's newest run.
+/// The filter that leaves out what is planned for later. The server's clock may be a little ahead
+/// of this machine's.
+fn until_now() -> (&'static str, String) {
+    let slack = SignedDuration::from_secs(2);
+    ("until", clock::now().saturating_add(slack).unwrap_or(Timestamp::MAX).to_string())
+}
+
+/// The id of the newest run of a job whose time has come.
 fn newest(client: &Client, job: &str) -> Result<String, Failure> {
-    let (runs, _) = client.list(&["v1", "jobs", job, "executions"], &[], Some(1))?;
+    let (runs, _) = client.list(&["v1", "jobs", job, "executions"], &[until_now()], Some(1))?;
     match runs.first().and_then(|run| run["execution_id"].as_str()) {
         Some(id) => Ok(id.to_owned()),
         None => Err(Failure::Ended(

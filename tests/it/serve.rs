@@ -5,6 +5,6 @@ mod client;
 mod config;
 mod dev;
 mod killed;
-mod process;
+pub mod process;
 mod restart;
 mod tls;

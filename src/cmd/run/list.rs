@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::until_now;
 use crate::cmd::job::Asking;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, duration, instant, text};
@@ -29,6 +30,10 @@ pub struct ListArgs {
     /// Only runs of times since this one
     #[arg(long, value_name = "RFC3339")]
     since: Option<jiff::Timestamp>,
+
+    /// List what is planned for later, too
+    #[arg(long)]
+    planned: bool,
 
     /// Print at most this many
     #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT)]
@@ -60,6 +65,9 @@ pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
     }
     if let Some(since) = args.since {
         filters.push(("since", since.to_string()));
+    }
+    if !args.planned && args.status.is_none() {
+        filters.push(until_now());
     }
     let (runs, is_more) = match &args.job {
         Some(job) => client.list(&["v1", "jobs", job, "executions"], &filters, Some(args.limit))?,

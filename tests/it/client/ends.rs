@@ -71,7 +71,7 @@ fn waiting_ends_with_the_outcome_of_the_run() {
     let waited = server.run(&later);
     assert_eq!(waited.code, Some(124), "{waited:?}");
     assert!(waited.stderr.contains("error: run "), "{waited:?}");
-    let pending = server.json(&["run", "list", "a"]);
+    let pending = server.json(&["run", "list", "a", "--planned"]);
     let id = pending[0]["execution_id"].as_str().unwrap();
     let cancelled = server.run(&["run", "cancel", id, "--yes", "--reason", "not needed"]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");

@@ -1,6 +1,7 @@
 //! One job from its making to its end.
 
 use super::bench::Server;
+use crate::serve::process::until;
 
 #[test]
 fn a_job_is_made_run_held_changed_and_deleted() {
@@ -40,6 +41,12 @@ fn a_job_is_made_run_held_changed_and_deleted() {
     let runs = server.json(&["run", "list", "report"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
     assert_eq!((&runs[0]["status"], &runs[0]["origin"]), (&"COMPLETED".into(), &"MANUAL".into()));
+    server.run(&["job", "create", "soon", "--in", "1m", "--noop"]);
+    assert_eq!(server.json(&["run", "list", "soon"]), serde_json::json!([]));
+    until(|| {
+        let planned = server.json(&["run", "list", "soon", "--planned"]);
+        (planned[0]["status"] == "PENDING").then_some(())
+    });
     let id = runs[0]["execution_id"].as_str().unwrap();
     let shown = server.ok(&["run", "show", id]);
     assert!(shown.contains("status     COMPLETED\n"), "{shown}");

@@ -141,6 +141,8 @@ fn sweep() -> io::Result<u32> {
                     killed += 1;
                 }
             }
+            // Killed already, by the end of its control group or of its process group.
+            Ok(WaitStatus::Signaled(..)) => killed += 1,
             Ok(_) => {}
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
