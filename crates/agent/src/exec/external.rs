@@ -274,7 +274,7 @@ async fn prepare(
 
 /// What became of it, for the record.
 fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResult {
-    let Ending { told, stopped, was_killed, bytes, last_words, is_clean } = ending;
+    let Ending { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
     let mut details = json!({
         "command": path,
         "limits": options.limits,
@@ -331,5 +331,12 @@ fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResul
         None => (AttemptEnd::Failed, how),
     };
     let details = Some(details.to_string());
-    AttemptResult { end, message, error, details, ..AttemptResult::completed() }
+    let result = said.as_deref().and_then(one_value).map(str::to_owned);
+    AttemptResult { end, message, error, result, details, ..AttemptResult::completed() }
+}
+
+/// The text of an output that is one JSON value and nothing else.
+fn one_value(said: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(said).ok()?.trim();
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
 }

@@ -33,6 +33,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 /// How much of the end of the complaints is remembered for the message.
 const LAST_WORDS: usize = 400;
 
+/// The longest output that may be the result of a run.
+const RESULT_BYTES_MAX: usize = 64 << 10;
+
 /// A command that was started. Dropping it closes the socket, and the helpers then kill
 /// everything.
 pub(super) struct Launched {
@@ -62,6 +65,8 @@ pub(super) struct Ending {
     pub was_killed: bool,
     /// Bytes of the two streams.
     pub bytes: [u64; 2],
+    /// All that it said, unless that is too much for a result.
+    pub said: Option<Vec<u8>>,
     /// The end of its complaints.
     pub last_words: Vec<u8>,
     /// Whether all of its processes are gone.
@@ -155,8 +160,10 @@ impl Launched {
         }
         let bytes = [streams[0].bytes, streams[1].bytes];
         let last_words = streams[1].last_line();
-        let stopped = stopped.into_inner();
-        Ending { told, stopped, was_killed: was_killed.into_inner(), bytes, last_words, is_clean }
+        let said = std::mem::take(&mut streams[0].first);
+        let said = (said.len() <= RESULT_BYTES_MAX).then_some(said);
+        let (stopped, was_killed) = (stopped.into_inner(), was_killed.into_inner());
+        Ending { told, stopped, was_killed, bytes, said, last_words, is_clean }
     }
 }
 
@@ -238,12 +245,14 @@ struct Pump {
     stream: Stream,
     mask: Mask,
     bytes: u64,
+    /// The beginning, a byte longer than a result may be.
+    first: Vec<u8>,
     last: VecDeque<u8>,
 }
 
 impl Pump {
     fn new(stream: Stream, mask: Mask) -> Self {
-        Pump { stream, mask, bytes: 0, last: VecDeque::new() }
+        Pump { stream, mask, bytes: 0, first: Vec::new(), last: VecDeque::new() }
     }
 
     async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Output) {
@@ -261,6 +270,8 @@ impl Pump {
 
     fn keep(&mut self, bytes: &[u8], output: &Output) {
         output.write(self.stream, bytes);
+        let room = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
+        self.first.extend(&bytes[..bytes.len().min(room)]);
         self.last.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
         let excess = self.last.len().saturating_sub(LAST_WORDS);
         self.last.drain(..excess);

@@ -33,6 +33,27 @@ async fn codes_and_signals_are_told() {
 }
 
 #[tokio::test]
+async fn an_output_that_is_one_json_value_is_the_result() {
+    let world = World::new();
+    for (script, result) in [
+        (r#"echo '{"rows": 3}'"#, Some(r#"{"rows": 3}"#)),
+        ("echo 7; echo complaint >&2; exit 1", Some("7")),
+        ("echo 7; echo 8", None),
+        ("echo plain text", None),
+        ("", None),
+        (r#"printf '"%65536s"' x"#, None),
+        (r#"printf '"%1000s"' x"#, Some("")),
+    ] {
+        let outcome = world.run(&world.script(script)).await;
+        let found = outcome.result.result.as_deref();
+        match result {
+            Some("") => assert_eq!(found.map(str::len), Some(1_002), "{script}"),
+            _ => assert_eq!(found, result, "{script}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_it_used_is_told() {
     let world = World::new();
     let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo err >&2";
