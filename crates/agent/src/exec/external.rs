@@ -11,6 +11,7 @@ use domain::action::{Assignment, ExternalAction};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use serde_json::{Value, json};
 
+use super::Failure;
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::output::{Mask, printable};
@@ -176,17 +177,6 @@ impl ExternalOptions {
     }
 }
 
-/// Why a command is not started, and would not be at another try.
-#[derive(Debug)]
-struct Refusal {
-    code: &'static str,
-    message: String,
-}
-
-fn refused(code: &'static str, message: impl Into<String>) -> Refusal {
-    Refusal { code, message: message.into() }
-}
-
 /// Carries the action out.
 pub(crate) async fn run(
     options: &ExternalOptions,
@@ -196,9 +186,7 @@ pub(crate) async fn run(
     let secrets = Remembering::new(attempt.secrets);
     let command = match prepare(options, action, attempt.assignment, &secrets).await {
         Ok(command) => command,
-        Err(Refusal { code, message }) => {
-            return AttemptResult::failed(ErrorCode::Refused(code.to_owned()), message);
-        }
+        Err(failure) => return failure.into(),
     };
     // What was stopped before it began does not begin.
     tokio::select! {
@@ -217,8 +205,8 @@ pub(crate) async fn run(
     let launched = match Launched::new(options, options.spec(Some(command)), &name).await {
         Ok(launched) => launched,
         Err(error) => {
-            let code = ErrorCode::Other("START_FAILED".to_owned());
-            return AttemptResult::failed(code, format!("the sandbox's helper: {error}"));
+            let message = format!("the sandbox's helper: {error}");
+            return Failure::other("START_FAILED", message).into();
         }
     };
     let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
@@ -233,10 +221,10 @@ async fn prepare(
     action: &ExternalAction,
     assignment: &Assignment,
     secrets: &dyn Secrets,
-) -> Result<spec::Command, Refusal> {
+) -> Result<spec::Command, Failure> {
     if !options.enabled {
         let message = "external commands are not enabled on this node";
-        return Err(refused("EXTERNAL_DISABLED", message));
+        return Err(Failure::refused("EXTERNAL_DISABLED", message));
     }
     let (path, name) = policy::command(&options.allow, &action.command)?;
     if let Some(argument) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN)) {
@@ -244,7 +232,7 @@ async fn prepare(
             "arguments: number {} names a secret, and everybody on the machine can read arguments: hand it over in environment",
             argument + 1
         );
-        return Err(refused("SECRET_IN_ARGUMENTS", message));
+        return Err(Failure::refused("SECRET_IN_ARGUMENTS", message));
     }
     let mut environment = options.environment.clone();
     let home = options.working_directory.display().to_string();
@@ -252,12 +240,11 @@ async fn prepare(
     for (name, value) in &action.environment {
         policy::variable(&options.variables, name)?;
         let value = crate::secrets::resolve(value, assignment, secrets).await;
-        let value = value.map_err(|error| {
-            refused("SECRET_NOT_AVAILABLE", format!("environment: {name}: {error}"))
-        })?;
+        let value =
+            value.map_err(|error| Failure::secret(&format!("environment: {name}"), &error))?;
         if value.contains('\0') {
             let message = format!("environment: the value of {name} holds a zero byte");
-            return Err(refused("VARIABLE_NOT_ALLOWED", message));
+            return Err(Failure::refused("VARIABLE_NOT_ALLOWED", message));
         }
         environment.insert(name.clone(), value.into_owned());
     }

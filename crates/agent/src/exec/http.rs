@@ -24,10 +24,10 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+use super::{Failure, RESULT_BYTES_MAX};
 use crate::Attempt;
 use crate::guard::{Client, Guard, Lookup, Rule, SystemLookup, origin};
 use crate::output::Stream;
-use error::Failure;
 use redirect::{REDIRECTS_MAX, Trail};
 use request::Request;
 
@@ -270,7 +270,7 @@ impl Http {
             "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             "limits": {
                 "body_bytes": self.body_bytes_max,
-                "result_bytes": response::RESULT_BYTES_MAX,
+                "result_bytes": RESULT_BYTES_MAX,
                 "redirects": REDIRECTS_MAX,
                 "connect_timeout_ms": u64::try_from(self.connect_timeout.as_millis()).unwrap_or(u64::MAX),
                 "idle_timeout_ms": u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX),

@@ -21,14 +21,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::action::{ProcedureAction, SqlAction};
-use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 pub use postgres::PostgresDatabase;
-use record::{Failure, Record};
+use record::Record;
 pub use sqlite::SqliteDatabase;
 
+use super::Failure;
 use crate::Attempt;
 
 /// The databases that jobs may work in, by name.
@@ -226,15 +227,6 @@ fn missing_parameter(name: &str, known: &[&str]) -> Failure {
         known => format!("the run has {}", known.join(", ")),
     };
     Failure::refused("MISSING_PARAMETER", format!("the parameter {name:?} has no value: {known}"))
-}
-
-/// A secret that cannot be had.
-fn no_secret(error: crate::SecretError) -> Failure {
-    let message = error.to_string();
-    match error {
-        crate::SecretError::Unreadable { .. } => Failure::other("SECRET_UNREADABLE", message),
-        _ => Failure { code: ErrorCode::Refused("UNKNOWN_SECRET".into()), message },
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
 use super::{ExternalOptions, LOST_GRACE};
+use crate::exec::RESULT_BYTES_MAX;
 use crate::output::{Mask, Output, Stream};
 use crate::sandbox::cgroup::{self, Cgroup};
 use crate::sandbox::spec::{self, Ended, Limits, Message, Outer, Spec};
@@ -32,9 +33,6 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How much of the end of the complaints is remembered for the message.
 const LAST_WORDS: usize = 400;
-
-/// The longest output that may be the result of a run.
-const RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// A command that was started. Dropping it closes the socket, and the helpers then kill
 /// everything.

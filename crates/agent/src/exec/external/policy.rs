@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Refusal, refused};
+use crate::exec::Failure;
 
 /// Variables that change what a program is, whoever allows them.
 const NEVER: &[&str] = &[
@@ -58,12 +58,12 @@ const NEVER: &[&str] = &[
 
 /// The file of a command, without any link, and what the command is to be called. A command is a
 /// path, or a path beneath an allowed folder, or the last part of an allowed file.
-pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String), Refusal> {
+pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String), Failure> {
     let not_allowed = |why: &str| {
         let allowed: Vec<_> = allow.iter().map(|path| path.display().to_string()).collect();
         let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
         let message = format!("command: {text:?} {why}; the configuration allows {allowed}");
-        refused("COMMAND_NOT_ALLOWED", message)
+        Failure::refused("COMMAND_NOT_ALLOWED", message)
     };
     let written = Path::new(text);
     if text.is_empty() || text.contains('\0') {
@@ -95,12 +95,12 @@ pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String)
     }
     if is_beneath && allow.iter().all(|root| !root.join(written).exists()) {
         let message = format!("command: there is no {text:?} where the configuration allows one");
-        return Err(refused("COMMAND_NOT_FOUND", message));
+        return Err(Failure::refused("COMMAND_NOT_FOUND", message));
     }
     Err(not_allowed("is not among them, or is a link that leads elsewhere"))
 }
 
-fn executable(real: &Path, text: &str) -> Result<(), Refusal> {
+fn executable(real: &Path, text: &str) -> Result<(), Failure> {
     let problem = match fs::metadata(real) {
         Ok(metadata) if !metadata.is_file() => "is no file".to_owned(),
         Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => {
@@ -109,13 +109,14 @@ fn executable(real: &Path, text: &str) -> Result<(), Refusal> {
         Ok(_) => return Ok(()),
         Err(error) => error.to_string(),
     };
-    Err(refused("PERMISSION_DENIED", format!("command: {text:?} {problem}")))
+    Err(Failure::refused("PERMISSION_DENIED", format!("command: {text:?} {problem}")))
 }
 
 /// Whether an action may set a variable.
-pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Refusal> {
-    let refuse =
-        |why: String| Err(refused("VARIABLE_NOT_ALLOWED", format!("environment: {name:?} {why}")));
+pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Failure> {
+    let refuse = |why: String| {
+        Err(Failure::refused("VARIABLE_NOT_ALLOWED", format!("environment: {name:?} {why}")))
+    };
     if name.is_empty() || name.contains(['=', '\0']) {
         return refuse("is no name of a variable".to_owned());
     }

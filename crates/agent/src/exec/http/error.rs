@@ -6,29 +6,12 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use domain::run::ErrorCode;
 use url::Url;
 
+use crate::exec::Failure;
 use crate::guard::{Blocked, NotFound, causes, origin};
 
-/// An exchange that came to nothing.
-#[derive(Debug, PartialEq)]
-pub(super) struct Failure {
-    pub code: ErrorCode,
-    pub message: String,
-}
-
 impl Failure {
-    /// It was not even tried.
-    pub fn refused(name: &str, message: impl Into<String>) -> Self {
-        Failure { code: ErrorCode::Refused(name.into()), message: message.into() }
-    }
-
-    /// It was tried and may work another time.
-    pub fn other(name: &str, message: impl Into<String>) -> Self {
-        Failure { code: ErrorCode::Other(name.into()), message: message.into() }
-    }
-
     /// The endpoint was silent for too long.
     pub fn silent(url: &Url, limit: Duration) -> Self {
         let host = origin(url);

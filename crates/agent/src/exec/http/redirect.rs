@@ -3,8 +3,8 @@
 use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::error::Failure;
 use super::request::Request;
+use crate::exec::Failure;
 use crate::guard::origin;
 
 /// How many redirects are followed.

@@ -11,7 +11,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::error::Failure;
+use crate::exec::Failure;
 use crate::secrets::{SecretError, Secrets, resolve};
 use crate::{Attempt, context};
 
@@ -83,13 +83,13 @@ impl Request {
         let body = match &action.body {
             Some(Value::String(text)) => {
                 let resolved = resolve(text, assignment, secrets);
-                let resolved = resolved.await.map_err(|error| secret("body", error))?;
+                let resolved = resolved.await.map_err(|error| Failure::secret("body", &error))?;
                 let is_secret = resolved != *text;
                 Some(Body { bytes: resolved.into_owned().into_bytes(), content_type, is_secret })
             }
             Some(value) => {
                 let resolved = resolve_within(value, assignment, secrets);
-                let resolved = resolved.await.map_err(|error| secret("body", error))?;
+                let resolved = resolved.await.map_err(|error| Failure::secret("body", &error))?;
                 let is_secret = resolved != *value;
                 let bytes = resolved.to_string().into_bytes();
                 Some(Body { bytes, content_type: content_type.or_else(json), is_secret })
@@ -159,7 +159,8 @@ async fn url(
     let written = Url::parse(endpoint)
         .map_err(|error| invalid(format!("it is no URL ({error}); write https://host/path")))?;
     let resolved = resolve(endpoint, assignment, &Encoded(secrets)).await;
-    let Cow::Owned(resolved) = resolved.map_err(|error| secret("endpoint", error))? else {
+    let Cow::Owned(resolved) = resolved.map_err(|error| Failure::secret("endpoint", &error))?
+    else {
         return Ok(written);
     };
     let full = Url::parse(&resolved).map_err(|_| {
@@ -209,7 +210,8 @@ async fn header(
         return Err(refused("HEADER_NOT_ALLOWED", problem));
     }
     let resolved = resolve(value, assignment, secrets).await;
-    let resolved = resolved.map_err(|error| secret(&format!("headers: {name}"), error))?;
+    let resolved =
+        resolved.map_err(|error| Failure::secret(&format!("headers: {name}"), &error))?;
     let mut value = HeaderValue::from_bytes(resolved.as_bytes())
         .map_err(|_| refused("INVALID_HEADER", "has a value with control characters"))?;
     value.set_sensitive(true);
@@ -245,14 +247,4 @@ fn resolve_within<'a>(
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         })
     })
-}
-
-/// A secret that cannot be put into a field. The error never holds a value.
-fn secret(field: &str, error: SecretError) -> Failure {
-    let message = format!("{field}: {error}");
-    match error {
-        SecretError::Unknown(_) => Failure::refused("SECRET_NOT_FOUND", message),
-        SecretError::Malformed(_) => Failure::refused("SECRET_MALFORMED", message),
-        SecretError::Unreadable { .. } => Failure::other("SECRET_UNREADABLE", message),
-    }
 }

@@ -7,8 +7,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::{Value, json};
 
-/// The largest result of a run.
-pub(super) const RESULT_BYTES_MAX: usize = 64 << 10;
+use crate::exec::RESULT_BYTES_MAX;
 
 /// The longest wish to be left alone that is heard. Without it an endpoint could end a job for ever.
 const RETRY_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);

@@ -8,8 +8,8 @@
 //! | `ANALYZE TABLES` | `ANALYZE` | `ANALYZE` |
 //! | `REINDEX DATABASE` | `REINDEX DATABASE` of the present one | `REINDEX` |
 
-use super::record::Failure;
 use super::script::Statement;
+use crate::exec::Failure;
 
 /// Where a statement may be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,9 +32,10 @@ use job::Job;
 use session::Session;
 use work::Work;
 
-use super::record::{Failure, Record};
+use super::record::Record;
 use super::{Stopped, Task, patience, stopped_message};
 use crate::Attempt;
+use crate::exec::Failure;
 
 /// How far an attempt has come, for whoever must say what remains of it.
 #[derive(Default)]

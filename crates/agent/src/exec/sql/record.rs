@@ -1,37 +1,17 @@
 //! What statements did: counted, shown and kept, within limits.
 
-use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
 
+use crate::exec::{Failure, RESULT_BYTES_MAX};
 use crate::output::{Output, Stream};
 
-/// The most bytes of rows that the result of an attempt keeps.
-pub(super) const RESULT_BYTES_MAX: usize = 64 << 10;
 /// The most rows that the result of an attempt keeps.
 pub(super) const RESULT_ROWS_MAX: u64 = 1_000;
 /// The most bytes of rows that go to the output of an attempt.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Why a job did not do what it should.
-#[derive(Debug)]
-pub(super) struct Failure {
-    /// The error.
-    pub code: ErrorCode,
-    /// What a person should read.
-    pub message: String,
-}
-
 impl Failure {
-    /// It was not even tried.
-    pub fn refused(name: &str, message: impl Into<String>) -> Self {
-        Failure { code: ErrorCode::Refused(name.into()), message: message.into() }
-    }
-
-    /// Something that is not the database's word.
-    pub fn other(name: &str, message: impl Into<String>) -> Self {
-        Failure { code: ErrorCode::Other(name.into()), message: message.into() }
-    }
-
     /// The end of an attempt that was asked to stop.
     pub fn stopped() -> Self {
         Failure::other("STOPPED", "it was stopped between two statements")

@@ -4,11 +4,10 @@
 //! It knows the server's quotes and comments and nothing of its grammar: every byte that is not a
 //! parameter reaches the server as it was written. A parser would refuse what it does not know.
 
+use crate::secrets::OPEN;
+
 /// The most words that are kept of a statement.
 const WORDS_MAX: usize = 64;
-
-/// How a reference to a secret begins.
-pub(super) const SECRET: &str = "${secrets.";
 
 /// One statement.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +129,7 @@ impl Reader<'_> {
 
     /// A body in dollars, a parameter by number, or a secret.
     fn dollar(&mut self, bytes: &[u8]) -> Result<(), Positional> {
-        if bytes.starts_with(SECRET.as_bytes()) {
+        if bytes.starts_with(OPEN.as_bytes()) {
             let end = bytes.iter().position(|b| *b == b'}').map_or(bytes.len(), |end| end + 1);
             self.parameter(end, self.at);
             return Ok(());

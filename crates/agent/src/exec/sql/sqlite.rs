@@ -14,11 +14,12 @@ use rusqlite::{Batch, Connection, Statement, ffi};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::record::{Failure, Record};
-use super::script::SECRET;
+use super::record::Record;
 use super::{Stopped, Task, maintenance, patience, script, stopped_message};
 use crate::Attempt;
 use crate::context::FACTS;
+use crate::exec::Failure;
+use crate::secrets::OPEN;
 use rules::Rules;
 
 /// The largest text or blob.
@@ -144,7 +145,7 @@ fn allowed<'t>(attempt: &Attempt<'_>, task: Task<'t>) -> Result<&'t str, Failure
             format!("SQLite has no roles, so the job cannot run as {role:?}"),
         ));
     }
-    if script.contains(SECRET) {
+    if script.contains(OPEN) {
         return Err(Failure::refused(
             "NOT_SUPPORTED",
             "a secret cannot be part of a statement for SQLite, where it would be readable",

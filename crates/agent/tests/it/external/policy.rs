@@ -175,7 +175,7 @@ async fn variables_and_secrets_that_are_not_allowed_are_refused() {
         ("PATH", "/tmp", "VARIABLE_NOT_ALLOWED", "never allowed"),
         ("BASH_ENV", "/tmp/x", "VARIABLE_NOT_ALLOWED", "BASH_ENV"),
         ("PUNCTUAL_FENCE", "99", "VARIABLE_NOT_ALLOWED", "PUNCTUAL_FENCE"),
-        ("A", "${secrets.MISSING}", "SECRET_NOT_AVAILABLE", "MISSING"),
+        ("A", "${secrets.MISSING}", "SECRET_NOT_FOUND", "MISSING"),
     ] {
         let mut job = world.script("echo started");
         action(&mut job).environment.insert(name.into(), value.into());

@@ -224,11 +224,12 @@ async fn nothing_that_the_agent_has_open_is_handed_on() {
 async fn a_command_in_the_root_folder_writes_nowhere() {
     let mut world = World::new();
     world.options.working_directory = "/".into();
-    let dir = world.dir.path().display();
-    let script = format!("pwd; cat {dir}/data/master.key; echo x > {dir}/work/x; ls /var");
+    let dir = world.dir.path();
+    let (key, file) = (dir.join("data/master.key"), dir.join("work/x"));
+    let script = format!("pwd; cat {}; echo x > {}; ls /var", key.display(), file.display());
     let outcome = world.run(&world.script(&script)).await;
     assert_eq!(outcome.stdout, "/\n", "{}", outcome.stderr);
-    assert!(!fs::exists(world.dir.path().join("work/x")).unwrap());
+    assert!(!fs::exists(file).unwrap());
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ async fn some_statements_are_refused_before_anything_happens() {
         ("COPY t FROM STDIN", "NOT_SUPPORTED"),
         ("COPY (SELECT 1) TO STDOUT WITH CSV", "NOT_SUPPORTED"),
         ("SELECT $1", "POSITIONAL_PARAMETER"),
-        ("SELECT ${secrets.NONE}", "UNKNOWN_SECRET"),
+        ("SELECT ${secrets.NONE}", "SECRET_NOT_FOUND"),
     ] {
         let ran = bed.sql(&format!("CREATE TABLE made (); {sql}")).await;
         assert_eq!(ran.code(), code, "{sql}: {ran:?}");

@@ -94,7 +94,7 @@ async fn certificates_and_passwords_are_checked() {
         (
             "a secret that is not there",
             bed(&secret.replace("KEY", "NONE"), |it| it.root_certificates(&roots)),
-            "UNKNOWN_SECRET",
+            "SECRET_NOT_FOUND",
             "there is no secret named \"NONE\"",
         ),
         (

@@ -13,9 +13,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::super::record::Failure;
-use super::super::{DatabaseError, no_secret};
+use super::super::DatabaseError;
 use crate::Attempt;
+use crate::exec::Failure;
 use crate::secrets::resolve;
 
 /// A database of a PostgreSQL server.
@@ -118,7 +118,9 @@ impl PostgresDatabase {
         } else if let Some(password) = config.get_password() {
             let password = String::from_utf8_lossy(password).into_owned();
             let password = resolve(&password, attempt.assignment, attempt.secrets).await;
-            config.password(password.map_err(no_secret)?.as_bytes());
+            config.password(
+                password.map_err(|error| Failure::secret("password", &error))?.as_bytes(),
+            );
         }
         Ok(config)
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 
-use super::super::record::Failure;
 use super::failure::{commit_unknown, describe, is_lost};
 use super::session::Session;
 use super::work::Work;
+use crate::exec::Failure;
 
 /// How long the server has to say what became of a commit whose answer was lost.
 const INQUIRY: Duration = Duration::from_secs(20);

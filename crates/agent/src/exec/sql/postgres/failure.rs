@@ -4,9 +4,9 @@ use domain::run::ErrorCode;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
-use super::super::record::Failure;
 use super::super::script::Statement;
 use super::address::words;
+use crate::exec::Failure;
 
 /// What the server says about a statement of a script.
 pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure {

@@ -3,12 +3,12 @@
 use domain::action::Assignment;
 use serde_json::Value;
 
-use super::super::record::Failure;
-use super::super::script::{self, Positional, SECRET, Statement};
-use super::super::{Task, maintenance, no_secret, parameter};
+use super::super::script::{self, Positional, Statement};
+use super::super::{Task, maintenance, parameter};
 use super::procedure::Call;
 use crate::Attempt;
-use crate::secrets::resolve;
+use crate::exec::Failure;
+use crate::secrets::{OPEN, resolve};
 
 /// What to do.
 pub(super) enum Job<'t> {
@@ -44,9 +44,11 @@ impl<'t> Job<'t> {
                 if values.iter().any(|(known, _)| known == name) {
                     continue;
                 }
-                let value = if name.starts_with(SECRET) {
+                let value = if name.starts_with(OPEN) {
                     let secret = resolve(name, attempt.assignment, attempt.secrets).await;
-                    Value::String(secret.map_err(no_secret)?.into_owned())
+                    Value::String(
+                        secret.map_err(|error| Failure::secret("sql", &error))?.into_owned(),
+                    )
                 } else {
                     parameter(attempt, name)?.clone()
                 };

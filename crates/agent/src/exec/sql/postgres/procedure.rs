@@ -4,13 +4,13 @@ use domain::action::ProcedureAction;
 use serde_json::Value;
 use tokio_postgres::Row;
 
-use super::super::record::Failure;
+use super::super::parameter;
 use super::super::script::Statement;
-use super::super::{no_secret, parameter};
 use super::failure::describe;
 use super::quoted;
 use super::session::Session;
 use crate::Attempt;
+use crate::exec::Failure;
 use crate::secrets::resolve;
 
 /// The longest name that PostgreSQL keeps.
@@ -55,7 +55,10 @@ impl Call {
                     Some(name) => parameter(attempt, name)?.clone(),
                     None => {
                         let text = resolve(text, attempt.assignment, attempt.secrets).await;
-                        Value::String(text.map_err(no_secret)?.into_owned())
+                        Value::String(
+                            text.map_err(|error| Failure::secret("arguments", &error))?
+                                .into_owned(),
+                        )
                     }
                 },
                 other => other.clone(),

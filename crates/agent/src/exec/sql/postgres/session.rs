@@ -10,10 +10,10 @@ use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, CancelToken, Client};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::super::record::Failure;
 use super::PostgresDatabase;
 use super::failure::connecting;
 use crate::Attempt;
+use crate::exec::Failure;
 use crate::output::{Output, Stream};
 
 /// A server whose client has vanished does not keep its locks for hours.

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::super::parameters::Bound;
-use super::super::record::{Failure, OUTPUT_BYTES_MAX, Record};
+use super::super::record::{OUTPUT_BYTES_MAX, Record};
 use super::super::script::Statement;
 use super::super::{Stopped, maintenance};
 use super::address::PostgresDatabase;
@@ -21,6 +21,7 @@ use super::value::Cell;
 use super::{Progress, quoted, remaining};
 use crate::Attempt;
 use crate::context::FACTS;
+use crate::exec::Failure;
 
 /// One attempt, with an open session.
 pub(super) struct Work<'w, 'a> {

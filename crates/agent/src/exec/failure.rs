@@ -1,0 +1,43 @@
+//! Why an attempt came to nothing, whatever it should have done: a name for programs, a sentence
+//! for people.
+
+use domain::run::{AttemptResult, ErrorCode};
+
+use crate::secrets::SecretError;
+
+/// What went wrong.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// The error.
+    pub code: ErrorCode,
+    /// What a person should read.
+    pub message: String,
+}
+
+impl Failure {
+    /// It was not even tried, and would not be another time.
+    pub fn refused(name: &str, message: impl Into<String>) -> Self {
+        Failure { code: ErrorCode::Refused(name.into()), message: message.into() }
+    }
+
+    /// It was tried and may work another time.
+    pub fn other(name: &str, message: impl Into<String>) -> Self {
+        Failure { code: ErrorCode::Other(name.into()), message: message.into() }
+    }
+
+    /// A secret that a field names cannot be had. The error never holds a value.
+    pub fn secret(field: &str, error: &SecretError) -> Self {
+        let message = format!("{field}: {error}");
+        match error {
+            SecretError::Unknown(_) => Failure::refused("SECRET_NOT_FOUND", message),
+            SecretError::Malformed(_) => Failure::refused("SECRET_MALFORMED", message),
+            SecretError::Unreadable { .. } => Failure::other("SECRET_UNREADABLE", message),
+        }
+    }
+}
+
+impl From<Failure> for AttemptResult {
+    fn from(failure: Failure) -> Self {
+        AttemptResult::failed(failure.code, failure.message)
+    }
+}
