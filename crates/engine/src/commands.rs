@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Desk, Prepared, Store};
+use store::{Cancelled, Change, Changed, Prepared, Store};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -362,30 +362,6 @@ impl<S: Store> Node<S> {
         let trigger = Trigger { at: None, parameters: view.parameters, with_dependencies: false };
         let fresh = self.triggered(view.job, trigger).await?;
         Ok(NewRun { scheduled_for: view.scheduled_for, ..fresh })
-    }
-
-    /// Starts dead letters once more and marks them as seen to. Answers for each the new run, in
-    /// their order.
-    pub async fn redrive(&self, dead: &[RunId]) -> Result<Vec<Result<RunId>>>
-    where
-        S: Desk,
-    {
-        let mut answers = Vec::with_capacity(dead.len());
-        let mut fresh = Vec::new();
-        let mut seen_to = Vec::new();
-        for run in dead {
-            let again = self.redriven(*run).await;
-            answers.push(again.map(|again| {
-                seen_to.push(*run);
-                let id = again.id;
-                fresh.push(again);
-                id
-            }));
-        }
-        self.submit(&fresh).await?;
-        // In this order: a crash in between leaves a letter too many rather than a run too few.
-        self.store.acknowledge(&seen_to).await?;
-        Ok(answers)
     }
 
     pub(crate) async fn existing(&self, id: JobId) -> Result<Job> {

@@ -167,6 +167,16 @@ impl<S: FullStore> Engine<S> {
         Ok(submitted.map_err(|error| EngineError::Store(StoreError::Unavailable(error)))?.accepted)
     }
 
+    /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
+    /// seen to now.
+    pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
+        let again = self.node.redriven(run).await?;
+        self.submit(vec![again.clone()]).await?;
+        // In this order: a crash in between leaves a letter too many rather than a run too few.
+        self.node.store.acknowledge(&[run]).await?;
+        Ok(again)
+    }
+
     /// A job was defined: plan it now instead of at the next look.
     pub fn planned_soon(&self) {
         self.shared.plan.notify_one();

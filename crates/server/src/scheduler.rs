@@ -172,11 +172,7 @@ impl<S: FullStore> Scheduler for Engine<S> {
     }
 
     fn redrive(&self, run: RunId) -> Answer<'_, NewRun> {
-        Box::pin(async move {
-            let run = self.node().redriven(run).await?;
-            self.submit(vec![run.clone()]).await?;
-            Ok(run)
-        })
+        Box::pin(self.redrive(run))
     }
 
     fn cancel<'a>(&'a self, run: RunId, text: &'a str) -> Answer<'a, Cancelled> {

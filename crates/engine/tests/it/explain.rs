@@ -73,7 +73,7 @@ async fn what_stands_in_the_way_is_told() {
 }
 
 #[tokio::test]
-async fn a_redriven_dead_letter_leaves_the_list() {
+async fn a_redriven_dead_letter_runs_again() {
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
@@ -84,10 +84,11 @@ async fn a_redriven_dead_letter_leaves_the_list() {
     node.flush().await;
     let letters = RunFilter::dead_letters(job.tenant);
     assert_eq!(world.store.list_runs(&letters, None, 9).await.unwrap().items[0].id, dead);
-    let answers = node.redrive(&[dead, domain::id::RunId(Uuid::from_u128(7))]).await.unwrap();
-    let again = *answers[0].as_ref().unwrap();
-    assert!(answers[1].as_ref().unwrap_err().to_string().ends_with("does not exist"));
-    assert_eq!(world.store.list_runs(&letters, None, 9).await.unwrap().items, []);
+    let missing = node.redriven(domain::id::RunId(Uuid::from_u128(7))).await.unwrap_err();
+    assert!(missing.to_string().ends_with("does not exist"), "{missing}");
+    let again = node.redriven(dead).await.unwrap();
+    node.submit(std::slice::from_ref(&again)).await.unwrap();
+    let again = again.id;
     node.work_and_complete().await;
     let view = world.store.run(again).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "COMPLETED");

@@ -72,9 +72,7 @@ pub(crate) async fn redrive(
     for id in checked(body)? {
         let again = async {
             let run = find::run(&app, &actor, &id.to_string()).await?;
-            let again = app.scheduler.redrive(run.id).await?;
-            app.scheduler.acknowledge(&[run.id]).await?;
-            Ok::<RunId, Problem>(again.id)
+            Ok::<RunId, Problem>(app.scheduler.redrive(run.id).await?.id)
         };
         data.push(item(id, again.await.map(Some)));
     }

@@ -74,6 +74,11 @@ async fn dead_letters_are_listed_until_somebody_sees_to_them() {
     assert_eq!(done, [&json!(true), &json!(false), &json!(false)]);
     let left = world.get("/v1/dead-letters").await.json();
     assert_eq!((letters(left.clone()), left["data"][0]["execution_id"].clone()), (1, json!(new)));
+    let retried = world.post(&format!("/v1/executions/{new}/retry"), json!({})).await.json();
+    world.ended(retried["execution_id"].as_str().unwrap()).await;
+    let left = world.get("/v1/dead-letters").await.json();
+    let (count, last) = (letters(left.clone()), &left["data"][0]["execution_id"]);
+    assert_eq!((count, last), (1, &retried["execution_id"]), "a retry sees to it as well");
     let nobody = world.post("/v1/dead-letters:redrive", json!({"execution_ids": []})).await;
     assert_eq!(nobody.error(), (422, "VALIDATION_FAILED".into(), "execution_ids".into()));
 }
