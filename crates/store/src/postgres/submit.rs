@@ -167,8 +167,9 @@ impl Shared {
     fn hold(&self, wish: &Wish<'_>, grants: &[(RunId, i64)]) {
         let Some((_, first)) = grants.first() else { return };
         let jobs: HashMap<RunId, &NewRun> = wish.runs.iter().map(|run| (run.id, *run)).collect();
-        let jobs = grants.iter().filter_map(|(run, _)| jobs.get(run).map(|run| run.job)).collect();
-        self.holdings().take(first - 1, wish.node, jobs);
+        let job = |run: &RunId| jobs.get(run).map(|wished| (*run, wished.job));
+        let held = grants.iter().filter_map(|(run, _)| job(run)).collect();
+        self.holdings().take(first - 1, wish.node, held);
     }
 }
 
