@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::alerts::EndAlerts;
 use super::holdings::Holdings;
-use super::pipeline::{Pipeline, values};
+use super::pipeline::{Pipeline, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};
 use crate::{Applied, Finish, Result, Verdict};
 
@@ -177,19 +177,6 @@ impl<'a> Attempts<'a> {
         self.details = sparse(self.details, Option::is_some);
         self
     }
-}
-
-/// A column, or none at all if it says nothing: most ends have nothing to say but that they are.
-fn sparse<T>(column: Vec<T>, says: impl Fn(&T) -> bool) -> Vec<T> {
-    if column.iter().any(says) { column } else { Vec::new() }
-}
-
-/// A column, or its one value if it has no other.
-fn uniform<T: PartialEq>(mut column: Vec<T>) -> Vec<T> {
-    if column.windows(2).all(|pair| pair[0] == pair[1]) {
-        column.truncate(1);
-    }
-    column
 }
 
 /// Ends of runs by column.
