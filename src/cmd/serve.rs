@@ -11,7 +11,7 @@ use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
-use server::{AdminKey, App, Key, Metrics};
+use server::{AdminKey, App, Key, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -95,6 +95,7 @@ pub struct Plan {
     grace: Duration,
     settings: Settings,
     options: server::Options,
+    patience: Patience,
     agent: agent::Options,
     webhook: Option<Webhook>,
 }
@@ -192,6 +193,19 @@ impl Plan {
                 body_bytes_max: config.parse("api.body_bytes_max", number)?,
                 bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
                 lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
+                rate: Rate {
+                    per_second: config.parse("api.rate_per_second", number)?,
+                    burst: config.parse("api.rate_burst", number)?,
+                },
+                failure_rate: Rate {
+                    per_second: config.parse("api.failures_per_second", number)?,
+                    burst: config.parse("api.failures_burst", number)?,
+                },
+            },
+            patience: Patience {
+                head: config.duration("api.head_patience")?.unsigned_abs(),
+                body: config.duration("api.body_patience")?.unsigned_abs(),
+                connections_max: config.parse("api.connections_max", number)?,
             },
         })
     }
@@ -302,12 +316,10 @@ async fn serve<S: FullStore>(
     };
     let router = server::router(app);
     let http = match &plan.certificate {
-        None => {
-            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
-        }
+        None => tokio::spawn(server::serve(listener, router, plan.patience, closed)),
         Some(certificate) => {
             let listener = TlsListener::new(listener, Arc::clone(certificate))?;
-            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
+            tokio::spawn(server::serve(listener, router, plan.patience, closed))
         }
     };
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };

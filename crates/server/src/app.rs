@@ -7,6 +7,7 @@ use domain::schedule::Zones;
 use jiff::Timestamp;
 
 use crate::actor::Authority;
+use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::scheduler::Scheduler;
 
@@ -44,6 +45,10 @@ pub struct Options {
     pub bulk_bytes_max: usize,
     /// A due run that waits longer than this makes the server unready, in seconds.
     pub lag_seconds_max: u32,
+    /// How often requests may come with one key.
+    pub rate: Rate,
+    /// How often requests may come from one address without a valid key.
+    pub failure_rate: Rate,
 }
 
 impl Default for Options {
@@ -54,6 +59,8 @@ impl Default for Options {
             body_bytes_max: 2 << 20,
             bulk_bytes_max: 64 << 20,
             lag_seconds_max: 60,
+            rate: Rate::default(),
+            failure_rate: Rate::default(),
         }
     }
 }

@@ -11,6 +11,8 @@ mod envelope;
 mod health;
 mod idempotency;
 mod key;
+mod limit;
+mod listen;
 mod metrics;
 mod openapi;
 mod page;
@@ -19,16 +21,22 @@ mod rest;
 mod scheduler;
 mod sweeper;
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use limit::Limits;
+
 pub use actor::{Actor, AdminKey, Authority};
 pub use app::{App, Options};
 pub use key::{Key, KeyHash};
+pub use limit::{Caller, Rate};
+pub use listen::{Patience, serve};
 pub use metrics::Metrics;
 pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
@@ -58,6 +66,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
+        .layer(Extension(Arc::new(Limits::default())))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(map_response(no_sniffing_of_frames))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))

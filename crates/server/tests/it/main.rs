@@ -6,6 +6,7 @@ mod description;
 mod executions;
 mod golden;
 mod jobs;
+mod limits;
 mod logs;
 mod problems;
 mod sweeper;
