@@ -16,6 +16,7 @@ use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
 
+use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
 use crate::data::DataFolder;
@@ -98,6 +99,7 @@ pub struct Plan {
     patience: Patience,
     agent: agent::Options,
     webhook: Option<Webhook>,
+    poster: Poster,
 }
 
 #[derive(Clone)]
@@ -177,8 +179,13 @@ impl Plan {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
         }
         let data = PathBuf::from(config.text("data"));
+        let databases = jobs::addresses(config, &data);
+        let agent = jobs::options(config, &data)?;
+        let poster = Poster::new(&agent.http.allow_private, clock::now)
+            .map_err(|error| Complaint::new(format!("nothing can be posted from here: {error}")))?;
         Ok(Plan {
-            agent: jobs::options(config, &data)?,
+            agent,
+            poster,
             webhook: alerts::webhook(config)?,
             data,
             store,
@@ -201,6 +208,7 @@ impl Plan {
                     per_second: config.parse("api.failures_per_second", number)?,
                     burst: config.parse("api.failures_burst", number)?,
                 },
+                databases,
             },
             patience: Patience {
                 head: config.duration("api.head_patience")?.unsigned_abs(),
@@ -284,9 +292,13 @@ async fn serve<S: FullStore>(
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let store = Arc::new(store);
+    let source = Arc::new(StoreDatabases(Arc::clone(&store)));
+    let databases = plan.agent.databases.with_source(source);
+    let agent = Arc::new(Agent::new(agent::Options { databases, ..plan.agent }));
     let executor = LocalAgent {
         outputs: outputs.clone(),
-        agent: Agent::new(plan.agent),
+        agent: Arc::clone(&agent),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -294,9 +306,11 @@ async fn serve<S: FullStore>(
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }
-    let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
+    let channels = StoreChannels { store: Arc::clone(&store), poster: plan.poster.clone() };
+    let engine = Engine::start(store, executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
+    engine.carry_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
     let app = App {
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
@@ -306,6 +320,7 @@ async fn serve<S: FullStore>(
         clock,
         random,
         zones,
+        trials: Arc::new(RealTrials { agent, poster: plan.poster }),
         options: Arc::new(plan.options.clone()),
     };
     tokio::spawn(server::Sweeper::new(&app).run());

@@ -1,5 +1,6 @@
 //! What every handler works with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent::output::Outputs;
@@ -10,6 +11,7 @@ use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::scheduler::Scheduler;
+use crate::trials::Trials;
 
 /// What a server is given.
 #[derive(Clone)]
@@ -28,12 +30,14 @@ pub struct App {
     pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The time-zone databases.
     pub zones: Zones,
+    /// Tries databases and channels out.
+    pub trials: Arc<dyn Trials>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }
 
 /// What the administrator decides about the HTTP door.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.
     pub strict_concurrency: bool,
@@ -49,6 +53,8 @@ pub struct Options {
     pub rate: Rate,
     /// How often requests may come from one address without a valid key.
     pub failure_rate: Rate,
+    /// The databases of the settings: addresses by name.
+    pub databases: BTreeMap<String, String>,
 }
 
 impl Default for Options {
@@ -61,6 +67,7 @@ impl Default for Options {
             lag_seconds_max: 60,
             rate: Rate::default(),
             failure_rate: Rate::default(),
+            databases: BTreeMap::new(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod problem;
 mod rest;
 mod scheduler;
 mod sweeper;
+mod trials;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
+pub use trials::{Trials, Tried};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {

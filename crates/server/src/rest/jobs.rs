@@ -295,7 +295,7 @@ fn forget_replaced(job: &mut Value, changes: &Value) {
 }
 
 /// RFC 7396.
-fn merge(target: &mut Value, patch: Value) {
+pub(super) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
         return;

@@ -8,6 +8,7 @@ mod golden;
 mod jobs;
 mod limits;
 mod logs;
+mod objects;
 mod problems;
 mod sweeper;
 mod world;
