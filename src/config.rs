@@ -47,6 +47,7 @@ pub const KEYS: &[Key] = &[
     key("log", "info,refinery_core=warn", "what is logged, in the language of `RUST_LOG`"),
     key("api.strict_concurrency", "false", "whether a change must name the version it is based on"),
     key("api.open_metrics", "auto", "`true`, `false`, or `auto`: without a key on loopback only"),
+    key("api.metrics_http", "", "an address of its own for `/metrics`, `/healthz` and `/readyz`"),
     key("api.body_bytes_max", "2097152", "the largest body of a request"),
     key("api.bulk_bytes_max", "67108864", "the largest body of a bulk request"),
     key("api.lag_seconds_max", "60", "a due run that waits longer makes the server unready"),

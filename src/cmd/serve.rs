@@ -91,6 +91,8 @@ pub struct Plan {
     data: PathBuf,
     store: StoreKind,
     http: SocketAddr,
+    /// An address of its own for figures and health, and whether figures need no key there.
+    watch: Option<(SocketAddr, bool)>,
     certificate: Option<Arc<Certificate>>,
     admin_key: Option<Key>,
     grace: Duration,
@@ -124,11 +126,18 @@ impl Plan {
             }
         };
         let insecure = config.parse::<bool>("insecure", yes_or_no)?;
-        if !http.ip().is_loopback() && certificate.is_none() && !insecure {
-            let text = format!("http: {http} is reached from outside, and there is no TLS");
-            return Err(Complaint::new(text).hint(
-                "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
-            ));
+        let watch: Option<SocketAddr> =
+            config.parse_optional("api.metrics_http", "an address such as 127.0.0.1:8631")?;
+        for (name, address) in [("http", Some(http)), ("api.metrics_http", watch)] {
+            let outside = address.is_some_and(|address| !address.ip().is_loopback());
+            if let Some(address) = address.filter(|_| outside && certificate.is_none() && !insecure)
+            {
+                let text =
+                    format!("{name}: {address} is reached from outside, and there is no TLS");
+                return Err(Complaint::new(text).hint(
+                    "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
+                ));
+            }
         }
         let store = match config.text("store") {
             "sqlite" => StoreKind::Sqlite,
@@ -143,10 +152,12 @@ impl Plan {
                 config.wrong("admin_key", "a key of the form pk_<id>_<secret>_<crc>")
             })?),
         };
-        let open_metrics = match config.text("api.open_metrics") {
-            "auto" => http.ip().is_loopback(),
-            _ => config.parse("api.open_metrics", "true, false or auto")?,
+        let open_on = |address: SocketAddr| match config.text("api.open_metrics") {
+            "auto" => Ok(address.ip().is_loopback()),
+            _ => config.parse("api.open_metrics", "true, false or auto"),
         };
+        let open_metrics = open_on(http)?;
+        let watch = watch.map(|address| Ok((address, open_on(address)?))).transpose()?;
         let grace = config.duration("shutdown_grace")?;
         let settings = Settings {
             info: NodeInfo {
@@ -190,6 +201,7 @@ impl Plan {
             data,
             store,
             http,
+            watch,
             certificate,
             admin_key,
             grace: grace.try_into().unwrap_or_default(),
@@ -325,18 +337,23 @@ async fn serve<S: FullStore>(
     };
     tokio::spawn(server::Sweeper::new(&app).run());
     let mut signals = signals::Signals::new()?;
-    let (close, closed) = tokio::sync::oneshot::channel::<()>();
-    let closed = async {
-        let _ = closed.await;
-    };
-    let router = server::router(app);
-    let http = match &plan.certificate {
-        None => tokio::spawn(server::serve(listener, router, plan.patience, closed)),
-        Some(certificate) => {
-            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
-            tokio::spawn(server::serve(listener, router, plan.patience, closed))
-        }
-    };
+    let (close, closed) = tokio::sync::watch::channel(());
+    let certificate = plan.certificate.as_ref();
+    let mut doors = vec![open_door(
+        listener,
+        server::router(app.clone()),
+        plan.patience,
+        certificate,
+        closed.clone(),
+    )?];
+    if let Some((address, open_metrics)) = plan.watch {
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| cannot_listen(address, error))?;
+        tracing::info!(address = %listener.local_addr()?, "figures have an address of their own");
+        let options = Arc::new(server::Options { open_metrics, ..plan.options.clone() });
+        let router = server::watch_router(App { options, ..app });
+        doors.push(open_door(listener, router, plan.patience, certificate, closed)?);
+    }
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
@@ -357,11 +374,34 @@ async fn serve<S: FullStore>(
         () = engine.stop(plan.grace) => {}
         () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
     }
-    let _ = close.send(());
+    drop(close);
     // Whoever still listens to a stream has been told enough.
-    let _ = tokio::time::timeout(CONNECTION_GRACE, http).await;
+    let closing = async {
+        for door in doors {
+            let _ = door.await;
+        }
+    };
+    let _ = tokio::time::timeout(CONNECTION_GRACE, closing).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Answers callers of an address until the server closes.
+fn open_door(
+    listener: TcpListener,
+    router: axum::Router,
+    patience: Patience,
+    certificate: Option<&Arc<Certificate>>,
+    mut closed: tokio::sync::watch::Receiver<()>,
+) -> Result<tokio::task::JoinHandle<()>, Failure> {
+    let closed = async move { while closed.changed().await.is_ok() {} };
+    Ok(match certificate {
+        None => tokio::spawn(server::serve(listener, router, patience, closed)),
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
+            tokio::spawn(server::serve(listener, router, patience, closed))
+        }
+    })
 }
 
 fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {

@@ -26,6 +26,6 @@ pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
     Answer, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey, DeliveryView,
-    FullStore, JobFilter, LiveCounts, NodeInfo, NodeView, Objects, Page, Put, RunFilter, RunView,
-    RunsOf, Set, Setting,
+    FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Put, RunFilter,
+    RunView, RunsOf, Set, Setting,
 };

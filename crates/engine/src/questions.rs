@@ -8,7 +8,7 @@ use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
     Alerts, Answer, AttemptView, Begun, Counts, Cursor, DeliveryKey, DeliveryView, Desk, Follow,
-    JobFilter, NodeView, Objects, Page, Put, RunFilter, RunView, Set, Setting, Store,
+    JobFilter, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView, Set, Setting, Store,
 };
 
 use crate::error::Result;
@@ -65,6 +65,11 @@ impl<S: Desk> Node<S> {
     /// Marks dead letters as seen to. Answers for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         Ok(self.store.acknowledge(runs).await?)
+    }
+
+    /// The last runs of jobs; a job without one is left out.
+    pub async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
+        Ok(self.store.last_runs(jobs).await?)
     }
 
     /// The nodes of the cluster.

@@ -75,6 +75,22 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
+/// What an address of its own for those who watch answers: figures and health, and nothing else.
+pub fn watch_router(app: App) -> Router {
+    let (watch, _) = OpenApiRouter::<App>::new()
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .split_for_parts();
+    watch
+        .fallback(nothing_here)
+        .layer(Extension(Arc::new(Limits::default())))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(map_response(no_sniffing_of_frames))
+        .layer(from_fn_with_state(app.clone(), envelope::envelope))
+        .with_state(app)
+}
+
 async fn nothing_here() -> Problem {
     Problem::new(Code::NotFound, "there is nothing at this address")
 }

@@ -12,8 +12,8 @@ use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, DeliveryKey,
-    DeliveryView, Engine, FullStore, JobFilter, NewJob, NodeView, Page, Put, Result, RunFilter,
-    RunView, Set, Setting, Stats, Trigger,
+    DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put, Result,
+    RunFilter, RunView, Set, Setting, Stats, Trigger,
 };
 use jiff::Timestamp;
 
@@ -67,6 +67,8 @@ pub trait Scheduler: Send + Sync + 'static {
         after: Option<&'a str>,
         limit: u32,
     ) -> Answer<'a, Page<Job, String>>;
+    /// The last runs of jobs; a job without one is left out.
+    fn last_runs<'a>(&'a self, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>>;
     /// A run.
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>>;
     /// The runs that a filter lets through, newest first.
@@ -235,6 +237,10 @@ impl<S: FullStore> Scheduler for Engine<S> {
         limit: u32,
     ) -> Answer<'a, Page<Job, String>> {
         Box::pin(self.node().list_jobs(filter, after, limit))
+    }
+
+    fn last_runs<'a>(&'a self, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>> {
+        Box::pin(self.node().last_runs(jobs))
     }
 
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>> {

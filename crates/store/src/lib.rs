@@ -44,7 +44,7 @@ pub mod sqlite;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
-pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
+pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};

@@ -193,3 +193,21 @@ async fn a_server_that_stops_finishes_what_it_has_begun() {
     door.served.await.unwrap();
     assert!(TcpStream::connect(door.address).await.is_err());
 }
+
+#[tokio::test]
+async fn those_who_watch_have_an_address_of_their_own() {
+    let world = World::at(START).await;
+    let router = server::watch_router(world.app.clone());
+    let ask = async |path: &str, key: &str| {
+        let request = Request::get(path).header("authorization", key);
+        let request = request.body(Body::empty()).unwrap();
+        tower::ServiceExt::oneshot(router.clone(), request).await.unwrap().status().as_u16()
+    };
+    let key = format!("Bearer {}", world.key);
+    assert_eq!((ask("/healthz", "").await, ask("/readyz", "").await), (200, 200));
+    assert_eq!((ask("/metrics", "").await, ask("/metrics", &key).await), (401, 200));
+    // It is no way in.
+    for path in ["/v1/jobs", "/docs", "/"] {
+        assert_eq!(ask(path, &key).await, 404, "{path}");
+    }
+}

@@ -234,7 +234,8 @@ promises! {
         ended_runs_come_in_the_order_of_their_ends
         changed_jobs_come_in_the_order_of_their_changes
         tallies_are_added_once
-        racing_tallies_are_added_once;
+        racing_tallies_are_added_once
+        the_last_runs_of_jobs_are_told;
     value:
         names_are_any_text
         numbers_reach_their_limits
