@@ -1,9 +1,11 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod apply;
+mod channel;
 mod completions;
 mod config;
 mod cron;
+mod database;
 mod dev;
 mod dlq;
 mod doctor;
@@ -11,6 +13,7 @@ mod export;
 mod import;
 mod job;
 mod man;
+mod named;
 mod run;
 pub mod serve;
 mod status;
@@ -44,6 +47,14 @@ enum Command {
     /// Look after runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
+
+    /// Name the databases that SQL jobs work in
+    #[command(subcommand, arg_required_else_help = true)]
+    Database(database::DatabaseCommand),
+
+    /// Say where alerts are carried to
+    #[command(subcommand, arg_required_else_help = true)]
+    Channel(channel::ChannelCommand),
 
     /// Make jobs what files say that they are
     Apply(apply::ApplyArgs),
@@ -92,6 +103,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),
+        Command::Database(command) => database::run(command),
+        Command::Channel(command) => channel::run(command),
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),

@@ -18,13 +18,14 @@ mod settings;
 mod stats;
 
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
-    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey, DeliveryView,
+    FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Put, RunFilter,
+    RunView, RunsOf, Set, Setting,
 };

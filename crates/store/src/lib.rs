@@ -38,15 +38,17 @@ mod desk;
 mod error;
 mod filter;
 mod follow;
+mod objects;
 pub mod postgres;
 pub mod sqlite;
 mod view;
 
-pub use alerts::{Alerts, Delivery};
-pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
+pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
+pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -201,9 +203,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow {}
+pub trait FullStore: Alerts + Desk + Follow + Objects {}
 
-impl<S: Alerts + Desk + Follow> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Objects> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -43,6 +43,7 @@ mod follow;
 mod holdings;
 mod jobs;
 mod nodes;
+mod objects;
 mod pipeline;
 mod prune;
 mod pump;

@@ -56,6 +56,7 @@ mod holdings;
 mod jobs;
 mod lock;
 mod nodes;
+mod objects;
 mod prune;
 mod read;
 mod row;
