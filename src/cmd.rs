@@ -1,6 +1,7 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod apply;
+mod backup;
 mod completions;
 mod config;
 mod cron;
@@ -11,6 +12,7 @@ mod export;
 mod import;
 mod job;
 mod man;
+mod restore;
 mod run;
 pub mod serve;
 mod status;
@@ -61,6 +63,12 @@ enum Command {
     /// Look for what keeps a server on this machine from working
     Doctor(doctor::DoctorArgs),
 
+    /// Make a backup of a server that runs on
+    Backup(backup::BackupArgs),
+
+    /// Turn a backup into a data folder for a new server
+    Restore(restore::RestoreArgs),
+
     /// Ask about cron expressions: when they fire, what they mean, what may surprise
     #[command(subcommand, arg_required_else_help = true, after_help = cron::GRAMMAR)]
     Cron(cron::CronCommand),
@@ -97,6 +105,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Import(command) => import::run(command),
         Command::Status(args) => status::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
         Command::Dev(args) => dev::run(args),

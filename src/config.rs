@@ -82,10 +82,13 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Tables of settings whose names are made up by the administrator; their values are secrets.
-const TABLES: &[(&str, &str)] = &[(
-    "databases",
-    "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
-)];
+const TABLES: &[(&str, &str)] = &[
+    (
+        "databases",
+        "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
+    ),
+    ("backup.targets", "where backups may go, by name: `/path/to/folder`"),
+];
 
 /// Variables of ours that are not settings of the server.
 const OTHER_VARIABLES: &[&str] = &[
@@ -325,10 +328,10 @@ fn known(name: &str) -> Option<&'static Key> {
 
 /// The table and the rest of a name that begins with one.
 fn in_table(name: &str) -> Option<(&'static str, String)> {
-    let (table, rest) = name.split_once('.')?;
-    let (table, _) = TABLES.iter().find(|(known, _)| *known == table)?;
+    let within = |table: &str| name.strip_prefix(table)?.strip_prefix('.');
+    let (table, rest) = TABLES.iter().find_map(|(table, _)| Some((*table, within(table)?)))?;
     let harmless = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (!rest.is_empty() && rest.chars().all(harmless)).then(|| (*table, rest.to_owned()))
+    (!rest.is_empty() && rest.chars().all(harmless)).then(|| (table, rest.to_owned()))
 }
 
 /// The variable of a setting.

@@ -9,6 +9,7 @@ use agent::{
     Database, Databases, ExternalOptions, HttpOptions, Network, PostgresDatabase, SqliteDatabase,
 };
 
+use crate::backup;
 use crate::complaint::Complaint;
 use crate::config::Config;
 
@@ -49,13 +50,20 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
         },
         readable: paths("external.readable"),
         writable: paths("external.writable"),
-        protected: vec![std::path::absolute(data).unwrap_or_else(|_| data.to_owned())],
+        protected: protected(config, data)?,
         ..ExternalOptions::default()
     };
     match external.check() {
         Ok(()) => Ok(external),
         Err(error) => Err(Complaint::new(format!("external.{error}"))),
     }
+}
+
+/// What commands never see: the data folder, and what was made of it.
+fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, Complaint> {
+    let targets = backup::targets(config)?.into_values();
+    let all = [data.to_owned()].into_iter().chain(targets);
+    Ok(all.map(|path| std::path::absolute(&path).unwrap_or(path)).collect())
 }
 
 /// The name of the database that is there without being configured.

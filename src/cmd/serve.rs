@@ -1,5 +1,6 @@
 //! `punctual serve`: engine, agent and HTTP door in one process.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Agent;
+use agent::backup::{Backups, NoBackups};
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
@@ -16,6 +18,7 @@ use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
 
+use crate::backup::{self, Contents, DataBackups};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
 use crate::data::DataFolder;
@@ -97,6 +100,7 @@ pub struct Plan {
     options: server::Options,
     agent: agent::Options,
     webhook: Option<Webhook>,
+    backup_targets: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Clone)]
@@ -179,6 +183,7 @@ impl Plan {
         Ok(Plan {
             agent: jobs::options(config, &data)?,
             webhook: alerts::webhook(config)?,
+            backup_targets: backup::targets(config)?,
             data,
             store,
             http,
@@ -222,6 +227,10 @@ pub fn start(
     let plan = Plan::of(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
+    if folder.join(backup::MARK).exists() {
+        let text = format!("a restore to {} has not ended", folder.path().display());
+        return Err(Failure::Failed(Complaint::new(text).hint("run punctual restore once more")));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
@@ -270,9 +279,18 @@ async fn serve<S: FullStore>(
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let backups: Arc<dyn Backups> = match plan.store {
+        StoreKind::Sqlite => {
+            let contents = Contents { data: folder.path().to_owned() };
+            Arc::new(DataBackups::new(contents, plan.backup_targets, clock::now))
+        }
+        StoreKind::Postgres(_) => Arc::new(NoBackups(
+            "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
+        )),
+    };
     let executor = LocalAgent {
         outputs: outputs.clone(),
-        agent: Agent::new(plan.agent),
+        agent: Agent::new(agent::Options { backups: Arc::clone(&backups), ..plan.agent }),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -288,6 +306,7 @@ async fn serve<S: FullStore>(
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
         authority: Arc::new(AdminKey::new(&admin_key)),
         outputs,
+        backups,
         metrics,
         clock,
         random,

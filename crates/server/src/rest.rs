@@ -6,6 +6,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 
 mod backfill;
+mod backups;
 mod bulk;
 mod dead_letters;
 mod events;
@@ -48,6 +49,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::stats))
         .routes(routes!(stats::job_stats))
         .routes(routes!(nodes::list))
+        .routes(routes!(backups::create))
+        .routes(routes!(backups::download))
         .routes(routes!(settings::list))
         .routes(routes!(settings::put, settings::delete))
 }
