@@ -16,6 +16,7 @@ mod restore;
 mod run;
 pub mod serve;
 mod status;
+mod top;
 
 use clap::{Parser, Subcommand};
 
@@ -59,6 +60,9 @@ enum Command {
 
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
+
+    /// Watch on a terminal how a server is doing
+    Top(top::TopArgs),
 
     /// Look for what keeps a server on this machine from working
     Doctor(doctor::DoctorArgs),
@@ -104,6 +108,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),
         Command::Status(args) => status::run(args),
+        Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Restore(args) => restore::run(args),

@@ -68,15 +68,15 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     item["jobs"] = revived.jobs.into();
     item["was_running"] = revived.running.into();
     let mut words = format!(
-        "{} is restored to {}: {}; {} jobs",
+        "{} is restored to {}: {}; jobs: {}",
         archive.display(),
         folder.path().display(),
         told(&checked),
         revived.jobs
     );
     if revived.running > 0 {
-        let were = if revived.running == 1 { "run was" } else { "runs were" };
-        words.push_str(&format!("; {} {were} under way and will be tried again", revived.running));
+        let runs = if revived.running == 1 { "run that was" } else { "runs that were" };
+        words.push_str(&format!("; {} {runs} under way will be handed on", revived.running));
     }
     output::print_done(&args.output, &item, "data", &words)?;
     if let Some(remark) = about_key(folder.path(), &checked.manifest) {

@@ -101,6 +101,7 @@ pub struct Plan {
     agent: agent::Options,
     webhook: Option<Webhook>,
     backup_targets: BTreeMap<String, PathBuf>,
+    output_limits: Limits,
 }
 
 #[derive(Clone)]
@@ -184,6 +185,7 @@ impl Plan {
             agent: jobs::options(config, &data)?,
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
+            output_limits: jobs::output_limits(config)?,
             data,
             store,
             http,
@@ -278,7 +280,7 @@ async fn serve<S: FullStore>(
     let parts =
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
-    let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let outputs = Outputs::new(folder.join("outputs"), plan.output_limits)?;
     let backups: Arc<dyn Backups> = match plan.store {
         StoreKind::Sqlite => {
             let contents = Contents { data: folder.path().to_owned() };
