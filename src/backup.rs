@@ -21,12 +21,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use agent::backup::{Backup, BackupError, BackupStream, Backups, Making};
 use axum::body::Bytes;
 use domain::action::BackupAction;
 use jiff::Timestamp;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::complaint::Complaint;
@@ -39,6 +42,9 @@ pub use restore::{Checked, MARK, check, restore};
 
 /// Parts of a stream that wait for a slow reader.
 const PARTS_WAITING: usize = 8;
+
+/// How long a reader may take for the next part: others wait for their turn.
+const STALLED_MAX: Duration = Duration::from_secs(60);
 
 /// Makes the backups of a server.
 pub struct DataBackups {
@@ -120,9 +126,11 @@ impl Backups for DataBackups {
         let (contents, now) = (self.contents.clone(), (self.clock)());
         let (send, parts) = tokio::sync::mpsc::channel(PARTS_WAITING);
         tokio::task::spawn_blocking(move || {
-            let _turn = turn;
             let wanted = || !send.is_closed();
-            let mut out = io::BufWriter::with_capacity(256 << 10, Parts(&send));
+            let mut out = io::BufWriter::with_capacity(
+                256 << 10,
+                Parts { send: &send, runtime: Handle::current() },
+            );
             let made = archive::write(&contents, outputs, now, &mut out, &wanted)
                 .and_then(|_| io::Write::flush(&mut out));
             // Nothing half goes out when the writer is dropped.
@@ -131,6 +139,9 @@ impl Backups for DataBackups {
                 && !send.is_closed()
             {
                 tracing::error!(%error, "a backup failed while it was sent");
+                // A stream that just ended would look whole. Whoever reads so slowly waits for it,
+                // and nobody else.
+                drop(turn);
                 let _ = send.blocking_send(Err(error));
             }
         });
@@ -183,13 +194,19 @@ impl Drop for Wanted {
 }
 
 /// Hands what is written to whoever reads the stream.
-struct Parts<'a>(&'a Sender<io::Result<Bytes>>);
+struct Parts<'a> {
+    send: &'a Sender<io::Result<Bytes>>,
+    runtime: Handle,
+}
 
 impl io::Write for Parts<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
-        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        Ok(bytes.len())
+        let part = Ok(Bytes::copy_from_slice(bytes));
+        match self.runtime.block_on(self.send.send_timeout(part, STALLED_MAX)) {
+            Ok(()) => Ok(bytes.len()),
+            Err(SendTimeoutError::Timeout(_)) => Err(io::Error::other("its reader has stalled")),
+            Err(SendTimeoutError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -77,6 +77,16 @@ impl Draft {
         })
     }
 
+    /// Where it is until it has its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How much was written.
+    pub fn written(&self) -> u64 {
+        self.bytes
+    }
+
     /// Gives the file its name, when all of it is on disk. A file that has the name stays.
     pub fn finish(mut self) -> io::Result<Written> {
         self.file.sync_all()?;
@@ -198,7 +208,7 @@ mod tests {
         // What a killed process left is not locked.
         fs::write(folder.path().join(format!(".{other}.part")), "half").unwrap();
         drop(Draft::begin(folder.path(), &other).unwrap());
-        assert_eq!(list(), [name.clone()]);
+        assert_eq!(list(), std::slice::from_ref(&name));
         // A file that is there stays.
         let mut again = Draft::begin(folder.path(), &name).unwrap();
         again.write_all(b"other").unwrap();

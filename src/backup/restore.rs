@@ -129,12 +129,11 @@ fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Che
     let file = Told { file: File::open(archive).map_err(cannot)?, read: 0, tell };
     let mut found: BTreeMap<String, FileEntry> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
-    let mut last = "its first file".to_owned();
+    let mut place = "its beginning".to_owned();
     let decoder = zstd::Decoder::new(BufReader::new(file)).map_err(cannot)?;
     let mut tar = tar::Archive::new(decoder);
     for entry in tar.entries().map_err(cannot)? {
-        let broken =
-            |error: io::Error| damaged(archive, &format!("after {last}"), &error.to_string());
+        let broken = |error: io::Error| damaged(archive, &place, &error.to_string());
         let entry = entry.map_err(broken)?;
         let path = entry.path().map_err(broken)?.to_str().unwrap_or_default().to_owned();
         let broken = |error: io::Error| damaged(archive, &path, &error.to_string());
@@ -164,7 +163,7 @@ fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Che
             let entry = FileEntry { path: path.clone(), bytes: hashed.bytes, sha256 };
             found.insert(path.clone(), entry);
         }
-        last = path;
+        place = format!("after {path}");
     }
     let Some(manifest) = manifest else {
         return Err(damaged(archive, NAME, "it is missing, so the archive was cut off"));

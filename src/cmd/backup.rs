@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
-use crate::backup::{Draft, file_name};
+use crate::backup::{self, Draft, file_name};
 use crate::client::{Call, Client, Flow};
 use crate::clock;
 use crate::complaint::Complaint;
@@ -104,6 +104,10 @@ fn to_file(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     }
     let mut draft = Draft::begin(&folder, &name).map_err(cannot)?;
     receive(args, client, &mut |part| draft.write_all(part).map_err(cannot))?;
+    // A file gets its name when it is known that it can be restored.
+    let progress = Progress::of_bytes(&args.asking.output, "checking", draft.written());
+    backup::check(draft.path(), &|read| progress.set(read))?;
+    drop(progress);
     let written = draft.finish().map_err(cannot)?;
     let made = json!({"file": path.display().to_string(), "bytes": written.bytes, "sha256": written.sha256});
     let words = format!("{}: {}", path.display(), bytes(&made, "bytes"));

@@ -33,6 +33,17 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(2);
 
 /// The flags of `punctual serve`; each has a setting of the same name.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual serve
+  punctual serve --http 0.0.0.0:8630 --tls-cert cert.pem --tls-key key.pem
+  punctual serve --store postgres://punctual@db.example.com/punctual
+
+The first start makes the data folder, with the administrator's key in admin.key and the key that
+protects secrets in master.key; keep a copy of the latter. Commands on this machine find the server
+and its key through the data folder. There are more settings than flags: punctual config show lists
+them all, and each can be in the file, or in the environment as PUNCTUAL_NAME. SIGTERM lets running
+work end, a second one does not wait.")]
 pub struct ServeArgs {
     /// Folder for the embedded store, keys and outputs [default: ./punctual-data]
     #[arg(long, value_name = "DIR")]

@@ -53,13 +53,14 @@ pub fn run(args: TopArgs) -> Result<(), Failure> {
         return Err(complaint.hint("punctual status prints it once, and in other forms").into());
     }
     // Requests that were printed would be drawn over.
-    let client = Client::new(&ServerArgs { verbose: false, ..args.server })?;
+    let server = ServerArgs { verbose: false, ..args.server };
+    let client = Client::new(&server)?;
     let screen = Screen::new(client.place().url().as_str(), args.every);
     let (wish, wishes) = channel();
     let (send, snapshots) = channel();
     let pause = SignedDuration::from_secs(i64::from(args.every));
     // It ends with the process: nobody waits for an answer that nobody sees.
-    std::thread::spawn(move || ask(&client, pause, &send, &wishes));
+    std::thread::spawn(move || ask(client, &server, pause, &send, &wishes));
     let mut terminal = ratatui::try_init()?;
     let shown = show(&mut terminal, screen, &snapshots, &wish);
     ratatui::restore();
@@ -68,13 +69,21 @@ pub fn run(args: TopArgs) -> Result<(), Failure> {
 
 /// Asks the server again and again. A wish makes the next time come at once.
 fn ask(
-    client: &Client,
+    mut client: Client,
+    server: &ServerArgs,
     pause: SignedDuration,
     snapshots: &Sender<Snapshot>,
     wishes: &Receiver<()>,
 ) {
     loop {
-        if snapshots.send(look::look(client, clock::now())).is_err() {
+        let snapshot = look::look(&client, clock::now());
+        // It may come back at another address, which its data folder tells.
+        if snapshot.seen.is_err()
+            && let Ok(again) = Client::new(server)
+        {
+            client = again;
+        }
+        if snapshots.send(snapshot).is_err() {
             return;
         }
         match wishes.recv_timeout(pause.unsigned_abs()) {

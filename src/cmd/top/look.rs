@@ -26,6 +26,8 @@ const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 pub struct Snapshot {
     /// When it was looked.
     pub at: Timestamp,
+    /// Where.
+    pub url: String,
     /// What was seen.
     pub seen: Result<Seen, String>,
 }
@@ -100,7 +102,7 @@ pub fn look(client: &Client, now: Timestamp) -> Snapshot {
         }
         other => format!("{other:?}"),
     });
-    Snapshot { at: now, seen }
+    Snapshot { at: now, url: client.place().url().as_str().to_owned(), seen }
 }
 
 fn ask(client: &Client, now: Timestamp) -> Result<Seen, Failure> {

@@ -96,11 +96,12 @@ pub struct Screen {
 impl Screen {
     /// A picture of a server that nobody has looked at.
     pub fn new(url: &str, every: u8) -> Self {
-        Screen { url: url.trim_end_matches('/').to_owned(), every, seen: None, gone: None }
+        Screen { url: url.to_owned(), every, seen: None, gone: None }
     }
 
     /// Takes a look in.
     pub fn take(&mut self, snapshot: Snapshot) {
+        self.url = snapshot.url;
         match snapshot.seen {
             Ok(seen) => {
                 self.seen = Some(seen);
@@ -134,8 +135,11 @@ impl Screen {
     }
 
     fn head(&self, now: Timestamp) -> Vec<Line<'static>> {
-        let title =
-            format!("punctual top  {}  every {} s  {now:.0}", visible(&self.url), self.every);
+        let title = format!(
+            "punctual top  {}  every {} s  {now:.0}",
+            visible(self.url.trim_end_matches('/')),
+            self.every
+        );
         let mut lines = vec![Line::styled(title, Modifier::BOLD)];
         let red = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
         lines.push(match (&self.gone, &self.seen) {

@@ -113,9 +113,11 @@ fn a_backup_under_load_is_a_server_again() {
     assert!(ended.stderr.contains("master.key"), "keys are not part of it: {ended:?}");
     let server = start(&elsewhere, &target);
     // What ran is tried again, under a fence that the old server never came to.
+    until(|| {
+        let (_, attempts) = server.call("GET", &format!("/v1/executions/{long}/attempts"), None);
+        (attempts["data"][0]["status"] == "LOST").then_some(())
+    });
     until(|| (status(&server, long) == "RUNNING").then_some(()));
-    let (_, attempts) = server.call("GET", &format!("/v1/executions/{long}/attempts"), None);
-    assert_eq!(attempts["data"][0]["status"], "LOST", "{attempts}");
     let after = until(|| {
         let runs = ledger(&server);
         (fences(&mut runs.iter()) > last_fence).then_some(runs)
@@ -264,7 +266,7 @@ fn the_command_line_writes_and_reads_them() {
     fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
     let damaged = check(cut.to_str().unwrap());
     assert_eq!(damaged.code, Some(1), "{damaged:?}");
-    assert!(damaged.stderr.contains("is damaged: punctual.db: "), "{damaged:?}");
+    assert!(damaged.stderr.contains("is damaged: "), "{damaged:?}");
     assert_eq!(check(&place("nothing")).code, Some(3));
     let used = restore(Path::new(&place("one.tar.zst")), &data);
     assert_eq!(used.code, Some(4), "{used:?}");

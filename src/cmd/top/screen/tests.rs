@@ -59,9 +59,13 @@ fn draw(screen: &Screen, view: View, width: u16, height: u16) -> String {
     (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
 }
 
+fn look(time: &str, seen: Result<Seen, String>) -> Snapshot {
+    Snapshot { at: at(time), url: "http://127.0.0.1:8630/".into(), seen }
+}
+
 fn screen() -> Screen {
     let mut screen = Screen::new("http://127.0.0.1:8630/", 2);
-    screen.take(Snapshot { at: at("09:00:00"), seen: Ok(seen()) });
+    screen.take(look("09:00:00", Ok(seen())));
     screen
 }
 
@@ -114,13 +118,13 @@ fn a_server_that_went_away_is_said_since_when() {
     let mut screen = screen();
     for second in ["09:00:02", "09:00:04"] {
         let seen = Err("cannot reach the server: connection refused".to_owned());
-        screen.take(Snapshot { at: at(second), seen });
+        screen.take(look(second, seen));
     }
     let text = draw(&screen, View::default(), 80, 24);
     let line = "not reachable since 2026-11-15T09:00:02Z: cannot reach the server: connection re";
     assert_eq!(text.lines().nth(1).unwrap(), line);
     assert!(text.contains("job-23"), "the last picture stays");
-    screen.take(Snapshot { at: at("09:00:06"), seen: Ok(seen()) });
+    screen.take(look("09:00:06", Ok(seen())));
     assert!(draw(&screen, View::default(), 80, 24).contains("ready: no due run waits"));
 }
 
