@@ -3,6 +3,7 @@
 
 mod alerts;
 mod channels;
+mod backup;
 mod client;
 mod clock;
 mod cmd;
@@ -15,6 +16,7 @@ mod exit;
 mod jobs;
 mod logs;
 mod output;
+mod progress;
 mod random;
 mod signals;
 mod table;

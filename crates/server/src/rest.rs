@@ -7,6 +7,7 @@ use crate::app::App;
 
 mod alert_channels;
 mod backfill;
+mod backups;
 mod bulk;
 mod databases;
 mod dead_letters;
@@ -63,6 +64,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(nodes::list))
+        .routes(routes!(backups::create))
+        .routes(routes!(backups::download))
         .routes(routes!(settings::list))
         .routes(routes!(settings::put, settings::delete))
 }

@@ -169,6 +169,7 @@ impl World {
             scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
             authority: Arc::new(AdminKey::new(&key)),
             outputs,
+            backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
             clock: Arc::new(now),
             random: Arc::new(random),
