@@ -10,7 +10,7 @@ use agent::Agent;
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
-use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
+use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -280,6 +280,7 @@ async fn serve<S: FullStore>(
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }
+    let store = Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>);
     let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;

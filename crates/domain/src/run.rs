@@ -414,6 +414,15 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
+    /// Every end, in the order of their numbers.
+    pub const ALL: [AttemptEnd; 5] = [
+        AttemptEnd::Completed,
+        AttemptEnd::Failed,
+        AttemptEnd::Cancelled,
+        AttemptEnd::Timeout,
+        AttemptEnd::Lost,
+    ];
+
     /// The name at every door.
     pub fn name(self) -> &'static str {
         match self {

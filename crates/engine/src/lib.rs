@@ -26,5 +26,5 @@ pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
     Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
-    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
+    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
 };

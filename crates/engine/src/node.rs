@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::alert::Alert;
 use domain::id::{JobId, NodeId, RunId};
 use domain::job::{Definition, Job};
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason};
 use jiff::{SignedDuration, Timestamp};
-use store::{Finish, Store};
+use store::{Cancelled, Finish, Store};
 
 use crate::settings::{Parts, Settings};
 
@@ -31,6 +31,7 @@ mod call;
 mod clock;
 mod crowd;
 mod definitions;
+mod ends;
 mod lease;
 mod notify;
 mod plan;
@@ -47,6 +48,7 @@ pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;
+use ends::Ends;
 
 /// One process's part in the work.
 pub struct Node<S> {
@@ -57,6 +59,8 @@ pub struct Node<S> {
     state: Mutex<State>,
     /// How far the store's clock is ahead of this process's, in microseconds.
     offset_us: AtomicI64,
+    /// How what it saw ended.
+    pub(crate) ends: Ends,
 }
 
 /// A run that was let in: its executor may begin.
@@ -135,6 +139,7 @@ impl<S: Store> Node<S> {
             definitions: Definitions::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
+            ends: Ends::default(),
         }
     }
 
@@ -188,6 +193,15 @@ impl<S: Store> Node<S> {
         state.free += 1;
         state.done.push(finish);
         true
+    }
+
+    /// Asks for the end of a run.
+    pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
+        let cancelled = self.store.cancel(run, reason).await?;
+        if cancelled == Cancelled::Ended {
+            self.ends.add(Outcome::Cancelled, 1);
+        }
+        Ok(cancelled)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

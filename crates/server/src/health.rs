@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::actor::key_of_headers;
 use crate::app::App;
 use crate::body::Params;
+use crate::metrics::Asked;
 use crate::problem::{Problem, Result};
 
 /// How much a caller wants to know.
@@ -111,8 +112,14 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Resul
         let key = key_of_headers(&headers).ok_or_else(Problem::unauthenticated)?;
         app.authority.owner(&key).await.ok_or_else(Problem::unauthenticated)?;
     }
-    let counts = app.scheduler.counts().await?;
-    let text = app.metrics.render(counts, app.scheduler.activity(), app.now());
+    let now = app.now();
+    let nodes = app.scheduler.nodes().await?;
+    let asked = Asked {
+        counts: app.scheduler.counts().await?,
+        activity: app.scheduler.activity(),
+        nodes: nodes.iter().filter(|node| !node.buried && node.lease_until > now).count(),
+    };
+    let text = app.metrics.render(&asked, now);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -40,6 +40,7 @@ mod filter;
 mod follow;
 pub mod postgres;
 pub mod sqlite;
+mod timed;
 mod view;
 
 pub use alerts::{Alerts, Delivery};
@@ -48,6 +49,7 @@ pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.

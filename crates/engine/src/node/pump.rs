@@ -17,6 +17,9 @@ impl<S: Store> Node<S> {
         let asked_at = self.parts.now();
         let pumped = self.store.pump(call.node, &call.done, want).await?;
         self.heard(asked_at, pumped.now);
+        for (finish, applied) in call.done.iter().zip(&pumped.applied) {
+            self.ends.applied(finish, *applied);
+        }
         let stale = pumped.applied.iter().filter(|applied| **applied == Applied::Stale).count();
         if stale > 0 {
             tracing::warn!(

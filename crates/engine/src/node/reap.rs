@@ -40,6 +40,9 @@ impl<S: Store> Node<S> {
             let finishes: Vec<(NodeId, Finish)> =
                 lost.map(|((node, run), job)| (*node, self.lost(*node, run, job))).collect();
             let applied = self.store.bury(&finishes).await?;
+            for ((_, finish), applied) in finishes.iter().zip(&applied) {
+                self.ends.applied(finish, *applied);
+            }
             report.lost = applied.iter().filter(|applied| **applied != Applied::Stale).count();
         }
         if report.lost > 0 || report.woken > 0 {

@@ -170,9 +170,7 @@ impl<S: Store> Node<S> {
             Start::CancelEarlier(earlier) => {
                 for id in earlier {
                     let text = format!("run {} takes its place", run.grant.run);
-                    self.store
-                        .cancel(id, &Reason { code: ReasonCode::CancelRequested, text })
-                        .await?;
+                    self.cancel(id, &Reason { code: ReasonCode::CancelRequested, text }).await?;
                 }
                 Some(Verdict::Wait(Wait::Overlap, None))
             }
