@@ -13,6 +13,7 @@ mod executor;
 mod exit;
 mod jobs;
 mod logs;
+mod otlp;
 mod output;
 mod random;
 mod signals;

@@ -10,7 +10,7 @@ use agent::Agent;
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
-use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed};
+use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
 use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -22,6 +22,7 @@ use crate::data::DataFolder;
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
+use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
 use crate::{alerts, clock, jobs, random, signals};
 
@@ -97,6 +98,7 @@ pub struct Plan {
     options: server::Options,
     agent: agent::Options,
     webhook: Option<Webhook>,
+    collector: Option<Collector>,
 }
 
 #[derive(Clone)]
@@ -179,6 +181,7 @@ impl Plan {
         Ok(Plan {
             agent: jobs::options(config, &data)?,
             webhook: alerts::webhook(config)?,
+            collector: Collector::of(config)?,
             data,
             store,
             http,
@@ -266,8 +269,21 @@ async fn serve<S: FullStore>(
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
-    let parts =
-        Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
+    let traces = match plan.collector {
+        None => None,
+        Some(collector) => {
+            let started = collector.start(&plan.settings.info.name, Arc::clone(&metrics));
+            Some(started.map_err(|error| {
+                Complaint::new(format!("otlp.endpoint: cannot be used: {error}"))
+            })?)
+        }
+    };
+    let parts = Parts {
+        clock: Arc::clone(&clock),
+        random: Arc::clone(&random),
+        zones: clock::zones(),
+        tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),
+    };
     let zones = parts.zones.clone();
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
     let executor = LocalAgent {
@@ -330,6 +346,9 @@ async fn serve<S: FullStore>(
     tokio::select! {
         () = engine.stop(plan.grace) => {}
         () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
+    }
+    if let Some(traces) = traces {
+        traces.stop().await;
     }
     let _ = close.send(());
     // Whoever still listens to a stream has been told enough.

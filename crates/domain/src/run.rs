@@ -352,6 +352,13 @@ pub struct ClaimedRun {
     pub lost: u32,
 }
 
+impl ClaimedRun {
+    /// Which attempt comes next, from 1; lost ones count.
+    pub fn number(&self) -> u32 {
+        self.attempts + self.lost + 1
+    }
+}
+
 /// How an attempt ended, as its executor tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptResult {

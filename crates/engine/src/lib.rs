@@ -16,6 +16,7 @@ mod questions;
 mod run;
 mod settings;
 mod stats;
+mod tracer;
 
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
@@ -25,6 +26,8 @@ pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
-    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
+    Answer, Applied, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter,
+    LiveCounts, NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch,
+    Timed, Verb,
 };
+pub use tracer::{Planned, Settled, Tracer};

@@ -40,6 +40,7 @@ mod pump;
 mod reap;
 mod start;
 mod tally;
+mod trace;
 
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
@@ -49,6 +50,7 @@ pub use tally::TallyReport;
 use crowd::Crowd;
 use definitions::Definitions;
 use ends::Ends;
+use trace::{Ended, Traces};
 
 /// One process's part in the work.
 pub struct Node<S> {
@@ -61,6 +63,7 @@ pub struct Node<S> {
     offset_us: AtomicI64,
     /// How what it saw ended.
     pub(crate) ends: Ends,
+    traces: Traces,
 }
 
 /// A run that was let in: its executor may begin.
@@ -110,6 +113,8 @@ impl State {
 
 struct Held {
     run: ClaimedRun,
+    /// When this node learnt of its grant.
+    claimed_at: Timestamp,
     /// Set when the executor has it.
     running: Option<(Arc<Job>, Timestamp)>,
 }
@@ -117,6 +122,7 @@ struct Held {
 impl<S: Store> Node<S> {
     /// A node that has not joined yet.
     pub fn new(store: Arc<S>, settings: Settings, parts: Parts) -> Self {
+        let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
             free: settings.max_concurrent_jobs,
@@ -140,6 +146,7 @@ impl<S: Store> Node<S> {
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ends: Ends::default(),
+            traces,
         }
     }
 
@@ -186,9 +193,17 @@ impl<S: Store> Node<S> {
         let node = state.id;
         let Some(held) = state.held(grant) else { return false };
         let Some((job, started_at)) = held.running.clone() else { return false };
-        let number = held.run.attempts + held.run.lost + 1;
+        let number = held.run.number();
         let attempt = EndedAttempt { number, node, started_at, finished_at, result };
         let finish = start::settled(&held.run, &job, attempt);
+        let (run, claimed_at) = (&held.run, Some(held.claimed_at));
+        self.traces.ended(|| Ended {
+            run: run.clone(),
+            job,
+            node,
+            claimed_at,
+            decided_at: finished_at,
+        });
         state.held.remove(&grant.run);
         state.free += 1;
         state.done.push(finish);

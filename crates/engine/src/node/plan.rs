@@ -42,6 +42,11 @@ impl<S: Store> Node<S> {
         let won: Vec<&Fire> =
             fires.iter().zip(&fired).filter(|(_, won)| **won).map(|(fire, _)| fire).collect();
         won.iter().for_each(|fire| self.ends.fired(fire));
+        if self.traces.is_on() {
+            let names = due.jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
+            let runs = won.iter().flat_map(|fire| &fire.runs);
+            self.traces.planned(runs, &names, self.id(), due.now, self.now());
+        }
         let report = PlanReport {
             planned: won.len(),
             lost_races: fires.len() - won.len(),
@@ -49,6 +54,7 @@ impl<S: Store> Node<S> {
             more: due.jobs.len() == self.settings.batch_max as usize,
         };
         if report.runs > 0 {
+            tracing::debug!(jobs = report.planned, runs = report.runs, "runs were planned");
             self.hint();
         }
         Ok(report)

@@ -1,5 +1,7 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
+use std::collections::HashMap;
+
 use domain::run::{ClaimedRun, NewRun};
 use jiff::Timestamp;
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
@@ -19,13 +21,15 @@ impl<S: Store> Node<S> {
         self.heard(asked_at, pumped.now);
         for (finish, applied) in call.done.iter().zip(&pumped.applied) {
             self.ends.applied(finish, *applied);
-        }
-        let stale = pumped.applied.iter().filter(|applied| **applied == Applied::Stale).count();
-        if stale > 0 {
-            tracing::warn!(
-                stale,
-                "the store refused results of runs that are no longer this node's"
-            );
+            self.traces.settled(finish, *applied, pumped.now);
+            if *applied == Applied::Stale {
+                let attempt = finish.attempt.as_ref().map(|attempt| attempt.number);
+                tracing::warn!(
+                    run = %finish.grant.run,
+                    attempt,
+                    "the store refused the result of a run that is no longer this node's"
+                );
+            }
         }
         let now = self.now();
         let soon = pumped.claimed.iter().filter(|run| run.run.due_at > now).count() as u32;
@@ -59,9 +63,14 @@ impl<S: Store> Node<S> {
             let room = if closed { 0 } else { room };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
+        let began_at = self.now();
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
-        let near = self.now().saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
+        let recorded_at = self.now();
+        let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new).map(|(run, _)| run);
+        self.traces.planned(new, &HashMap::new(), call.node, began_at, recorded_at);
+        let near =
+            recorded_at.saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
         let near = runs.iter().filter(|run| run.due_at <= near).count();
         {
             let mut state = self.state();

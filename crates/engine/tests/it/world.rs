@@ -57,6 +57,7 @@ impl World {
                 u128::from(random.fetch_add(1, Ordering::Relaxed)) << 50 | 0x5bd1
             }),
             zones: Zones::bundled(),
+            tracer: None,
         };
         let node = Node::new(Arc::clone(&self.store), settings, parts);
         node.join().await.unwrap();

@@ -136,6 +136,7 @@ impl World {
             clock: Arc::new(now.clone()),
             random: Arc::new(random),
             zones: Zones::bundled(),
+            tracer: None,
         };
         let engine = Engine::start(store, hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
