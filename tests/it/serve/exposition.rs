@@ -77,7 +77,8 @@ pub fn parse(text: &str) -> BTreeMap<String, Figure> {
 
 /// Buckets grow, in their borders and in what is in them, and the last holds everything.
 fn check_buckets(name: &str, figure: &Figure) {
-    let mut series: BTreeMap<BTreeMap<String, String>, (Vec<(f64, f64)>, f64)> = BTreeMap::new();
+    // By labels: borders with what is in them, and the count.
+    let mut series: BTreeMap<_, (Vec<(f64, f64)>, f64)> = BTreeMap::new();
     for sample in &figure.samples {
         let mut labels = sample.labels.clone();
         let border = labels.remove("le");
