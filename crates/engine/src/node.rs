@@ -170,6 +170,12 @@ impl<S: Store> Node<S> {
         self.state().held.values().filter(|held| held.running.is_some()).count()
     }
 
+    /// How many runs, and times without a run, this node saw end; in the order of
+    /// [`Outcome::ALL`].
+    pub fn outcomes(&self) -> [u64; Outcome::ALL.len()] {
+        self.ends.outcomes()
+    }
+
     /// When the first prepared run is due.
     pub fn next_prepared(&self) -> Option<Timestamp> {
         self.state().prepared.first().map(|(due_at, _)| *due_at)

@@ -162,7 +162,7 @@ impl<S: FullStore> Engine<S> {
         Activity {
             errors: self.shared.errors.load(Ordering::Relaxed),
             planned: self.shared.planned.load(Ordering::Relaxed),
-            ended: self.node.ends.outcomes(),
+            ended: self.node.outcomes(),
             dead_letters: self.node.ends.dead_letters(),
             clock_offset: self.node.offset(),
         }
