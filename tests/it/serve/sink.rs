@@ -27,7 +27,8 @@ pub fn received(listener: &TcpListener, status: &str) -> (String, String) {
         let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let body = &bytes[end + 4..];
-        if body.len() >= header(head, "content-length").parse().unwrap() {
+        let length = header(head, "content-length").parse().unwrap_or(0);
+        if body.len() >= length {
             let answer =
                 format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
             stream.write_all(answer.as_bytes()).unwrap();

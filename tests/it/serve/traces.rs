@@ -36,15 +36,21 @@ fn start(folder: &tempfile::TempDir, endpoint: &str) -> Server {
     let environment = [
         ("PUNCTUAL_OTLP__ENDPOINT", endpoint),
         ("PUNCTUAL_OTLP__HEADERS", "x-key=secret, x-team=ours"),
+        ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
     ];
     Server::start_with(&folder.path().join("data"), &[], &environment)
 }
 
-fn trigger(server: &Server, sql: &str) -> (Value, String) {
+fn sql(text: &str) -> Value {
+    json!({"type": "SQL", "sql": text})
+}
+
+/// A new job with this payload, and a run of it.
+fn trigger(server: &Server, payload: Value) -> (Value, String) {
     let job = json!({
         "name": "traced", "job_type": "MANUAL",
         "retry_config": {"max_attempts": 2, "backoff_seconds": 1},
-        "payload": {"type": "SQL", "sql": sql},
+        "payload": payload,
     });
     let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
     assert_eq!(status, 201, "{made}");
@@ -59,7 +65,7 @@ fn a_run_is_a_trace_with_a_span_for_each_step_of_each_attempt() {
     let (collector, address) = sink();
     let server = start(&folder, &format!("http://{address}/otlp/"));
     // An overflow, every time, of a kind that is worth another try.
-    let (job, run) = trigger(&server, "SELECT abs(-9223372036854775808)");
+    let (job, run) = trigger(&server, sql("SELECT abs(-9223372036854775808)"));
 
     // What a collector is too busy for comes again.
     let (first, body) = received(&collector, "503 Service Unavailable");
@@ -82,7 +88,6 @@ fn a_run_is_a_trace_with_a_span_for_each_step_of_each_attempt() {
     assert!(root.get("parentSpanId").is_none(), "{root}");
     let about = attributes(root);
     assert_eq!(about["punctual.outcome"], "FAILED");
-    assert_eq!(about["punctual.job.name"], "traced");
     assert_eq!(root["status"]["code"], 2, "{root}");
     let mut ids = Vec::new();
     for span in &all {
@@ -91,6 +96,7 @@ fn a_run_is_a_trace_with_a_span_for_each_step_of_each_attempt() {
         let about = attributes(span);
         assert_eq!(about["punctual.run.id"], run);
         assert_eq!(json!(about["punctual.job.id"]), job);
+        assert_eq!(about["punctual.job.name"], "traced");
         assert!(about.contains_key("punctual.node.id"), "{span}");
         if span["name"] != "run" {
             assert_eq!(span["parentSpanId"], root["spanId"], "{span}");
@@ -117,18 +123,24 @@ fn what_waits_is_sent_when_the_server_stops() {
     let folder = tempfile::tempdir().unwrap();
     let (collector, address) = sink();
     let server = start(&folder, &format!("http://{address}"));
-    let (_, run) = trigger(&server, "SELECT 1");
+    let (called, endpoint) = sink();
+    let run = trigger(&server, json!({"endpoint": format!("http://{endpoint}/")})).1;
+    let (head, _) = received(&called, "200 OK");
     until(|| {
         let (_, seen) = server.call("GET", &format!("/v1/executions/{run}"), None);
         (seen["status"] == "COMPLETED").then_some(())
     });
     server.terminate();
-    let mut names = Vec::new();
-    while !names.contains(&json!("run")) {
-        let got = spans(&received(&collector, "200 OK").1);
-        names.extend(got.into_iter().map(|span| span["name"].clone()));
+    let mut all = Vec::new();
+    while !all.iter().any(|span: &Value| span["name"] == "run") {
+        all.extend(spans(&received(&collector, "200 OK").1));
     }
     assert_eq!(server.wait(), Some(0));
+
+    // What the job called was told its place in the trace.
+    let execute = all.iter().find(|span| span["name"] == "execute").unwrap();
+    let [trace, span] = ["traceId", "spanId"].map(|id| execute[id].as_str().unwrap());
+    assert_eq!(header(&head, "traceparent"), format!("00-{trace}-{span}-01"));
 }
 
 #[test]
@@ -137,7 +149,7 @@ fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     // Nobody listens there any more.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let server = start(&folder, &format!("http://{closed}"));
-    let (_, run) = trigger(&server, "SELECT 1");
+    let (_, run) = trigger(&server, sql("SELECT 1"));
     until(|| {
         let (_, seen) = server.call("GET", &format!("/v1/executions/{run}"), None);
         (seen["status"] == "COMPLETED").then_some(())

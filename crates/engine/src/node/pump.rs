@@ -1,7 +1,5 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
-use std::collections::HashMap;
-
 use domain::run::{ClaimedRun, NewRun};
 use jiff::Timestamp;
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
@@ -63,14 +61,11 @@ impl<S: Store> Node<S> {
             let room = if closed { 0 } else { room };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
-        let began_at = self.now();
+        let began_at = self.traces.is_on().then(|| self.now());
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
-        let recorded_at = self.now();
-        let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new).map(|(run, _)| run);
-        self.traces.planned(new, &HashMap::new(), call.node, began_at, recorded_at);
-        let near =
-            recorded_at.saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
+        let now = self.now();
+        let near = now.saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
         let near = runs.iter().filter(|run| run.due_at <= near).count();
         {
             let mut state = self.state();
@@ -81,7 +76,18 @@ impl<S: Store> Node<S> {
             state.hungry |= submitted.claimed.len() < near;
         }
         self.take_in(std::mem::take(&mut submitted.claimed));
+        let node = call.node;
         call.answered();
+        if let Some(began_at) = began_at {
+            let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
+            let new: Vec<&NewRun> = new.map(|(run, _)| run).collect();
+            let wanted: Vec<_> = new.iter().map(|run| (run.job, run.job_version)).collect();
+            // A name is good to have, and nothing to fail for.
+            let jobs = self.definitions.read(self.store.as_ref(), &wanted, now).await;
+            let jobs = jobs.unwrap_or_default();
+            let names = jobs.values().map(|job| (job.id, job.name.as_str())).collect();
+            self.traces.planned(new.into_iter(), &names, node, began_at, now);
+        }
         Ok(submitted)
     }
 
