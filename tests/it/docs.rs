@@ -14,8 +14,8 @@
 //!
 //! Commands in the middle of sentences are only checked to exist.
 //!
-//! The address of a page is `127.0.0.1:8630` and its folder for commands `/srv/jobs`; those of a
-//! test are others. A page that does not begin with a server is about one that runs.
+//! The address of a page is `127.0.0.1:8630`, and `/srv/jobs` and `/mnt/backups` are folders in
+//! its files; those of a test are others. A page that does not begin with a server is about one that runs.
 
 mod page;
 mod runner;

@@ -154,8 +154,30 @@ verbs! {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::sync::Mutex;
 
     use super::*;
+    use crate::StoreError;
+
+    /// Keeps what it is told.
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(Verb, bool)>>);
+
+    impl Stopwatch for Seen {
+        fn took(&self, verb: Verb, _: Duration, is_ok: bool) {
+            self.0.lock().unwrap().push((verb, is_ok));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_and_a_failure_are_both_told() {
+        let seen = Arc::new(Seen::default());
+        let timed = Timed::new((), Arc::clone(&seen) as Arc<dyn Stopwatch>);
+        assert_eq!(timed.time(Verb::Counts, async { Ok(7) }).await.unwrap(), 7);
+        let away = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
+        timed.time(Verb::Pump, away).await.unwrap_err();
+        assert_eq!(*seen.0.lock().unwrap(), [(Verb::Counts, true), (Verb::Pump, false)]);
+    }
 
     #[test]
     fn every_verb_has_a_number_and_a_name_of_its_own() {

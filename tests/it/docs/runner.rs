@@ -13,6 +13,9 @@ use crate::serve::process::{SOON, Server};
 /// The address of the pages.
 const ADDRESS: &str = "127.0.0.1:8630";
 
+/// Folders of the machines in the pages' files. Here each is the folder of the page.
+const FOLDERS: [&str; 2] = ["/srv/jobs", "/mnt/backups"];
+
 /// A page that is being carried out.
 struct Stage<'a> {
     page: &'a Page,
@@ -69,8 +72,11 @@ impl Stage<'_> {
             if let Some(name) = block.notes.get("file") {
                 let path = self.work().join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
-                let folder = self.work().display().to_string();
-                fs::write(path, block.text.replace("/srv/jobs", &folder)).unwrap();
+                let here = self.work().display().to_string();
+                let text = FOLDERS
+                    .iter()
+                    .fold(block.text.clone(), |text, there| text.replace(there, &here));
+                fs::write(path, text).unwrap();
             }
         }
     }
