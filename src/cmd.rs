@@ -1,8 +1,8 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod apply;
-mod channel;
 mod backup;
+mod channel;
 mod completions;
 mod config;
 mod cron;

@@ -2,8 +2,8 @@
 //! agent starts it as its helper, too.
 
 mod alerts;
-mod channels;
 mod backup;
+mod channels;
 mod client;
 mod clock;
 mod cmd;
@@ -15,6 +15,7 @@ mod executor;
 mod exit;
 mod jobs;
 mod logs;
+mod otlp;
 mod output;
 mod progress;
 mod random;

@@ -5,6 +5,7 @@
 
 mod binary;
 mod client;
+mod deploy;
 mod docs;
 mod serve;
 mod stdin;

@@ -16,6 +16,7 @@ mod questions;
 mod run;
 mod settings;
 mod stats;
+mod tracer;
 
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, Couriers, LogCourier};
@@ -25,7 +26,8 @@ pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey, DeliveryView,
-    FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Put, RunFilter,
-    RunView, RunsOf, Set, Setting,
+    Answer, Applied, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey,
+    DeliveryView, FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
+    Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
 };
+pub use tracer::{Planned, Settled, Tracer};

@@ -13,6 +13,7 @@ use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
 use crate::limit::{Caller, Limits};
+use crate::metrics::Asked;
 use crate::problem::Result;
 
 /// How much a caller wants to know.
@@ -118,8 +119,14 @@ pub(crate) async fn metrics(
     if !app.options.open_metrics {
         authenticate(&app, &limits, caller.map(|Extension(caller)| caller), &headers).await?;
     }
-    let counts = app.scheduler.counts().await?;
-    let text = app.metrics.render(counts, app.scheduler.activity(), app.now());
+    let now = app.now();
+    let nodes = app.scheduler.nodes().await?;
+    let asked = Asked {
+        counts: app.scheduler.counts().await?,
+        activity: app.scheduler.activity(),
+        nodes: nodes.iter().filter(|node| !node.buried && node.lease_until > now).count(),
+    };
+    let text = app.metrics.render(&asked, now);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

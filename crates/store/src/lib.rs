@@ -41,6 +41,7 @@ mod follow;
 mod objects;
 pub mod postgres;
 pub mod sqlite;
+mod timed;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -50,6 +51,7 @@ pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
