@@ -18,7 +18,7 @@ mod settings;
 mod stats;
 
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, Couriers, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};

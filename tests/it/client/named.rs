@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::Server;
+use crate::serve::process::until;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -88,15 +89,11 @@ fn alerts_reach_a_channel_that_was_made_while_the_server_runs() {
     let alert = heard.recv_timeout(wait).unwrap();
     assert!(alert.contains("\"type\":\"JOB_MAX_RETRIES_EXCEEDED\""), "{alert}");
     // It is recorded after it arrived.
-    let deadline = std::time::Instant::now() + wait;
-    let listed = loop {
-        let listed: serde_json::Value =
-            serde_json::from_str(&server.ok(&["channel", "deliveries", "ops", "--json"])).unwrap();
-        if listed.as_array().is_some_and(|all| !all.is_empty()) {
-            break listed;
-        }
-        assert!(std::time::Instant::now() < deadline, "no delivery was recorded");
-    };
+    let listed = until(|| {
+        let listed = server.ok(&["channel", "deliveries", "ops", "--json"]);
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        listed.as_array().is_some_and(|all| !all.is_empty()).then_some(listed)
+    });
     assert_eq!(listed[0]["status"], json!("DELIVERED"));
     let shown = server.ok(&["channel", "show", "ops", "-o", "json"]);
     assert!(!shown.contains("whsec"), "{shown}");
