@@ -19,7 +19,7 @@ mod stats;
 mod tracer;
 
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, Couriers, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};
