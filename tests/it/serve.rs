@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod dev;
 mod killed;
+mod ledger;
 pub mod process;
 mod restart;
 mod tls;
