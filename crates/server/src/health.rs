@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::actor::key_of_headers;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Problem, Result};
+use crate::problem::{ErrorBody, Problem, Result};
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -103,8 +103,11 @@ pub(crate) async fn version() -> Json<Version> {
 
 /// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+    get, path = "/metrics", tag = "server", security((), ("key" = [])),
+    responses(
+        (status = 200, body = String, content_type = "application/openmetrics-text"),
+        (status = 401, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
     if !app.options.open_metrics {

@@ -31,16 +31,21 @@ pub struct ExecutionParams {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
+    #[param(pattern = "^[A-Za-z0-9_-]+$")]
     cursor: Option<String>,
     /// Only executions with one of these statuses, with commas between them.
-    #[param(example = "FAILED,TIMEOUT")]
+    #[param(
+        example = "FAILED,TIMEOUT",
+        pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
+    )]
     status: Option<String>,
     /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL` or
     /// `DEPENDENCY`.
+    #[param(pattern = "^(SCHEDULE|CATCH_UP|MANUAL|BACKFILL|DEPENDENCY)$")]
     origin: Option<String>,
-    /// Only executions for this time and later.
+    /// Only executions for this time and later, in milliseconds.
     since: Option<Timestamp>,
-    /// Only executions for earlier times than this.
+    /// Only executions for earlier times than this, in milliseconds.
     until: Option<Timestamp>,
 }
 
@@ -73,7 +78,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
     };
     let filter = RunFilter {
         states: page::words("status", &params.status, &STATUSES)?,
-        origin: page::words("origin", &params.origin, &ORIGINS)?.pop(),
+        origin: page::word("origin", &params.origin, &ORIGINS)?,
         since: params.since,
         until: params.until,
         ..RunFilter::new(of)

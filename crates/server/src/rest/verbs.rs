@@ -93,7 +93,7 @@ pub struct Accepted {
     request_body(content = Option<TriggerBody>),
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "The same key and body give the same answer for a day."),
     ),
     responses(
         (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),

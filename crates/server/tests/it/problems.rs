@@ -167,6 +167,7 @@ async fn addresses_methods_and_parameters() {
         ("GET", "/v1/jobs?cursor=%21", 400, "INVALID_REQUEST", "cursor"),
         ("GET", "/v1/jobs?status=SLEEPING", 400, "INVALID_REQUEST", "status"),
         ("GET", "/v1/jobs?statsu=ACTIVE", 400, "INVALID_REQUEST", "statsu"),
+        ("GET", "/v1/jobs?job_type=CRON,MANUAL", 400, "INVALID_REQUEST", "job_type"),
         ("GET", "/v1/executions?origin=FATE", 400, "INVALID_REQUEST", "origin"),
         ("GET", "/v1/executions?since=yesterday", 400, "INVALID_REQUEST", "since"),
         ("GET", "/v1/executions?cursor=bm9wZQ", 400, "INVALID_REQUEST", "cursor"),

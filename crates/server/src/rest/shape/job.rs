@@ -29,7 +29,12 @@ pub const READ_ONLY: [&str; 6] =
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// Unique among the jobs of the tenant.
-    #[schema(min_length = 1, max_length = 255, example = "daily-report-generator")]
+    #[schema(
+        min_length = 1,
+        max_length = 255,
+        pattern = "^[^\\u0000-\\u001F\\u007F-\\u009F]*$",
+        example = "daily-report-generator"
+    )]
     pub name: String,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +122,7 @@ pub struct JobSpec {
     pub dependency_timeout_seconds: Option<Seconds>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[schema(required = false, max_items = 64)]
     pub tags: Vec<String>,
     /// How long its history is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,6 +29,7 @@ pub enum Payload {
 
 /// Calls an endpoint.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HttpPayload {
     /// `HTTP`.
     #[schema(required = false, pattern = "^HTTP$")]
@@ -48,6 +49,7 @@ pub struct HttpPayload {
 
 /// Runs statements in a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SqlPayload {
     /// `SQL`.
     #[schema(required = false, pattern = "^SQL$")]
@@ -60,6 +62,7 @@ pub struct SqlPayload {
 
 /// Calls a procedure of a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProcedurePayload {
     /// `PROCEDURE`.
     #[schema(required = false, pattern = "^PROCEDURE$")]
@@ -74,6 +77,7 @@ pub struct ProcedurePayload {
 
 /// Starts a command of the machine. No shell reads it.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ExternalPayload {
     /// `EXTERNAL`.
     #[schema(required = false, pattern = "^EXTERNAL$")]
@@ -88,6 +92,7 @@ pub struct ExternalPayload {
 
 /// Does nothing, successfully.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NoopPayload {
     /// `NOOP`.
     #[schema(pattern = "^NOOP$")]
