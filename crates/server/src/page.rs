@@ -44,6 +44,7 @@ pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
         .decode(text)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
+        .filter(|text| !text.is_empty())
         .map(Some)
         .ok_or_else(bad_cursor)
 }

@@ -88,7 +88,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
 
 /// Lists executions of all jobs, newest first.
 #[utoipa::path(
-    get, path = "/v1/executions", tag = "executions", params(ExecutionParams),
+    get, path = "/v1/executions", operation_id = "list_executions", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -103,7 +103,7 @@ pub(crate) async fn list(
 
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
 #[utoipa::path(
-    get, path = "/v1/dead-letters", tag = "executions", params(ExecutionParams),
+    get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn dead_letters(
@@ -119,7 +119,7 @@ pub(crate) async fn dead_letters(
 
 /// Lists the executions of a job, newest first.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}/executions", tag = "executions",
+    get, path = "/v1/jobs/{job_id}/executions", operation_id = "list_job_executions", tag = "executions",
     params(("job_id" = String, Path, description = "The job's id or name."), ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -154,7 +154,7 @@ pub(super) async fn named(app: &App, runs: Vec<RunView>) -> Result<Vec<Execution
 
 /// Shows an execution with its attempts.
 #[utoipa::path(
-    get, path = "/v1/executions/{execution_id}", tag = "executions",
+    get, path = "/v1/executions/{execution_id}", operation_id = "get_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses((status = 200, body = Execution), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -173,7 +173,7 @@ pub(crate) async fn get(
 
 /// Lists the attempts of an execution that have ended, oldest first.
 #[utoipa::path(
-    get, path = "/v1/executions/{execution_id}/attempts", tag = "executions",
+    get, path = "/v1/executions/{execution_id}/attempts", operation_id = "list_attempts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses((status = 200, body = List<Attempt>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -198,7 +198,7 @@ pub struct CancelBody {
 
 /// Asks for the end of an execution: at once when it has not begun, by its node otherwise.
 #[utoipa::path(
-    post, path = "/v1/executions/{execution_id}/cancel", tag = "executions",
+    post, path = "/v1/executions/{execution_id}/cancel", operation_id = "cancel_execution", tag = "executions",
     request_body(content = Option<CancelBody>),
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses(
@@ -224,7 +224,7 @@ pub(crate) async fn cancel(
 
 /// Starts an ended execution once more, as a new one with the same parameters.
 #[utoipa::path(
-    post, path = "/v1/executions/{execution_id}/retry", tag = "executions",
+    post, path = "/v1/executions/{execution_id}/retry", operation_id = "retry_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses(
         (status = 202, body = Accepted), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),

@@ -21,7 +21,7 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// Makes a job.
 #[utoipa::path(
-    post, path = "/v1/jobs", tag = "jobs", request_body = JobSpec,
+    post, path = "/v1/jobs", operation_id = "create_job", tag = "jobs", request_body = JobSpec,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "The same key and body give the same answer for a day.")),
     responses(
         (status = 201, body = JobCreated),
@@ -140,7 +140,7 @@ const ACTIONS: [(&str, &str); 5] = [
 
 /// Lists jobs by name.
 #[utoipa::path(
-    get, path = "/v1/jobs", tag = "jobs", params(JobParams),
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
     responses((status = 200, body = List<JobView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -159,7 +159,7 @@ pub(crate) async fn list(
 
 /// Shows a job.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}", tag = "jobs",
+    get, path = "/v1/jobs/{job_id}", operation_id = "get_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses((status = 200, body = JobView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -184,7 +184,7 @@ pub(super) fn shown(app: &App, job: &Job) -> Response {
 
 /// Replaces a job.
 #[utoipa::path(
-    put, path = "/v1/jobs/{job_id}", tag = "jobs", request_body = JobSpec,
+    put, path = "/v1/jobs/{job_id}", operation_id = "replace_job", tag = "jobs", request_body = JobSpec,
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the job that the change is based on."),
@@ -213,7 +213,7 @@ pub(crate) async fn replace(
 
 /// Changes some fields of a job (RFC 7396): what is null is taken away, lists are replaced.
 #[utoipa::path(
-    patch, path = "/v1/jobs/{job_id}", tag = "jobs",
+    patch, path = "/v1/jobs/{job_id}", operation_id = "patch_job", tag = "jobs",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
@@ -359,7 +359,7 @@ pub struct DeleteParams {
 
 /// Removes a job. Its history remains until its time is over.
 #[utoipa::path(
-    delete, path = "/v1/jobs/{job_id}", tag = "jobs",
+    delete, path = "/v1/jobs/{job_id}", operation_id = "delete_job", tag = "jobs",
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the job."),

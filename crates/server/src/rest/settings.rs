@@ -54,7 +54,7 @@ pub struct SettingBody {
 
 /// Lists the settings of the cluster.
 #[utoipa::path(
-    get, path = "/v1/settings", tag = "server",
+    get, path = "/v1/settings", operation_id = "list_settings", tag = "server",
     responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<SettingView>>> {
@@ -69,7 +69,7 @@ async fn find(app: &App, name: &str) -> Result<Option<Setting>> {
 
 /// Changes a setting of the cluster, or makes it.
 #[utoipa::path(
-    put, path = "/v1/settings/{name}", tag = "server", request_body = SettingBody,
+    put, path = "/v1/settings/{name}", operation_id = "put_setting", tag = "server", request_body = SettingBody,
     params(
         ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the setting."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting that the change is based on."),
@@ -101,7 +101,7 @@ pub(crate) async fn put(
 
 /// Removes a setting of the cluster.
 #[utoipa::path(
-    delete, path = "/v1/settings/{name}", tag = "server",
+    delete, path = "/v1/settings/{name}", operation_id = "delete_setting", tag = "server",
     params(
         ("name" = String, Path, description = "The name of the setting."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting."),

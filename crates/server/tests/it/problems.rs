@@ -165,6 +165,7 @@ async fn addresses_methods_and_parameters() {
         ("GET", "/v1/jobs?limit=501", 400, "INVALID_REQUEST", "limit"),
         ("GET", "/v1/jobs?limit=many", 400, "INVALID_REQUEST", "limit"),
         ("GET", "/v1/jobs?cursor=%21", 400, "INVALID_REQUEST", "cursor"),
+        ("GET", "/v1/jobs?cursor=", 400, "INVALID_REQUEST", "cursor"),
         ("GET", "/v1/jobs?status=SLEEPING", 400, "INVALID_REQUEST", "status"),
         ("GET", "/v1/jobs?statsu=ACTIVE", 400, "INVALID_REQUEST", "statsu"),
         ("GET", "/v1/jobs?job_type=CRON,MANUAL", 400, "INVALID_REQUEST", "job_type"),

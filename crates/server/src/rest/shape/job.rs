@@ -1,11 +1,14 @@
 //! Jobs.
 
+use std::borrow::Cow;
+
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::{Schedule, Zones};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
@@ -189,19 +192,52 @@ pub struct RetentionRule {
 }
 
 /// A job as it is shown.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct JobView {
-    /// Its identity.
-    pub job_id: Uuid,
+    /// What is known about it.
+    #[serde(flatten)]
+    pub record: JobRecord,
     /// What it is.
     #[serde(flatten)]
     pub spec: JobSpec,
+}
+
+/// What is known about a job besides its definition.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobRecord {
+    /// Its identity.
+    pub job_id: Uuid,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// The fields of both in one object: a definition on its own refuses those of the other.
+impl PartialSchema for JobView {
+    fn schema() -> RefOr<Schema> {
+        let (mut shown, record) = match (JobSpec::schema(), JobRecord::schema()) {
+            (RefOr::T(Schema::Object(spec)), RefOr::T(Schema::Object(record))) => (spec, record),
+            (other, _) => return other,
+        };
+        shown.description = Some("A job as it is shown.".to_owned());
+        shown.additional_properties = None;
+        shown.properties.extend(record.properties);
+        shown.required.extend(record.required);
+        shown.into()
+    }
+}
+
+impl ToSchema for JobView {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("JobView")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        JobSpec::schemas(schemas);
+    }
 }
 
 /// A job that was made.
@@ -345,11 +381,13 @@ impl JobView {
     /// What a job looks like now.
     pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
         JobView {
-            job_id: job.id.0,
+            record: JobRecord {
+                job_id: job.id.0,
+                next_run_time: next_run(job, now, zones),
+                created_at: job.created_at,
+                updated_at: job.updated_at,
+            },
             spec: JobSpec::of(job),
-            next_run_time: next_run(job, now, zones),
-            created_at: job.created_at,
-            updated_at: job.updated_at,
         }
     }
 }
