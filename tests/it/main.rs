@@ -6,6 +6,7 @@
 mod binary;
 mod client;
 mod docs;
+mod rest;
 mod serve;
 mod stdin;
 mod streams;

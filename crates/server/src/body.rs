@@ -40,8 +40,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(OptionalBody(T::default()));
         }
         typed?;
-        // A client that has nothing to say may say null.
-        parse(&bytes).map(|body: Option<T>| OptionalBody(body.unwrap_or_default()))
+        parse(&bytes).map(OptionalBody)
     }
 }
 

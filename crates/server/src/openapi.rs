@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Html;
 use utoipa::OpenApi as _;
-use utoipa::openapi::path::Parameter;
+use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, RefOr, Schema, SecurityRequirement};
@@ -34,22 +34,37 @@ pub fn describe() -> OpenApi {
     api.security = Some(vec![SecurityRequirement::new("key", [] as [&str; 0])]);
     for item in api.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch];
-        for operation in operations.into_iter().chain([&mut item.delete]).flatten() {
-            for parameter in operation.parameters.iter_mut().flatten() {
-                if let RefOr::T(parameter) = parameter {
-                    without_null(parameter);
-                }
-            }
-            for (status, response) in &mut operation.responses.responses {
-                if let RefOr::T(response) = response
-                    && response.description.is_empty()
-                {
-                    response.description = meaning(status);
-                }
+        operations.into_iter().chain([&mut item.delete]).flatten().for_each(complete);
+    }
+    api
+}
+
+/// Says about an operation what its attributes cannot.
+fn complete(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter {
+            without_null(parameter);
+        }
+    }
+    // A body may be left out as well, and then it is not null either.
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        for content in body.content.values_mut() {
+            if let RefOr::T(content) = content
+                && let Some(RefOr::T(Schema::OneOf(either))) = &content.schema
+                && let [some, RefOr::T(Schema::Object(null))] = &either.items[..]
+                && null.schema_type == SchemaType::Type(Type::Null)
+            {
+                content.schema = Some(some.clone());
             }
         }
     }
-    api
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            response.description = meaning(status);
+        }
+    }
 }
 
 /// What a status means: its name, and the codes of errors that come with it.
