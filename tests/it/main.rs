@@ -7,6 +7,7 @@ mod binary;
 mod client;
 mod deploy;
 mod docs;
+mod rest;
 mod serve;
 mod stdin;
 mod streams;

@@ -7,6 +7,7 @@ mod config;
 mod dev;
 pub mod exposition;
 mod killed;
+mod ledger;
 mod logs;
 pub mod metrics;
 pub mod process;

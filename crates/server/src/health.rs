@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::body::Params;
 use crate::limit::{Caller, Limits};
 use crate::metrics::Asked;
-use crate::problem::Result;
+use crate::problem::{ErrorBody, Result};
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -107,8 +107,11 @@ pub(crate) async fn version() -> Json<Version> {
 
 /// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+    get, path = "/metrics", tag = "server", security((), ("key" = [])),
+    responses(
+        (status = 200, body = String, content_type = "application/openmetrics-text"),
+        (status = 401, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn metrics(
     State(app): State<App>,
