@@ -38,6 +38,7 @@ mod desk;
 mod error;
 mod filter;
 mod follow;
+mod identity;
 pub mod postgres;
 pub mod sqlite;
 mod view;
@@ -47,6 +48,7 @@ pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
+pub use identity::{EntryFilter, Given, Identity, Put, Reach, Removed};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -201,9 +203,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow {}
+pub trait FullStore: Alerts + Desk + Follow + Identity {}
 
-impl<S: Alerts + Desk + Follow> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Identity> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -263,6 +265,8 @@ pub enum Changed {
     VersionConflict(u32),
     /// There is no such job.
     NotFound,
+    /// The tenant has as many jobs as it may have.
+    TooMany,
 }
 
 /// Jobs to be planned, and the clock to plan them by.
