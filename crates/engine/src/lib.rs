@@ -6,17 +6,21 @@
 //! the store's state and the clock. [`Engine`] gives the steps their rhythm in a real process; the
 //! simulation calls them in an order of its own.
 
+mod acting;
 mod batch;
 mod commands;
 mod courier;
 mod error;
 mod explain;
+mod identity;
 mod node;
 mod questions;
+mod register;
 mod run;
 mod settings;
 mod stats;
 
+pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
@@ -25,6 +29,6 @@ pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
-    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, Given, Identity, JobFilter,
+    LiveCounts, NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
 };
