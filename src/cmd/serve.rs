@@ -11,7 +11,7 @@ use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
-use server::{AdminKey, App, Key, Metrics};
+use server::{App, Key, Keys, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -284,9 +284,12 @@ async fn serve<S: FullStore>(
         .await
         .map_err(|error| no_store("the store", &error))?;
     let engine = Arc::new(engine);
+    let scheduler: Arc<dyn server::Scheduler> = Arc::clone(&engine) as _;
+    let authority =
+        Keys::new(&admin_key, Arc::clone(&scheduler), Arc::clone(&clock), Arc::clone(&random));
     let app = App {
-        scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
-        authority: Arc::new(AdminKey::new(&admin_key)),
+        scheduler,
+        authority: Arc::new(authority),
         outputs,
         metrics,
         clock,

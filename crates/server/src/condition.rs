@@ -56,7 +56,7 @@ impl Condition {
         if expected == version {
             return Ok(());
         }
-        let text = format!("the job has version {version}; the change is based on {expected}");
+        let text = format!("it has version {version}; the change is based on {expected}");
         Err(Problem { message: text.clone(), ..Problem::field(code, "version", text) })
     }
 }

@@ -4,13 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::access::{Deed, may};
+use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::actor::key_of_headers;
+use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -108,8 +110,9 @@ pub(crate) async fn version() -> Json<Version> {
 )]
 pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
     if !app.options.open_metrics {
-        let key = key_of_headers(&headers).ok_or_else(Problem::unauthenticated)?;
-        app.authority.owner(&key).await.ok_or_else(Problem::unauthenticated)?;
+        let (_, actor) = authenticate(&app, &headers).await?;
+        // The figures are of all tenants.
+        may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
     let counts = app.scheduler.counts().await?;
     let text = app.metrics.render(counts, app.scheduler.activity(), app.now());

@@ -6,11 +6,13 @@
 mod actor;
 mod app;
 mod body;
+mod closing;
 mod condition;
 mod envelope;
 mod health;
 mod idempotency;
 mod key;
+mod login;
 mod metrics;
 mod openapi;
 mod page;
@@ -26,14 +28,15 @@ use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use actor::{Actor, AdminKey, Authority};
+pub use actor::{Actor, Authority, Keys};
 pub use app::{App, Options};
 pub use key::{Key, KeyHash};
+pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
-pub use scheduler::{Answer, Edit, Scheduler};
+pub use scheduler::{Answer, Directory, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
@@ -45,6 +48,7 @@ fn public_routes() -> OpenApiRouter<App> {
         .routes(routes!(health::metrics))
         .routes(routes!(openapi::openapi_json))
         .routes(routes!(openapi::docs))
+        .routes(routes!(rest::session::login))
 }
 
 /// Everything that the server answers.

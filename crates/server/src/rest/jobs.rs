@@ -37,8 +37,7 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
-    let job = app.scheduler.create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
-    let job = hold(&app, &spec, job).await?;
+    let job = app.scheduler.create_jobs(&actor, vec![new]).await?.pop().ok_or_else(missing)??;
     let body = JobCreated::of(&job, app.now(), &app.zones);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
@@ -52,22 +51,11 @@ pub(super) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<
     let definition = spec.definition(upstream, app.now(), &app.zones)?;
     Ok(NewJob {
         tenant: actor.tenant,
+        owner: actor.user,
         name: spec.name.clone(),
         definition,
-        enabled: matches!(spec.state()?, None | Some(JobState::Enabled)),
+        state: spec.state()?.unwrap_or(JobState::Enabled),
     })
-}
-
-/// A job that shall begin paused is made disabled, so that nothing of it starts in between.
-pub(super) async fn hold(app: &App, spec: &JobSpec, job: Job) -> Result<Job> {
-    if spec.state()? != Some(JobState::Paused) {
-        return Ok(job);
-    }
-    let pause = |job: &mut Job| {
-        job.state = JobState::Paused;
-        Ok(())
-    };
-    app.scheduler.alter_job(job.id, Box::new(pause)).await
 }
 
 /// Which jobs a list shows.
@@ -145,7 +133,8 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let jobs = app.scheduler.list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
+    let jobs =
+        app.scheduler.list_jobs(&actor, &params.filter(&actor)?, after.as_deref(), limit).await?;
     let now = app.now();
     let data = jobs.items.iter().map(|job| JobView::of(job, now, &app.zones)).collect();
     Ok(List::new(data, jobs.next).answer(&uri))
@@ -295,7 +284,7 @@ fn forget_replaced(job: &mut Value, changes: &Value) {
 }
 
 /// RFC 7396.
-fn merge(target: &mut Value, patch: Value) {
+pub(super) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
         return;
@@ -338,7 +327,7 @@ async fn change(
         };
         Ok(())
     };
-    let job = app.scheduler.alter_job(job.id, Box::new(edit)).await?;
+    let job = app.scheduler.alter_job(actor, job.id, Box::new(edit)).await?;
     Ok(shown(app, &job))
 }
 
@@ -375,6 +364,6 @@ pub(crate) async fn delete(
     let condition = Condition::of(&headers, None, &app)?;
     condition.check(job.version)?;
     let cascade = params.cascade.unwrap_or(false);
-    app.scheduler.delete_job(job.id, cascade, condition.version()).await?;
+    app.scheduler.delete_job(&actor, job.id, cascade, condition.version()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

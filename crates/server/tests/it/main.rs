@@ -1,5 +1,6 @@
 //! The doors, called in process, over a real engine and a real store.
 
+mod access;
 mod auth;
 mod cluster;
 mod description;
@@ -7,6 +8,9 @@ mod executions;
 mod golden;
 mod jobs;
 mod logs;
+mod matrix;
+mod people;
 mod problems;
+mod strangers;
 mod sweeper;
 mod world;
