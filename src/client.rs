@@ -45,6 +45,10 @@ pub struct ServerArgs {
     #[arg(long, value_name = "KEY")]
     pub token: Option<String>,
 
+    /// Tenant to act in, for administrators of the cluster [env: PUNCTUAL_TENANT]
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+
     /// Data folder of a server on this machine [env: PUNCTUAL_DATA] [default: ./punctual-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<std::path::PathBuf>,
@@ -58,13 +62,16 @@ pub struct ServerArgs {
 pub struct Client {
     http: reqwest::Client,
     place: Place,
+    tenant: Option<String>,
     runtime: Runtime,
 }
 
 impl Client {
     /// The client of the server that arguments, environment and files name.
     pub fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        Client::at(Place::find(args)?)
+        let mut client = Client::at(Place::find(args)?)?;
+        client.tenant = args.tenant.clone().or_else(place::tenant);
+        Ok(client)
     }
 
     /// The client of a server.
@@ -78,7 +85,7 @@ impl Client {
         }
         let http = http.build().map_err(|error| Failure::failed(error.to_string()))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { http, place, runtime })
+        Ok(Client { http, place, tenant: None, runtime })
     }
 
     /// Where it asks.
@@ -271,6 +278,9 @@ impl<'a> Call<'a> {
             })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
+        }
+        if let Some(tenant) = &client.tenant {
+            request = request.header("punctual-tenant", tenant.as_str());
         }
         if let Some(patience) = patience {
             request = request.timeout(patience);

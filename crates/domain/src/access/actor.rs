@@ -103,15 +103,15 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
     let needs = |privilege| if has(privilege) { Ok(()) } else { Err(Refusal::Lacks(privilege)) };
     let owns = |owner: UserId| owner == actor.user;
     let is_admin = has(Privilege::AdministerTenant);
-    let sees_runs = |owner| owns(owner) || has(Privilege::ViewJobHistory);
-    let sees_job = |owner| sees_runs(owner) || has(Privilege::ExecuteJob);
+    let sees_job =
+        |owner| owns(owner) || has(Privilege::ViewJobHistory) || has(Privilege::ExecuteJob);
     // What cannot be seen is not there, whatever else is wrong.
     let visible = match deed {
         Deed::SeeJob(owner)
         | Deed::AlterJob(owner)
         | Deed::DropJob(owner)
-        | Deed::ExecuteJob(owner) => sees_job(owner),
-        Deed::SeeRuns(owner) => sees_runs(owner),
+        | Deed::ExecuteJob(owner)
+        | Deed::SeeRuns(owner) => sees_job(owner),
         _ => true,
     };
     if !visible {
@@ -126,13 +126,14 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
         false => Err(Refusal::NotOwner),
     };
     match deed {
-        Deed::SeeJob(_) | Deed::SeeRuns(_) => Ok(()),
+        Deed::SeeJob(_) => Ok(()),
+        Deed::SeeRuns(owner) if owns(owner) => Ok(()),
+        Deed::SeeRuns(_) | Deed::SeeAllRuns => needs(Privilege::ViewJobHistory),
         Deed::CreateJob => needs(Privilege::CreateJob),
         Deed::AlterJob(owner) => own(owner, Privilege::AlterJob),
         Deed::DropJob(owner) => own(owner, Privilege::DropJob),
         Deed::ExecuteJob(_) => needs(Privilege::ExecuteJob),
         Deed::ExecuteExternal => needs(Privilege::ExecuteExternalJob),
-        Deed::SeeAllRuns => needs(Privilege::ViewJobHistory),
         Deed::SeeNodes | Deed::SeeAccess | Deed::ChangeAccess => needs(Privilege::AdministerTenant),
         Deed::SeeCluster | Deed::ChangeCluster => needs(Privilege::AdministerCluster),
     }
@@ -217,7 +218,7 @@ mod tests {
             ("creator", &[CreateJob], "ylll y ----- ylllllll"),
             ("alter", &[AlterJob], "yyll y ----- llllllll"),
             ("drop", &[DropJob], "ylyl y ----- llllllll"),
-            ("executor", &[ExecuteJob], "ylly y yooy- llllllll"),
+            ("executor", &[ExecuteJob], "ylly y yooyl llllllll"),
             ("viewer", &[ViewJobHistory], "ylll y yooly llylllll"),
             ("external", &[ExecuteExternalJob], "ylll y ----- lyllllll"),
             ("tenant", &[AdministerTenant], "yyyy y yyyyy yyyyyyll"),

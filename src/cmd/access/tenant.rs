@@ -1,0 +1,114 @@
+//! `punctual tenant`: who jobs belong to.
+
+use clap::{Args, Subcommand};
+use serde_json::Map;
+
+use super::{Asking, DeleteArgs, ListArgs, Noun, ShowArgs, put};
+use crate::exit::Failure;
+use crate::output::{Column, Shape, text};
+
+/// The verbs of `punctual tenant`.
+#[derive(Subcommand)]
+pub enum TenantCommand {
+    /// List tenants
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a tenant
+    Show(ShowArgs),
+    /// Make a tenant
+    Create(CreateArgs),
+    /// Change a tenant
+    Edit(EditArgs),
+    /// Remove tenants that have nothing left
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+}
+
+/// A new tenant.
+#[derive(Args)]
+pub struct CreateArgs {
+    /// Its name
+    name: String,
+
+    #[command(flatten)]
+    fields: Fields,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// A changed tenant.
+#[derive(Args)]
+pub struct EditArgs {
+    /// Its name or id
+    name: String,
+
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+
+    #[command(flatten)]
+    fields: Fields,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+#[derive(Args)]
+struct Fields {
+    /// Its class of service, a word for people
+    #[arg(long, value_name = "WORD")]
+    tier: Option<String>,
+
+    /// The most jobs that it may have
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u32>,
+
+    /// The most runs that it may have at work at a time
+    #[arg(long, value_name = "N")]
+    max_concurrent: Option<u32>,
+
+    /// The most requests a second of each of its keys
+    #[arg(long, value_name = "N")]
+    requests_per_second: Option<u32>,
+}
+
+impl Fields {
+    fn body(self, name: Option<String>) -> Map<String, serde_json::Value> {
+        let mut body = Map::new();
+        put(&mut body, "name", name);
+        put(&mut body, "tier", self.tier);
+        put(&mut body, "max_jobs", self.max_jobs);
+        put(&mut body, "max_concurrent", self.max_concurrent);
+        put(&mut body, "requests_per_second", self.requests_per_second);
+        body
+    }
+}
+
+const NOUN: Noun = Noun {
+    plural: "tenants",
+    name: "name",
+    id: "tenant_id",
+    shape: Shape {
+        columns: &[
+            Column { title: "NAME", cell: |it| text(it, "name") },
+            Column { title: "TIER", cell: |it| text(it, "tier") },
+            Column { title: "MAX JOBS", cell: |it| text(it, "max_jobs") },
+            Column { title: "MAX CONCURRENT", cell: |it| text(it, "max_concurrent") },
+        ],
+        name: "name",
+    },
+};
+
+/// Runs the verb.
+pub fn run(command: TenantCommand) -> Result<(), Failure> {
+    match command {
+        TenantCommand::List(args) => NOUN.list(&args, &[]),
+        TenantCommand::Show(args) => NOUN.show(&args),
+        TenantCommand::Create(args) => NOUN.make(&args.asking, args.fields.body(Some(args.name))),
+        TenantCommand::Edit(args) => {
+            NOUN.edit(&args.asking, &args.name, args.fields.body(args.rename))
+        }
+        TenantCommand::Delete(args) => NOUN.delete(&args, "Delete"),
+    }
+}
