@@ -21,8 +21,15 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-pub const READ_ONLY: [&str; 6] =
-    ["job_id", "next_run_time", "last_run_time", "created_at", "updated_at", "warnings"];
+pub const READ_ONLY: [&str; 7] = [
+    "job_id",
+    "created_by",
+    "next_run_time",
+    "last_run_time",
+    "created_at",
+    "updated_at",
+    "warnings",
+];
 
 /// What a job is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -193,6 +200,8 @@ pub struct JobView {
     pub spec: JobSpec,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
+    /// The user who made it: it runs with their rights.
+    pub created_by: Uuid,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -343,6 +352,7 @@ impl JobView {
             job_id: job.id.0,
             spec: JobSpec::of(job),
             next_run_time: next_run(job, now, zones),
+            created_by: job.owner.0,
             created_at: job.created_at,
             updated_at: job.updated_at,
         }
