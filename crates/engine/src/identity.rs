@@ -15,6 +15,9 @@ use crate::acting::Acting;
 use crate::error::{EngineError, Result};
 use crate::register::founding_award;
 
+/// How many keys are looked at at a time.
+const PAGE: u32 = 500;
+
 /// What a kind of entry is called.
 fn word(kind: Kind) -> &'static str {
     match kind {
@@ -161,14 +164,21 @@ impl<S: FullStore> Acting<'_, S> {
         if let Entry::Key(key) = &entry {
             self.may_make(key).await?;
         }
+        let mut is_other_password = false;
         if expected.is_some() {
             let old = self.node().store.entries(&[entry.id()]).await?.pop();
             let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
             self.may_touch(&old).await?;
             check_founders(&old, Some(&entry))?;
+            if let (Entry::User(old), Entry::User(new)) = (&old, &entry) {
+                is_other_password = old.password != new.password;
+            }
         }
         match self.node().store.put_entry(&entry, expected).await? {
             Put::Done(record) => {
+                if is_other_password {
+                    self.end_sessions(record.entry.id(), record.entry.tenant()).await?;
+                }
                 self.node().register.changed();
                 Ok(record)
             }
@@ -176,6 +186,25 @@ impl<S: FullStore> Acting<'_, S> {
             Put::Conflict(0) => Err(none(kind, entry.name())),
             Put::Conflict(current) => {
                 Err(EngineError::VersionConflict { expected: expected.unwrap_or(0), current })
+            }
+        }
+    }
+
+    /// Who got in with the old password is out.
+    async fn end_sessions(&self, user: Uuid, tenant: TenantId) -> Result<()> {
+        let store = &self.node().store;
+        let filter = EntryFilter { kind: Kind::Key, tenant, owner: Some(UserId(user)) };
+        let mut after = None;
+        loop {
+            let page = store.list_entries(&filter, after.as_deref(), PAGE).await?;
+            for record in page.items {
+                if matches!(&record.entry, Entry::Key(key) if key.session) {
+                    store.remove_entry(record.entry.id(), None).await?;
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
             }
         }
     }

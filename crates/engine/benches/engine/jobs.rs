@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use domain::decide::plan::tick;
 use domain::id::{RunId, TenantId, UserId};
-use domain::job::{Definition, Job, Overlap, When};
+use domain::job::{Definition, Job, JobState, Overlap, When};
 use domain::run::{NewRun, Origin};
 use engine::{NewJob, Node, Settings};
 use jiff::Timestamp;

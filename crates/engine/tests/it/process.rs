@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::id::{RunId, TenantId, UserId};
-use domain::job::{Definition, Job, Overlap, RetryPolicy, When};
+use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult};
 use domain::schedule::Zones;
 use engine::{Engine, Executor, NewJob, Parts, Settings, Started, Stop, Trigger};

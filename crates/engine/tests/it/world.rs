@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Definition, Job, When};
+use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
 use engine::{NewJob, Node, Parts, Settings, Started, Trigger};

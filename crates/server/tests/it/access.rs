@@ -149,8 +149,11 @@ async fn a_password_opens_the_door_until_it_was_wrong_too_often() {
     assert_eq!(waits.status, 429, "{}", waits.text);
     assert!(waits.header("retry-after").parse::<u32>().unwrap() <= 61);
     world.go_to("2024-01-15T10:31:05Z");
-    assert_eq!(login("ann", "correct horse").await.status, 200);
+    let session = login("ann", "correct horse").await.json()["key"].as_str().unwrap().to_owned();
+    assert_eq!(whoami(&world, &session).await, 200);
     world.rule("acme", "PATCH", "/v1/users/ann", json!({"password": null})).await;
+    // Who got in with the old password is out.
+    assert_eq!(whoami(&world, &session).await, 401);
     assert_eq!(login("ann", "correct horse").await.status, 401);
     let short = json!({"name": "bob", "password": "short"});
     let headers = [("punctual-tenant", "acme")];

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use domain::id::{JobId, TenantId, UserId};
-use domain::job::{Definition, Overlap};
+use domain::job::{Definition, JobState, Overlap};
 use domain::run::NewRun;
 use engine::{Backfill, NewJob, Trigger};
 use jiff::{SignedDuration, Timestamp};
