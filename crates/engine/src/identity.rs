@@ -138,19 +138,32 @@ impl<S: FullStore> Acting<'_, S> {
                 if self.actor.read_only {
                     return Err(Refusal::ReadOnly.into());
                 }
-                if key.user == self.actor.user {
-                    return Ok(());
+                let rights = self.rights_of(key.user.0).await?;
+                if key.user != self.actor.user {
+                    self.may(Deed::ChangeAccess)?;
+                    return self.covers(rights);
                 }
-                self.may(Deed::ChangeAccess)?;
-                self.covers(self.rights_of(key.user.0).await?)
+                // A narrow key has no say about wider ones.
+                let is_itself = self.actor.key == Some(key.id);
+                let scopes = key.scopes.unwrap_or(Privileges::ALL);
+                if is_itself { Ok(()) } else { self.covers(rights.within(scopes)) }
             }
         }
     }
 
-    /// A key gives no more than the one that it was made with.
+    /// A key gives no more than the one that it was made with, and no longer. Only who came with a
+    /// password makes keys that outlive the visit.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
         let rights = self.rights_of(key.user.0).await?;
-        self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))
+        self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))?;
+        let Some(own) = self.actor.key else { return Ok(()) };
+        let Some((own, _)) = self.node().key(own).await? else { return Ok(()) };
+        match own.expires_at {
+            Some(end) if !own.session && key.expires_at.is_none_or(|at| at > end) => {
+                Err(Refusal::BeyondOwn.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes an entry, or changes the one of the expected version.
@@ -170,8 +183,17 @@ impl<S: FullStore> Acting<'_, S> {
             let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
             self.may_touch(&old).await?;
             check_founders(&old, Some(&entry))?;
-            if let (Entry::User(old), Entry::User(new)) = (&old, &entry) {
-                is_other_password = old.password != new.password;
+            match (&old, &entry) {
+                (Entry::User(old), Entry::User(new)) => {
+                    is_other_password = old.password != new.password;
+                }
+                (Entry::Key(old), Entry::Key(new)) if old.session => {
+                    if new.expires_at.is_none_or(|at| Some(at) > old.expires_at) {
+                        let text = "the key of a login keeps its end";
+                        return Err(EngineError::WrongState(text.to_owned()));
+                    }
+                }
+                _ => {}
             }
         }
         match self.node().store.put_entry(&entry, expected).await? {

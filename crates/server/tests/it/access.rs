@@ -115,6 +115,18 @@ async fn a_key_gives_no_more_than_its_scopes() {
     assert_eq!(key(&runner, json!({})).await.0, 403);
     assert_eq!(key(&runner, json!({"scopes": ["EXECUTE JOB", "DROP JOB"]})).await.0, 403);
     assert_eq!(key(&runner, json!({"scopes": ["execute job"]})).await.0, 201);
+    // Nor one that lives longer, nor longer itself.
+    let end = "2024-01-16T00:00:00Z";
+    let (_, short) = key(&ann, json!({"expires_at": end})).await;
+    assert_eq!(key(&short, json!({})).await.0, 403);
+    assert_eq!(key(&short, json!({"expires_at": "2024-01-16T00:00:01Z"})).await.0, 403);
+    assert_eq!(key(&short, json!({"expires_at": end})).await.0, 201);
+    let path = |of: &Person| format!("/v1/keys/{}", of.key.split('_').nth(1).unwrap());
+    let longer = world.ask(&short, "PATCH", &path(&short), json!({"expires_at": null})).await;
+    assert_eq!(longer.status, 403, "{}", longer.text);
+    // And it has no say about wider ones, but about itself.
+    assert_eq!(world.ask(&runner, "DELETE", &path(&ann), Value::Null).await.status, 403);
+    assert_eq!(world.ask(&runner, "DELETE", &path(&runner), Value::Null).await.status, 204);
     let wrong = world.ask(&ann, "POST", "/v1/keys", json!({"scopes": ["FLY"]})).await;
     assert_eq!(wrong.error(), (422, "VALIDATION_FAILED".into(), "scopes[0]".into()));
     let none = world.ask(&ann, "POST", "/v1/keys", json!({"scopes": []})).await;
@@ -151,6 +163,12 @@ async fn a_password_opens_the_door_until_it_was_wrong_too_often() {
     world.go_to("2024-01-15T10:31:05Z");
     let session = login("ann", "correct horse").await.json()["key"].as_str().unwrap().to_owned();
     assert_eq!(whoami(&world, &session).await, 200);
+    let path = format!("/v1/keys/{}", session.split('_').nth(1).unwrap());
+    let longer = Some(json!({"expires_at": null}));
+    let longer = world.call_as(Some(&session), "PATCH", &path, &[], longer).await;
+    assert_eq!(longer.error().1, "WRONG_STATE", "{}", longer.text);
+    let lasting = world.call_as(Some(&session), "POST", "/v1/keys", &[], Some(json!({}))).await;
+    assert_eq!(lasting.status, 201, "{}", lasting.text);
     world.rule("acme", "PATCH", "/v1/users/ann", json!({"password": null})).await;
     // Who got in with the old password is out.
     assert_eq!(whoami(&world, &session).await, 401);
