@@ -2,9 +2,11 @@
 
 mod access;
 mod apply;
+mod channel;
 mod completions;
 mod config;
 mod cron;
+mod database;
 mod dev;
 mod dlq;
 mod doctor;
@@ -12,6 +14,7 @@ mod export;
 mod import;
 mod job;
 mod man;
+mod named;
 mod run;
 pub mod serve;
 mod status;
@@ -45,6 +48,14 @@ enum Command {
     /// Look after runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
+
+    /// Name the databases that SQL jobs work in
+    #[command(subcommand, arg_required_else_help = true)]
+    Database(database::DatabaseCommand),
+
+    /// Say where alerts are carried to
+    #[command(subcommand, arg_required_else_help = true)]
+    Channel(channel::ChannelCommand),
 
     /// Make jobs what files say that they are
     Apply(apply::ApplyArgs),
@@ -116,6 +127,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),
+        Command::Database(command) => database::run(command),
+        Command::Channel(command) => channel::run(command),
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),

@@ -9,14 +9,15 @@ use std::collections::{HashMap, HashSet};
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::action::Action;
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, RunId, UserId};
+use domain::id::{JobId, ObjectId, RunId, UserId};
 use domain::job::Job;
+use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, Begun, Cancelled, Cursor, FullStore, JobFilter, NodeView, Page, RunFilter,
-    RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, Begun, Cancelled, Cursor, DeliveryKey, DeliveryView, FullStore, JobFilter,
+    LastRun, NodeView, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -418,5 +419,74 @@ impl<S: FullStore> Acting<'_, S> {
     fn request_key(&self, key: &str) -> String {
         let shown = self.actor.key.map(|key| key.text()).unwrap_or_default();
         format!("{}/{shown}/{key}", self.actor.user)
+    }
+}
+
+/// Databases and alert channels.
+impl<S: FullStore> Acting<'_, S> {
+    /// The last runs of jobs whose runs the actor sees.
+    pub async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
+        let seen = self.own_jobs(jobs.iter().copied()).await?;
+        let seen: Vec<JobId> = jobs.iter().copied().filter(|job| seen.contains(job)).collect();
+        self.node().last_runs(&seen).await
+    }
+
+    /// Whether the actor may change objects of a kind. A database is an address that this machine
+    /// connects to, or a file of it: that is for the cluster to say.
+    fn may_change(&self, object: &Object) -> Result<()> {
+        self.may(match object.kind {
+            ObjectKind::Database => Deed::ChangeCluster,
+            ObjectKind::AlertChannel => Deed::ChangeAccess,
+        })
+    }
+
+    /// Makes an object of the tenant, or changes the one that still has the expected version.
+    pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
+        self.may_change(object)?;
+        let object = Object { tenant: self.actor.tenant, ..object.clone() };
+        self.node().put_object(&object, expected).await
+    }
+
+    /// Removes an object if it still has the version that was seen.
+    pub async fn remove_object(&self, object: &Object) -> Result<Set> {
+        self.may_change(object)?;
+        self.node().remove_object(self.actor.tenant, object.id, object.version).await
+    }
+
+    /// An object of the tenant by its id.
+    pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
+        self.may(Deed::SeeAccess)?;
+        let found = self.node().object(id).await?;
+        Ok(found.filter(|object| object.tenant == self.actor.tenant))
+    }
+
+    /// An object of the tenant by its name.
+    pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
+        self.may(Deed::SeeAccess)?;
+        self.node().object_by_name(self.actor.tenant, kind, name).await
+    }
+
+    /// The tenant's objects of a kind, by name.
+    pub async fn list_objects(
+        &self,
+        kind: ObjectKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Object, String>> {
+        self.may(Deed::SeeAccess)?;
+        self.node().list_objects(self.actor.tenant, kind, after, limit).await
+    }
+
+    /// What a channel of the tenant has tried to deliver, newest first.
+    pub async fn deliveries(
+        &self,
+        channel: ObjectId,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Result<Page<DeliveryView, DeliveryKey>> {
+        match self.object(channel).await? {
+            Some(_) => self.node().deliveries(&channel.to_string(), before, limit).await,
+            None => Ok(Page { items: Vec::new(), next: None }),
+        }
     }
 }

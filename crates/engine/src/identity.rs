@@ -8,7 +8,7 @@ use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal,
 };
 use domain::id::{TenantId, UserId};
-use store::{EntryFilter, FullStore, Given, Page, Put, Removed};
+use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
 use uuid::Uuid;
 
 use crate::acting::Acting;
@@ -197,16 +197,16 @@ impl<S: FullStore> Acting<'_, S> {
             }
         }
         match self.node().store.put_entry(&entry, expected).await? {
-            Put::Done(record) => {
+            Recorded::Done(record) => {
                 if is_other_password {
                     self.end_sessions(record.entry.id(), record.entry.tenant()).await?;
                 }
                 self.node().register.changed();
                 Ok(record)
             }
-            Put::Taken => Err(EngineError::EntryTaken(word(kind))),
-            Put::Conflict(0) => Err(none(kind, entry.name())),
-            Put::Conflict(current) => {
+            Recorded::Taken => Err(EngineError::EntryTaken(word(kind))),
+            Recorded::Conflict(0) => Err(none(kind, entry.name())),
+            Recorded::Conflict(current) => {
                 Err(EngineError::VersionConflict { expected: expected.unwrap_or(0), current })
             }
         }
@@ -370,7 +370,7 @@ impl<S: FullStore> crate::run::Engine<S> {
     /// Keeps the key that a login made.
     pub async fn open_session(&self, key: ApiKey) -> Result<Record> {
         match self.node().store.put_entry(&Entry::Key(key), None).await? {
-            Put::Done(record) => Ok(record),
+            Recorded::Done(record) => Ok(record),
             _ => Err(EngineError::NotFound("user".to_owned())),
         }
     }

@@ -22,13 +22,14 @@ mod stats;
 
 pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, Given, Identity, JobFilter,
-    LiveCounts, NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey, DeliveryView,
+    FullStore, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
+    Put, RunFilter, RunView, RunsOf, Set, Setting,
 };

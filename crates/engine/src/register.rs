@@ -18,7 +18,7 @@ use std::time::Duration;
 use domain::access::{ApiKey, Award, Awarded, Entry, Kind, Privilege, Standing, Tenant, User};
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
-use store::{Given, Identity, Put};
+use store::{Given, Identity, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -203,7 +203,7 @@ impl<S: Identity> Node<S> {
         });
         if self.store.entries(&[admin.id()]).await?.is_empty() {
             for entry in [tenant, admin] {
-                if let Put::Conflict(_) = self.store.put_entry(&entry, None).await? {
+                if let Recorded::Conflict(_) = self.store.put_entry(&entry, None).await? {
                     tracing::error!(?entry, "cannot be made");
                 }
             }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use crate::app::App;
 use crate::closing;
 use crate::key::{Key, KeyHash};
+use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::{Answer, Scheduler};
@@ -91,12 +93,20 @@ fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
     (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
 }
 
-/// Who sent a request, and where they act. What was wrong with a key is not told.
-pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<(Key, access::Actor)> {
-    let key = key_of_headers(headers).ok_or_else(Problem::unauthenticated)?;
-    let actor = app.authority.owner(&key).await?.ok_or_else(Problem::unauthenticated)?;
-    let actor = elsewhere(app, actor, headers).await?;
-    Ok((key, actor))
+/// Who sent a request, and where they act. What was wrong with a key is not told; who has sent too
+/// many wrong ones is told to wait.
+pub(crate) async fn authenticate(
+    app: &App,
+    limits: &Limits,
+    caller: Option<Caller>,
+    headers: &HeaderMap,
+) -> Result<(Key, access::Actor)> {
+    if let Some(key) = key_of_headers(headers)
+        && let Some(actor) = app.authority.owner(&key).await?
+    {
+        return Ok((key, elsewhere(app, actor, headers).await?));
+    }
+    Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
 
 /// The actor in the tenant that the request names. Another tenant is there only for administrators
@@ -113,15 +123,34 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
     }
 }
 
-/// The door: nobody passes without a valid key, and no answer goes on longer than the key is valid.
+/// How often requests may come with a key: what its tenant may, or what the settings say.
+async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
+    // The key of the data folder is nobody's in particular.
+    if actor.key.is_none() {
+        return Ok(app.options.rate);
+    }
+    let standing = app.scheduler.standing(actor.user).await?;
+    let own = standing.and_then(|standing| standing.tenant.requests_per_second);
+    Ok(own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) }))
+}
+
+/// The door: nobody passes without a valid key, nobody too often, and no answer goes on longer than
+/// the key is valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
-    let (key, actor) = authenticate(&app, request.headers()).await?;
+    let caller = request.extensions().get::<Caller>().copied();
+    let (key, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let rate = rate_of(&app, &actor).await?;
+    let left = limits.admit(&limit::KeyId(key.id().to_owned()), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
+    if let Some(left) = left {
+        left.tell(response.headers_mut());
+    }
     Ok(closing::when_revoked(response, app, key, actor))
 }
 

@@ -1,9 +1,11 @@
 //! Whether the server lives, whether it works, and what it is.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use domain::access::{Deed, may};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
+use crate::limit::{Caller, Limits};
 use crate::problem::Result;
 
 /// How much a caller wants to know.
@@ -108,9 +111,15 @@ pub(crate) async fn version() -> Json<Version> {
     get, path = "/metrics", tag = "server",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
-pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+pub(crate) async fn metrics(
+    State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
+    caller: Option<Extension<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response> {
     if !app.options.open_metrics {
-        let (_, actor) = authenticate(&app, &headers).await?;
+        let caller = caller.map(|Extension(caller)| caller);
+        let (_, actor) = authenticate(&app, &limits, caller, &headers).await?;
         // The figures are of all tenants.
         may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }

@@ -82,10 +82,12 @@ codes! {
     EntryNotFound = "ENTRY_NOT_FOUND", 404, "42704", 3, "The user, role, key or grant does not exist";
     /// The address does not take this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "The method is not allowed here";
+    /// The request did not come in time.
+    RequestTimeout = "REQUEST_TIMEOUT", 408, "57014", 1, "The request took too long";
     /// Another job has that name.
     JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job of this name exists";
-    /// Another tenant, user or role has that name.
-    AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "Something of this name exists";
+    /// Another thing of that kind has that name.
+    AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name is taken";
     /// The tenant has as much as it may have.
     QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "The tenant has as much as it may have";
     /// Somebody changed the resource meanwhile.

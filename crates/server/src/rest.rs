@@ -5,8 +5,10 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 
+mod alert_channels;
 mod backfill;
 mod bulk;
+mod databases;
 mod dead_letters;
 mod entry;
 mod events;
@@ -18,6 +20,7 @@ mod jobs;
 mod keys;
 mod logs;
 mod nodes;
+mod objects;
 mod outlook;
 mod roles;
 pub(crate) mod session;
@@ -54,6 +57,18 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::events))
         .routes(routes!(stats::stats))
         .routes(routes!(stats::job_stats))
+        .routes(routes!(databases::create, databases::list))
+        .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))
+        .routes(routes!(databases::test))
+        .routes(routes!(alert_channels::create, alert_channels::list))
+        .routes(routes!(
+            alert_channels::get,
+            alert_channels::replace,
+            alert_channels::patch,
+            alert_channels::delete
+        ))
+        .routes(routes!(alert_channels::test))
+        .routes(routes!(alert_channels::deliveries))
         .routes(routes!(nodes::list))
         .routes(routes!(session::whoami))
         .routes(routes!(tenants::list, tenants::create))

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing};
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, KeyId, RunId, TenantId, UserId};
+use domain::id::{JobId, KeyId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
+use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
-    Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, Engine,
-    FullStore, JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting, Stats,
-    Trigger,
+    Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, DeliveryKey,
+    DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put, Result,
+    RunFilter, RunView, Set, Setting, Stats, Trigger,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -148,6 +149,42 @@ pub trait Scheduler: Directory {
         after: Cursor,
         limit: u32,
     ) -> Answer<'a, (Vec<Job>, Option<Cursor>)>;
+    /// The last runs of jobs whose runs the actor sees; a job without one is left out.
+    fn last_runs<'a>(&'a self, actor: &'a Actor, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>>;
+    /// Makes an object, or changes the one that still has the expected version.
+    fn put_object<'a>(
+        &'a self,
+        actor: &'a Actor,
+        object: &'a Object,
+        expected: u32,
+    ) -> Answer<'a, Put>;
+    /// Removes an object if it still has the expected version.
+    fn remove_object<'a>(&'a self, actor: &'a Actor, object: &'a Object) -> Answer<'a, Set>;
+    /// An object by its id.
+    fn object<'a>(&'a self, actor: &'a Actor, id: ObjectId) -> Answer<'a, Option<Object>>;
+    /// An object by its name.
+    fn object_by_name<'a>(
+        &'a self,
+        actor: &'a Actor,
+        kind: ObjectKind,
+        name: &'a str,
+    ) -> Answer<'a, Option<Object>>;
+    /// The tenant's objects of a kind, by name.
+    fn list_objects<'a>(
+        &'a self,
+        actor: &'a Actor,
+        kind: ObjectKind,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Object, String>>;
+    /// What a channel has tried to deliver, newest first.
+    fn deliveries<'a>(
+        &'a self,
+        actor: &'a Actor,
+        channel: ObjectId,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Answer<'a, Page<DeliveryView, DeliveryKey>>;
     /// A request begins that its caller may send again under the same key.
     fn begin_request<'a>(
         &'a self,
@@ -401,6 +438,56 @@ impl<S: FullStore> Scheduler for Engine<S> {
         limit: u32,
     ) -> Answer<'a, (Vec<Job>, Option<Cursor>)> {
         Box::pin(async move { self.by(actor).changed_jobs(after, limit).await })
+    }
+
+    fn last_runs<'a>(&'a self, actor: &'a Actor, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>> {
+        Box::pin(async move { self.by(actor).last_runs(jobs).await })
+    }
+
+    fn put_object<'a>(
+        &'a self,
+        actor: &'a Actor,
+        object: &'a Object,
+        expected: u32,
+    ) -> Answer<'a, Put> {
+        Box::pin(async move { self.by(actor).put_object(object, expected).await })
+    }
+
+    fn remove_object<'a>(&'a self, actor: &'a Actor, object: &'a Object) -> Answer<'a, Set> {
+        Box::pin(async move { self.by(actor).remove_object(object).await })
+    }
+
+    fn object<'a>(&'a self, actor: &'a Actor, id: ObjectId) -> Answer<'a, Option<Object>> {
+        Box::pin(async move { self.by(actor).object(id).await })
+    }
+
+    fn object_by_name<'a>(
+        &'a self,
+        actor: &'a Actor,
+        kind: ObjectKind,
+        name: &'a str,
+    ) -> Answer<'a, Option<Object>> {
+        Box::pin(async move { self.by(actor).object_by_name(kind, name).await })
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        actor: &'a Actor,
+        kind: ObjectKind,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Object, String>> {
+        Box::pin(async move { self.by(actor).list_objects(kind, after, limit).await })
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        actor: &'a Actor,
+        channel: ObjectId,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Answer<'a, Page<DeliveryView, DeliveryKey>> {
+        Box::pin(async move { self.by(actor).deliveries(channel, before, limit).await })
     }
 
     fn begin_request<'a>(

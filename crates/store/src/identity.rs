@@ -41,7 +41,7 @@ pub trait Identity: Store {
         &self,
         entry: &Entry,
         expected: Option<u32>,
-    ) -> impl Future<Output = Result<Put>> + Send;
+    ) -> impl Future<Output = Result<Recorded>> + Send;
 
     /// Removes an entry with all that belongs to it: keys of a user, awards to and of a role.
     fn remove_entry(
@@ -88,7 +88,7 @@ pub struct EntryFilter {
 
 /// What became of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum Recorded {
     /// It is this now.
     Done(Record),
     /// Another one has its name, or its id.

@@ -39,16 +39,18 @@ mod error;
 mod filter;
 mod follow;
 mod identity;
+mod objects;
 pub mod postgres;
 pub mod sqlite;
 mod view;
 
-pub use alerts::{Alerts, Delivery};
-pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
+pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
-pub use identity::{EntryFilter, Given, Identity, Put, Reach, Removed};
+pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -203,9 +205,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Identity {}
+pub trait FullStore: Alerts + Desk + Follow + Identity + Objects {}
 
-impl<S: Alerts + Desk + Follow + Identity> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Identity + Objects> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

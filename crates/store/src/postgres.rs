@@ -44,6 +44,7 @@ mod holdings;
 mod identity;
 mod jobs;
 mod nodes;
+mod objects;
 mod pipeline;
 mod prune;
 mod pump;

@@ -57,6 +57,7 @@ mod identity;
 mod jobs;
 mod lock;
 mod nodes;
+mod objects;
 mod prune;
 mod read;
 mod row;

@@ -44,7 +44,7 @@ pub enum Deed {
     ExecuteExternal,
     /// See the nodes of the cluster.
     SeeNodes,
-    /// See the users, roles, grants and keys of the tenant.
+    /// See the users, roles, grants, keys, databases and alert channels of the tenant.
     SeeAccess,
     /// Change them.
     ChangeAccess,

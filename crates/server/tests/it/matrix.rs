@@ -48,6 +48,21 @@ GET    /v1/nodes                                      401      200   403   403  
 GET    /v1/settings                                   401      403   403   403    403      403   403     200
 PUT    /v1/settings/{name}                            401      403   403   403    403      403   403     200
 DELETE /v1/settings/{name}                            401      403   403   403    403      403   403     204
+GET    /v1/databases                                  401      200   403   403    403      403   200     200
+POST   /v1/databases                                  401      403   403   403    403      403   403     201
+GET    /v1/databases/{name}                           401      404   403   403    403      403   200     200
+PUT    /v1/databases/{name}                           401      403   403   403    403      403   403     200
+PATCH  /v1/databases/{name}                           401      403   403   403    403      403   403     200
+DELETE /v1/databases/{name}                           401      403   403   403    403      403   403     204
+POST   /v1/databases/{name}/test                      401      404   403   403    403      403   200     200
+GET    /v1/alert-channels                             401      200   403   403    403      403   200     200
+POST   /v1/alert-channels                             401      201   403   403    403      403   201     201
+GET    /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+PUT    /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+PATCH  /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+DELETE /v1/alert-channels/{name}                      401      404   403   403    403      403   204     204
+POST   /v1/alert-channels/{name}/test                 401      404   403   403    403      403   200     200
+GET    /v1/alert-channels/{name}/deliveries           401      404   403   403    403      403   200     200
 GET    /v1/whoami                                     401      200   200   200    200      200   200     200
 GET    /v1/tenants                                    401      200   403   403    403      403   200     200
 POST   /v1/tenants                                    401      403   403   403    403      403   403     201
@@ -113,6 +128,8 @@ impl Things {
         let key = made("/v1/keys", json!({"user": name}), "key_id").await;
         let elsewhere = made("/v1/tenants", json!({"name": name}), "tenant_id").await;
         world.rule(tenant, "PUT", &format!("/v1/settings/{name}"), json!({"value": 1})).await;
+        made("/v1/databases", database(&name), "database_id").await;
+        made("/v1/alert-channels", channel(&name), "channel_id").await;
         // The run has ended and is a dead letter.
         world.ended_in(tenant, &run).await;
         Things(BTreeMap::from([
@@ -173,6 +190,14 @@ impl Things {
             }
             ("POST", "/v1/dead-letters:redrive" | "/v1/dead-letters:acknowledge") => runs,
             ("PUT", "/v1/settings/{name}") => json!({"value": 2}),
+            ("POST", "/v1/databases") | ("PUT", "/v1/databases/{name}") => {
+                database(&format!("new-{n}"))
+            }
+            ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
+                channel(&format!("new-{n}"))
+            }
+            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles") => named,
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "gold"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
@@ -185,6 +210,17 @@ impl Things {
             _ => return None,
         })
     }
+}
+
+fn database(name: &str) -> Value {
+    json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn channel(name: &str) -> Value {
+    json!({
+        "name": name, "url": "https://hooks.example.com/x",
+        "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    })
 }
 
 fn word(value: &Value, field: &str) -> String {

@@ -10,7 +10,7 @@ use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, signed, text, unsigned, us};
 use crate::identity::{EXPIRED_TTL_US, awarded, body_of, columns, entry_of, page, reached};
-use crate::{EntryFilter, Given, Identity, Page, Put, Reach, Removed, Result};
+use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result};
 
 impl Identity for PostgresStore {
     async fn generation(&self) -> Result<i64> {
@@ -52,7 +52,7 @@ impl Identity for PostgresStore {
         Ok(page(items, limit, |record| record.entry.name()))
     }
 
-    async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Put> {
+    async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
         let (id, kind, tenant) = (entry.id(), i16::from(entry.kind() as u8), entry.tenant().0);
         let name = entry.name();
         let mut values = values![
@@ -80,7 +80,7 @@ impl Identity for PostgresStore {
         }
         let answers = pipeline.commit(&self.shared.pool).await?;
         if let Some(row) = answers[step].first() {
-            return Ok(Put::Done(Record {
+            return Ok(Recorded::Done(Record {
                 entry: entry.clone(),
                 version: unsigned(row.try_get(0)?),
                 created_at: at(row.try_get(1)?),
@@ -95,7 +95,7 @@ impl Identity for PostgresStore {
             }
             Some(expected) => version == expected,
         };
-        Ok(if is_taken { Put::Taken } else { Put::Conflict(version) })
+        Ok(if is_taken { Recorded::Taken } else { Recorded::Conflict(version) })
     }
 
     async fn remove_entry(&self, id: Uuid, expected: Option<u32>) -> Result<Removed> {

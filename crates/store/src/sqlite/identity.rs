@@ -9,7 +9,7 @@ use super::SqliteStore;
 use super::row::{at, us};
 use super::writer::Tx;
 use crate::identity::{EXPIRED_TTL_US, awarded, body_of, columns, entry_of, page, reached};
-use crate::{EntryFilter, Given, Identity, Page, Put, Reach, Removed, Result};
+use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result};
 
 impl Identity for SqliteStore {
     async fn generation(&self) -> Result<i64> {
@@ -61,7 +61,7 @@ impl Identity for SqliteStore {
         .await
     }
 
-    async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Put> {
+    async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
         let entry = entry.clone();
         self.writer.write(move |tx| put(tx, &entry, expected)).await
     }
@@ -185,7 +185,7 @@ fn by_id(connection: &Connection, id: Uuid) -> Result<Option<Record>> {
     rows.next().transpose()
 }
 
-fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Put> {
+fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
     bump(tx)?;
     let (id, kind, tenant) = (entry.id(), entry.kind() as u8, entry.tenant().0);
     let (owner, expires) = (entry.owner().map(|owner| owner.0), entry.expires_at().map(us));
@@ -206,7 +206,7 @@ fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Put> {
             let mut set = tx.connection.prepare_cached(sql!("quota_set"))?;
             set.execute((id, tenant.max_jobs, tenant.max_concurrent))?;
         }
-        return Ok(found.map_or(Put::Conflict(0), Put::Done));
+        return Ok(found.map_or(Recorded::Conflict(0), Recorded::Done));
     }
     let mut query = tx.connection.prepare_cached(sql!("entry_by_name"))?;
     let named = query.query_row((tenant, kind, &name), |_| Ok(())).optional()?;
@@ -215,7 +215,7 @@ fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Put> {
         None => named.is_some() || version > 0,
         Some(expected) => version == expected,
     };
-    Ok(if is_taken { Put::Taken } else { Put::Conflict(version) })
+    Ok(if is_taken { Recorded::Taken } else { Recorded::Conflict(version) })
 }
 
 fn remove(tx: &mut Tx<'_>, id: Uuid, expected: Option<u32>) -> Result<Removed> {

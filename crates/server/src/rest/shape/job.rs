@@ -2,6 +2,7 @@
 
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::{Schedule, Zones};
+use engine::LastRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,11 +22,12 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-pub const READ_ONLY: [&str; 7] = [
+pub const READ_ONLY: [&str; 8] = [
     "job_id",
     "created_by",
     "next_run_time",
     "last_run_time",
+    "last_status",
     "created_at",
     "updated_at",
     "warnings",
@@ -202,6 +204,14 @@ pub struct JobView {
     pub next_run_time: Option<Timestamp>,
     /// The user who made it: it runs with their rights.
     pub created_by: Uuid,
+    /// The time that its last run stood for, among those that have ended; in lists and where one
+    /// job is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_run_time: Option<Timestamp>,
+    /// How that run ended: `COMPLETED`, `FAILED`, `CANCELLED` or `TIMEOUT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub last_status: Option<&'static str>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -353,8 +363,19 @@ impl JobView {
             spec: JobSpec::of(job),
             next_run_time: next_run(job, now, zones),
             created_by: job.owner.0,
+            last_run_time: None,
+            last_status: None,
             created_at: job.created_at,
             updated_at: job.updated_at,
+        }
+    }
+
+    /// The same with its last run.
+    pub fn with_last(self, last: Option<&LastRun>) -> Self {
+        JobView {
+            last_run_time: last.map(|last| last.scheduled_for),
+            last_status: last.map(|last| last.outcome.name()),
+            ..self
         }
     }
 }

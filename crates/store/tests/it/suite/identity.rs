@@ -8,7 +8,7 @@ use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::Outcome;
 use store::{
-    Change, Changed, EntryFilter, Given, Identity, Prepared, Put, Reach, Removed, Store, Want,
+    Change, Changed, EntryFilter, Given, Identity, Prepared, Reach, Recorded, Removed, Store, Want,
 };
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ fn change(job: &Job, expected: Option<u32>) -> Change {
 
 async fn put<B: Bench>(lab: &Lab<B>, entry: &Entry) -> Record {
     match lab.store.put_entry(entry, None).await.unwrap() {
-        Put::Done(record) => record,
+        Recorded::Done(record) => record,
         refused => panic!("{entry:?}: {refused:?}"),
     }
 }
@@ -91,27 +91,27 @@ pub async fn a_name_is_taken_once_in_a_tenant<B: Bench>(lab: &Lab<B>) {
     put(lab, &Entry::User(user_of(lab, there.id, "ann"))).await;
     role(lab, here.id, "ann").await;
     let twin = Entry::User(user_of(lab, here.id, "ann"));
-    assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Put::Taken);
+    assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
     let mut bob = user_of(lab, here.id, "bob");
     put(lab, &Entry::User(bob.clone())).await;
     bob.name = "ann".to_owned();
-    assert_eq!(lab.store.put_entry(&Entry::User(bob), Some(1)).await.unwrap(), Put::Taken);
+    assert_eq!(lab.store.put_entry(&Entry::User(bob), Some(1)).await.unwrap(), Recorded::Taken);
     let nowhere = Entry::User(user_of(lab, TenantId(lab.id()), "cid"));
-    assert_eq!(lab.store.put_entry(&nowhere, None).await.unwrap(), Put::Conflict(0));
+    assert_eq!(lab.store.put_entry(&nowhere, None).await.unwrap(), Recorded::Conflict(0));
 }
 
 pub async fn a_change_of_an_entry_names_its_version<B: Bench>(lab: &Lab<B>) {
     let tenant = tenant(lab, "acme").await;
     let mut user = user_of(lab, tenant.id, "ann");
     let entry = |user: &User| Entry::User(user.clone());
-    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Put::Conflict(0));
+    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(0));
     put(lab, &entry(&user)).await;
     user.disabled = true;
-    let Put::Done(changed) = lab.store.put_entry(&entry(&user), Some(1)).await.unwrap() else {
+    let Recorded::Done(changed) = lab.store.put_entry(&entry(&user), Some(1)).await.unwrap() else {
         panic!("it was refused");
     };
     assert_eq!((changed.version, changed.entry), (2, entry(&user)));
-    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Put::Conflict(2));
+    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(2));
     let remove = async |expected| lab.store.remove_entry(user.id.0, expected).await.unwrap();
     assert_eq!(remove(Some(1)).await, Removed::Conflict(2));
     assert_eq!(remove(Some(2)).await, Removed::Done);
@@ -130,7 +130,7 @@ pub async fn racing_changes_of_an_entry_win_once<B: Bench>(lab: &Lab<B>) {
             door.put_entry(&entry, Some(version))
         );
         let done = [first.unwrap(), second.unwrap()];
-        let done = done.iter().filter(|put| matches!(put, Put::Done(_))).count();
+        let done = done.iter().filter(|put| matches!(put, Recorded::Done(_))).count();
         assert_eq!(done, 1);
     }
 }
@@ -175,7 +175,7 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
     // Nobody makes a key for somebody who is gone.
     let late = Entry::Key(key(lab, &ann));
-    assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Put::Conflict(0));
+    assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
     lab.store.remove_entry(bob.id.0, None).await.unwrap();
     assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::Done);
 }
