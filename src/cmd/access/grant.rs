@@ -1,9 +1,10 @@
 //! `punctual grant`: what users and roles were given.
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Asking, DeleteArgs, ListArgs, Noun, put};
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, fields};
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, text};
 
@@ -80,7 +81,8 @@ fn what(grant: &Value) -> String {
 }
 
 const NOUN: Noun = Noun {
-    plural: "grants",
+    path: "grants",
+    word: "grant",
     name: "grant_id",
     id: "grant_id",
     shape: Shape {
@@ -91,6 +93,7 @@ const NOUN: Noun = Noun {
         ],
         name: "grant_id",
     },
+    rows,
 };
 
 /// Runs the verb.
@@ -100,18 +103,19 @@ pub fn run(command: GrantCommand) -> Result<(), Failure> {
             let filters = [("to_user", args.to.to_user), ("to_role", args.to.to_role)];
             let filters: Vec<_> =
                 filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-            NOUN.list(&args.list, &filters)
+            NOUN.list_of(&args.list, &filters)
         }
         GrantCommand::Create(args) => {
-            let mut body = Map::new();
-            put(&mut body, "privilege", args.privilege);
-            put(&mut body, "role", args.role);
-            put(&mut body, "to_user", args.to.to_user);
-            put(&mut body, "to_role", args.to.to_role);
-            let grant = NOUN.create(&args.asking, body)?;
+            let body = fields([
+                ("privilege", args.privilege.map(Value::from)),
+                ("role", args.role.map(Value::from)),
+                ("to_user", args.to.to_user.map(Value::from)),
+                ("to_role", args.to.to_role.map(Value::from)),
+            ]);
+            let grant = NOUN.make(&args.asking, body)?;
             let words = format!("{} has {}", to(&grant), what(&grant));
             output::print_done(&args.asking.output, &grant, "grant_id", &words)
         }
-        GrantCommand::Delete(args) => NOUN.delete(&args, "Take away"),
+        GrantCommand::Delete(args) => NOUN.delete(&args),
     }
 }

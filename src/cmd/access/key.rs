@@ -1,9 +1,10 @@
 //! `punctual key`: API keys.
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Asking, DeleteArgs, ListArgs, Noun, ShowArgs, put};
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -14,7 +15,7 @@ pub enum KeyCommand {
     #[command(visible_alias = "ls")]
     List(ListKeysArgs),
     /// Show a key, without its secret
-    Show(ShowArgs),
+    Show(OneArgs),
     /// Make a key and print it, this one time
     #[command(after_help = "\
 Examples:
@@ -69,7 +70,8 @@ pub struct CreateArgs {
 }
 
 const NOUN: Noun = Noun {
-    plural: "keys",
+    path: "keys",
+    word: "key",
     name: "key_id",
     id: "key_id",
     shape: Shape {
@@ -82,6 +84,7 @@ const NOUN: Noun = Noun {
         ],
         name: "key_id",
     },
+    rows,
 };
 
 fn scopes(key: &Value) -> String {
@@ -101,25 +104,27 @@ pub fn run(command: KeyCommand) -> Result<(), Failure> {
         KeyCommand::List(args) => {
             let user = if args.all { Some("*".to_owned()) } else { args.user };
             let filters: Vec<_> = user.into_iter().map(|user| ("user", user)).collect();
-            NOUN.list(&args.list, &filters)
+            NOUN.list_of(&args.list, &filters)
         }
         KeyCommand::Show(args) => NOUN.show(&args),
         KeyCommand::Create(args) => {
-            let mut body = Map::new();
-            put(&mut body, "user", args.user);
-            put(&mut body, "label", args.label);
-            put(&mut body, "read_only", args.read_only.then_some(true));
-            put(&mut body, "expires_at", args.expires);
-            put(&mut body, "scopes", (!args.scopes.is_empty()).then_some(args.scopes));
-            let key = NOUN.create(&args.asking, body)?;
+            let scopes = (!args.scopes.is_empty()).then(|| args.scopes.into());
+            let body = fields([
+                ("user", args.user.map(Value::from)),
+                ("label", args.label.map(Value::from)),
+                ("read_only", args.read_only.then_some(true.into())),
+                ("expires_at", args.expires.map(Value::from)),
+                ("scopes", scopes),
+            ]);
+            let key = NOUN.make(&args.asking, body)?;
             args.asking.output.say("note: this is the only time that the key is shown");
             match args.asking.output.asked() {
                 None => output::print_one(&args.asking.output, &key, "key", |key| {
                     vec![(text(key, "key"), String::new())]
                 }),
-                Some(_) => output::print_one(&args.asking.output, &key, "key", super::rows),
+                Some(_) => output::print_one(&args.asking.output, &key, "key", rows),
             }
         }
-        KeyCommand::Delete(args) => NOUN.delete(&args, "Revoke"),
+        KeyCommand::Delete(args) => NOUN.delete(&args),
     }
 }

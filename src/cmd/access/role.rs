@@ -1,9 +1,10 @@
 //! `punctual role`: bundles of rights with a name.
 
 use clap::{Args, Subcommand};
-use serde_json::Map;
+use serde_json::Value;
 
-use super::{Asking, DeleteArgs, ListArgs, Noun, ShowArgs, put};
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, text};
 
@@ -14,7 +15,7 @@ pub enum RoleCommand {
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a role
-    Show(ShowArgs),
+    Show(OneArgs),
     /// Make a role
     Create(CreateArgs),
     /// Change a role
@@ -65,7 +66,8 @@ pub struct EditArgs {
 }
 
 const NOUN: Noun = Noun {
-    plural: "roles",
+    path: "roles",
+    word: "role",
     name: "name",
     id: "role_id",
     shape: Shape {
@@ -79,26 +81,30 @@ const NOUN: Noun = Noun {
         ],
         name: "name",
     },
+    rows,
 };
 
 /// Runs the verb.
 pub fn run(command: RoleCommand) -> Result<(), Failure> {
-    let mut body = Map::new();
     match command {
-        RoleCommand::List(args) => NOUN.list(&args, &[]),
+        RoleCommand::List(args) => NOUN.list(&args),
         RoleCommand::Show(args) => NOUN.show(&args),
         RoleCommand::Create(args) => {
-            put(&mut body, "name", Some(args.name));
-            put(&mut body, "description", args.description);
-            put(&mut body, "run_as", args.run_as.then_some(true));
-            NOUN.make(&args.asking, body)
+            let body = fields([
+                ("name", Some(args.name.into())),
+                ("description", args.description.map(Value::from)),
+                ("run_as", args.run_as.then_some(true.into())),
+            ]);
+            NOUN.create(&args.asking, body)
         }
         RoleCommand::Edit(args) => {
-            put(&mut body, "name", args.rename);
-            put(&mut body, "description", args.description);
-            put(&mut body, "run_as", args.run_as);
+            let body = fields([
+                ("name", args.rename.map(Value::from)),
+                ("description", args.description.map(Value::from)),
+                ("run_as", args.run_as.map(Value::from)),
+            ]);
             NOUN.edit(&args.asking, &args.name, body)
         }
-        RoleCommand::Delete(args) => NOUN.delete(&args, "Delete"),
+        RoleCommand::Delete(args) => NOUN.delete(&args),
     }
 }

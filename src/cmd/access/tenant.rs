@@ -1,9 +1,10 @@
 //! `punctual tenant`: who jobs belong to.
 
 use clap::{Args, Subcommand};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
-use super::{Asking, DeleteArgs, ListArgs, Noun, ShowArgs, put};
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, text};
 
@@ -14,7 +15,7 @@ pub enum TenantCommand {
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a tenant
-    Show(ShowArgs),
+    Show(OneArgs),
     /// Make a tenant
     Create(CreateArgs),
     /// Change a tenant
@@ -74,19 +75,20 @@ struct Fields {
 }
 
 impl Fields {
-    fn body(self, name: Option<String>) -> Map<String, serde_json::Value> {
-        let mut body = Map::new();
-        put(&mut body, "name", name);
-        put(&mut body, "tier", self.tier);
-        put(&mut body, "max_jobs", self.max_jobs);
-        put(&mut body, "max_concurrent", self.max_concurrent);
-        put(&mut body, "requests_per_second", self.requests_per_second);
-        body
+    fn body(self, name: Option<String>) -> Map<String, Value> {
+        fields([
+            ("name", name.map(Value::from)),
+            ("tier", self.tier.map(Value::from)),
+            ("max_jobs", self.max_jobs.map(Value::from)),
+            ("max_concurrent", self.max_concurrent.map(Value::from)),
+            ("requests_per_second", self.requests_per_second.map(Value::from)),
+        ])
     }
 }
 
 const NOUN: Noun = Noun {
-    plural: "tenants",
+    path: "tenants",
+    word: "tenant",
     name: "name",
     id: "tenant_id",
     shape: Shape {
@@ -98,17 +100,18 @@ const NOUN: Noun = Noun {
         ],
         name: "name",
     },
+    rows,
 };
 
 /// Runs the verb.
 pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
-        TenantCommand::List(args) => NOUN.list(&args, &[]),
+        TenantCommand::List(args) => NOUN.list(&args),
         TenantCommand::Show(args) => NOUN.show(&args),
-        TenantCommand::Create(args) => NOUN.make(&args.asking, args.fields.body(Some(args.name))),
+        TenantCommand::Create(args) => NOUN.create(&args.asking, args.fields.body(Some(args.name))),
         TenantCommand::Edit(args) => {
             NOUN.edit(&args.asking, &args.name, args.fields.body(args.rename))
         }
-        TenantCommand::Delete(args) => NOUN.delete(&args, "Delete"),
+        TenantCommand::Delete(args) => NOUN.delete(&args),
     }
 }

@@ -1,11 +1,10 @@
 //! `punctual user`: people and programs with rights of their own.
 
-use std::io::Read;
-
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Asking, DeleteArgs, ListArgs, Noun, ShowArgs, put};
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, instant, text};
 
@@ -16,7 +15,7 @@ pub enum UserCommand {
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a user
-    Show(ShowArgs),
+    Show(OneArgs),
     /// Make a user
     Create(CreateArgs),
     /// Change a user
@@ -71,7 +70,8 @@ pub struct EditArgs {
 }
 
 const NOUN: Noun = Noun {
-    plural: "users",
+    path: "users",
+    word: "user",
     name: "name",
     id: "user_id",
     shape: Shape {
@@ -91,41 +91,35 @@ const NOUN: Noun = Noun {
         ],
         name: "name",
     },
+    rows,
 };
 
 fn password() -> Result<Value, Failure> {
-    let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text)?;
-    Ok(text.trim_end_matches(['\r', '\n']).into())
+    from_file("-").map(Value::from)
 }
 
 /// Runs the verb.
 pub fn run(command: UserCommand) -> Result<(), Failure> {
     match command {
-        UserCommand::List(args) => NOUN.list(&args, &[]),
+        UserCommand::List(args) => NOUN.list(&args),
         UserCommand::Show(args) => NOUN.show(&args),
         UserCommand::Create(args) => {
-            let mut body = Map::new();
-            put(&mut body, "name", Some(args.name));
-            if args.password_stdin {
-                put(&mut body, "password", Some(password()?));
-            }
-            NOUN.make(&args.asking, body)
+            let password = args.password_stdin.then(password).transpose()?;
+            let body = fields([("name", Some(args.name.into())), ("password", password)]);
+            NOUN.create(&args.asking, body)
         }
         UserCommand::Edit(args) => {
-            let mut body = Map::new();
-            put(&mut body, "name", args.rename);
-            if args.disable || args.enable {
-                put(&mut body, "disabled", Some(args.disable));
-            }
-            if args.password_stdin {
-                put(&mut body, "password", Some(password()?));
-            }
-            if args.no_password {
-                put(&mut body, "password", Some(Value::Null));
-            }
+            let password = match args.no_password {
+                true => Some(Value::Null),
+                false => args.password_stdin.then(password).transpose()?,
+            };
+            let body = fields([
+                ("name", args.rename.map(Value::from)),
+                ("disabled", (args.disable || args.enable).then(|| args.disable.into())),
+                ("password", password),
+            ]);
             NOUN.edit(&args.asking, &args.name, body)
         }
-        UserCommand::Delete(args) => NOUN.delete(&args, "Delete"),
+        UserCommand::Delete(args) => NOUN.delete(&args),
     }
 }
