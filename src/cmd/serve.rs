@@ -1,5 +1,6 @@
 //! `punctual serve`: engine, agent and HTTP door in one process.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Agent;
+use agent::backup::{Backups, NoBackups};
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
@@ -16,6 +18,7 @@ use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
 
+use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
@@ -31,6 +34,17 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(2);
 
 /// The flags of `punctual serve`; each has a setting of the same name.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual serve
+  punctual serve --http 0.0.0.0:8630 --tls-cert cert.pem --tls-key key.pem
+  punctual serve --store postgres://punctual@db.example.com/punctual
+
+The first start makes the data folder, with the administrator's key in admin.key and the key that
+protects secrets in master.key; keep a copy of the latter. Commands on this machine find the server
+and its key through the data folder. There are more settings than flags: punctual config show lists
+them all, and each can be in the file, or in the environment as PUNCTUAL_NAME. SIGTERM lets running
+work end, a second one does not wait.")]
 pub struct ServeArgs {
     /// Folder for the embedded store, keys and outputs [default: ./punctual-data]
     #[arg(long, value_name = "DIR")]
@@ -102,6 +116,8 @@ pub struct Plan {
     agent: agent::Options,
     webhook: Option<Webhook>,
     poster: Poster,
+    backup_targets: BTreeMap<String, PathBuf>,
+    output_limits: Limits,
 }
 
 #[derive(Clone)]
@@ -198,6 +214,8 @@ impl Plan {
             agent,
             poster,
             webhook: alerts::webhook(config)?,
+            backup_targets: backup::targets(config)?,
+            output_limits: jobs::output_limits(config)?,
             data,
             store,
             http,
@@ -256,6 +274,10 @@ pub fn start(
     let plan = Plan::of(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
+    if folder.join(backup::MARK).exists() {
+        let text = format!("a restore to {} has not ended", folder.path().display());
+        return Err(Failure::Failed(Complaint::new(text).hint("run punctual restore once more")));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
@@ -303,11 +325,21 @@ async fn serve<S: FullStore>(
     let parts =
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
-    let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let outputs = Outputs::new(folder.join("outputs"), plan.output_limits)?;
+    let backups: Arc<dyn Backups> = match plan.store {
+        StoreKind::Sqlite => {
+            let contents = Contents { data: folder.path().to_owned() };
+            Arc::new(DataBackups::new(contents, plan.backup_targets, clock::now))
+        }
+        StoreKind::Postgres(_) => Arc::new(NoBackups(
+            "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
+        )),
+    };
     let store = Arc::new(store);
     let source = Arc::new(StoreDatabases(Arc::clone(&store)));
     let databases = plan.agent.databases.with_source(source);
-    let agent = Arc::new(Agent::new(agent::Options { databases, ..plan.agent }));
+    let options = agent::Options { databases, backups: Arc::clone(&backups), ..plan.agent };
+    let agent = Arc::new(Agent::new(options));
     let executor = LocalAgent {
         outputs: outputs.clone(),
         agent: Arc::clone(&agent),
@@ -331,6 +363,7 @@ async fn serve<S: FullStore>(
         scheduler,
         authority: Arc::new(authority),
         outputs,
+        backups,
         metrics,
         clock,
         random,

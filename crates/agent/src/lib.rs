@@ -4,6 +4,7 @@
 //! It knows nothing of stores, schedules or retries, because it may run far from all of them. What
 //! it does is dangerous by nature, so every executor begins with what it may not do.
 
+pub mod backup;
 pub mod context;
 mod exec;
 pub mod guard;
@@ -14,6 +15,7 @@ mod stop;
 
 use std::sync::Arc;
 
+use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
 use domain::run::AttemptResult;
@@ -37,6 +39,8 @@ pub struct Options {
     pub external: ExternalOptions,
     /// Where SQL and PROCEDURE actions may work.
     pub databases: Databases,
+    /// Who makes backups of the server.
+    pub backups: Arc<dyn Backups>,
 }
 
 impl Default for Options {
@@ -47,6 +51,7 @@ impl Default for Options {
             http: HttpOptions::default(),
             external: ExternalOptions::default(),
             databases: Databases::default(),
+            backups: Arc::new(NoBackups("this agent is not part of a server")),
         }
     }
 }
@@ -57,6 +62,7 @@ pub struct Agent {
     http: exec::http::Http,
     external: ExternalOptions,
     databases: Databases,
+    backups: Arc<dyn Backups>,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -82,6 +88,7 @@ impl Agent {
             http: exec::http::Http::new(options.http),
             external: options.external,
             databases: options.databases,
+            backups: options.backups,
         }
     }
 
@@ -100,6 +107,9 @@ impl Agent {
         let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
+            Action::Backup(action) => {
+                exec::backup::run(self.backups.as_ref(), action, attempt).await
+            }
             Action::Http(action) => self.http.execute(action, attempt).await,
             Action::External(action) => exec::external::run(&self.external, action, attempt).await,
             Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,

@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
-use domain::action::Action;
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, ObjectId, RunId, UserId};
 use domain::job::Job;
@@ -82,9 +81,7 @@ impl<S: FullStore> Acting<'_, S> {
     /// The job, if the actor may start and stop its runs.
     async fn job_to_run(&self, id: JobId) -> Result<Job> {
         let job = self.job_for(id, Deed::ExecuteJob).await?;
-        if matches!(job.definition.action, Action::External(_)) {
-            self.may(Deed::ExecuteExternal)?;
-        }
+        self.actor.may_do(&job.definition.action)?;
         Ok(job)
     }
 

@@ -7,6 +7,7 @@ use crate::app::App;
 
 mod alert_channels;
 mod backfill;
+mod backups;
 mod bulk;
 mod databases;
 mod dead_letters;
@@ -81,6 +82,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(grants::get, grants::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::patch, keys::delete))
+        .routes(routes!(backups::create))
+        .routes(routes!(backups::download))
         .routes(routes!(settings::list))
         .routes(routes!(settings::put, settings::delete))
 }

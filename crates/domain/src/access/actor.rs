@@ -40,8 +40,6 @@ pub enum Deed {
     SeeRuns(UserId),
     /// See the runs of a job that is gone, or of all jobs of the tenant together.
     SeeAllRuns,
-    /// Have a command of the machine run.
-    ExecuteExternal,
     /// See the nodes of the cluster.
     SeeNodes,
     /// See the users, roles, grants, keys, databases and alert channels of the tenant.
@@ -61,7 +59,6 @@ impl Deed {
             | Deed::AlterJob(_)
             | Deed::DropJob(_)
             | Deed::ExecuteJob(_)
-            | Deed::ExecuteExternal
             | Deed::ChangeAccess
             | Deed::ChangeCluster => true,
             Deed::SeeJob(_)
@@ -133,7 +130,6 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
         Deed::AlterJob(owner) => own(owner, Privilege::AlterJob),
         Deed::DropJob(owner) => own(owner, Privilege::DropJob),
         Deed::ExecuteJob(_) => needs(Privilege::ExecuteJob),
-        Deed::ExecuteExternal => needs(Privilege::ExecuteExternalJob),
         Deed::SeeNodes | Deed::SeeAccess | Deed::ChangeAccess => needs(Privilege::AdministerTenant),
         Deed::SeeCluster | Deed::ChangeCluster => needs(Privilege::AdministerCluster),
     }
@@ -203,7 +199,6 @@ mod tests {
         };
         let general = [
             Deed::CreateJob,
-            Deed::ExecuteExternal,
             Deed::SeeAllRuns,
             Deed::SeeNodes,
             Deed::SeeAccess,
@@ -212,17 +207,17 @@ mod tests {
             Deed::ChangeCluster,
         ];
         // Who; one's own job and another's (see, alter, drop, execute, see runs); create,
-        // external, all runs, nodes, access twice, cluster twice.
+        // all runs, nodes, access twice, cluster twice.
         for (name, privileges, expected) in [
-            ("nothing", &[][..], "ylll y ----- llllllll"),
-            ("creator", &[CreateJob], "ylll y ----- ylllllll"),
-            ("alter", &[AlterJob], "yyll y ----- llllllll"),
-            ("drop", &[DropJob], "ylyl y ----- llllllll"),
-            ("executor", &[ExecuteJob], "ylly y yooyl llllllll"),
-            ("viewer", &[ViewJobHistory], "ylll y yooly llylllll"),
-            ("external", &[ExecuteExternalJob], "ylll y ----- lyllllll"),
-            ("tenant", &[AdministerTenant], "yyyy y yyyyy yyyyyyll"),
-            ("cluster", &[AdministerCluster], "yyyy y yyyyy yyyyyyyy"),
+            ("nothing", &[][..], "ylll y ----- lllllll"),
+            ("creator", &[CreateJob], "ylll y ----- yllllll"),
+            ("alter", &[AlterJob], "yyll y ----- lllllll"),
+            ("drop", &[DropJob], "ylyl y ----- lllllll"),
+            ("executor", &[ExecuteJob], "ylly y yooyl lllllll"),
+            ("viewer", &[ViewJobHistory], "ylll y yooly lylllll"),
+            ("external", &[ExecuteExternalJob], "ylll y ----- lllllll"),
+            ("tenant", &[AdministerTenant], "yyyy y yyyyy yyyyyll"),
+            ("cluster", &[AdministerCluster], "yyyy y yyyyy yyyyyyy"),
         ] {
             let expected: String = expected.replace(' ', "");
             let actor = actor(privileges);

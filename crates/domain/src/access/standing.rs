@@ -61,18 +61,30 @@ impl Standing {
 
 /// What the owner of a job needs for it to run.
 fn needed(definition: &Definition) -> Privileges {
-    let external = matches!(definition.action, Action::External(_));
-    let external = external.then_some(Privilege::ExecuteExternalJob);
-    external.into_iter().chain([Privilege::ExecuteJob]).collect()
+    privilege_of(&definition.action).into_iter().chain([Privilege::ExecuteJob]).collect()
+}
+
+/// What an action needs that not every job may do. A backup holds what all tenants have.
+fn privilege_of(action: &Action) -> Option<Privilege> {
+    match action {
+        Action::External(_) => Some(Privilege::ExecuteExternalJob),
+        Action::Backup(_) => Some(Privilege::AdministerCluster),
+        Action::Noop | Action::Http(_) | Action::Sql(_) | Action::Procedure(_) => None,
+    }
 }
 
 impl Actor {
+    /// Whether they may have an action carried out.
+    pub fn may_do(&self, action: &Action) -> Result<(), Refusal> {
+        match privilege_of(action) {
+            Some(privilege) if !self.privileges.has(privilege) => Err(Refusal::Lacks(privilege)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether they may make a job what a definition says.
     pub fn may_define(&self, definition: &Definition) -> Result<(), Refusal> {
-        let external = Privilege::ExecuteExternalJob;
-        if matches!(definition.action, Action::External(_)) && !self.privileges.has(external) {
-            return Err(Refusal::Lacks(external));
-        }
+        self.may_do(&definition.action)?;
         match &definition.run_as {
             Some(role) if !self.may_run_as(role) => Err(Refusal::RunAs),
             _ => Ok(()),
@@ -86,7 +98,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::action::ExternalAction;
+    use crate::action::{BackupAction, ExternalAction};
     use crate::id::{JobId, KeyId, UserId};
     use crate::job::JobState;
 
@@ -134,6 +146,13 @@ mod tests {
         job
     }
 
+    fn backup() -> Job {
+        let mut job = job(70);
+        job.definition.action =
+            Action::Backup(BackupAction { target: "nightly".into(), keep: None, outputs: true });
+        job
+    }
+
     fn command() -> Job {
         let mut job = job(70);
         job.definition.action = Action::External(ExternalAction {
@@ -158,6 +177,8 @@ mod tests {
             (&[AdministerCluster], job(71), None),
             (&[ExecuteJob], command(), lacks("EXECUTE EXTERNAL JOB")),
             (&[ExecuteJob, ExecuteExternalJob], command(), None),
+            (&[AdministerTenant], backup(), lacks("ADMINISTER CLUSTER")),
+            (&[AdministerCluster], backup(), None),
             (&[ExecuteJob], as_role("reporter"), None),
             (&[ExecuteJob], as_role("owner"), no_role("owner")),
             (&[AdministerTenant], as_role("owner"), no_role("owner")),

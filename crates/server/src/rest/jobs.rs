@@ -115,11 +115,12 @@ const SCHEDULES: [(&str, &str); 5] = [
     ("DEPENDENT", "AFTER_DEPENDENCIES"),
 ];
 
-const ACTIONS: [(&str, &str); 5] = [
+const ACTIONS: [(&str, &str); 6] = [
     ("HTTP", "HTTP"),
     ("SQL", "SQL"),
     ("PROCEDURE", "PROCEDURE"),
     ("EXTERNAL", "EXTERNAL"),
+    ("BACKUP", "BACKUP"),
     ("NOOP", "NOOP"),
 ];
 

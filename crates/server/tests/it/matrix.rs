@@ -63,6 +63,8 @@ PATCH  /v1/alert-channels/{name}                      401      404   403   403  
 DELETE /v1/alert-channels/{name}                      401      404   403   403    403      403   204     204
 POST   /v1/alert-channels/{name}/test                 401      404   403   403    403      403   200     200
 GET    /v1/alert-channels/{name}/deliveries           401      404   403   403    403      403   200     200
+POST   /v1/backups                                    401      403   403   403    403      403   403     501
+GET    /v1/backup                                     401      403   403   403    403      403   403     501
 GET    /v1/whoami                                     401      200   200   200    200      200   200     200
 GET    /v1/tenants                                    401      200   403   403    403      403   200     200
 POST   /v1/tenants                                    401      403   403   403    403      403   403     201
@@ -206,6 +208,7 @@ impl Things {
             ("POST", "/v1/grants") => {
                 json!({"to_user": self.0["{user}"], "privilege": "CREATE JOB"})
             }
+            ("POST", "/v1/backups") => json!({"target": "nightly"}),
             ("POST", "/v1/keys") => json!({}),
             _ => return None,
         })

@@ -172,6 +172,7 @@ impl World {
             scheduler,
             authority: Arc::new(authority),
             outputs,
+            backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
             clock: Arc::new(now),
             random: Arc::new(random),

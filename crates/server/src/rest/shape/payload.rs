@@ -23,6 +23,8 @@ pub enum Payload {
     Procedure(ProcedurePayload),
     /// A command.
     External(ExternalPayload),
+    /// A backup.
+    Backup(BackupPayload),
     /// Nothing.
     Noop(NoopPayload),
 }
@@ -86,6 +88,21 @@ pub struct ExternalPayload {
     pub environment: Option<BTreeMap<String, String>>,
 }
 
+/// Makes a backup of the server.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct BackupPayload {
+    /// `BACKUP`.
+    #[schema(pattern = "^BACKUP$")]
+    pub r#type: String,
+    /// A target of the configuration.
+    pub target: String,
+    /// How many backups stay in the target; older ones are deleted when a new one is whole. All when absent.
+    #[schema(minimum = 1)]
+    pub keep: Option<u32>,
+    /// Whether what runs have said is part of it; true when absent.
+    pub outputs: Option<bool>,
+}
+
 /// Does nothing, successfully.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct NoopPayload {
@@ -95,11 +112,12 @@ pub struct NoopPayload {
 }
 
 /// The kinds, each with the field that gives it away.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("HTTP", "endpoint"),
     ("SQL", "sql"),
     ("PROCEDURE", "procedure"),
     ("EXTERNAL", "command"),
+    ("BACKUP", ""),
     ("NOOP", ""),
 ];
 
@@ -132,6 +150,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
         "SQL" => Action::Sql(parse_value("payload", fields)?),
         "PROCEDURE" => Action::Procedure(parse_value("payload", fields)?),
         "EXTERNAL" => Action::External(parse_value("payload", fields)?),
+        "BACKUP" => Action::Backup(parse_value("payload", fields)?),
         _ => match fields.as_object().and_then(|fields| fields.keys().next()) {
             Some(field) => {
                 return Err(Problem::invalid(format!("payload.{field}"), "NOOP takes no fields"));
