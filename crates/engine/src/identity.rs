@@ -187,11 +187,11 @@ impl<S: FullStore> Acting<'_, S> {
                 (Entry::User(old), Entry::User(new)) => {
                     is_other_password = old.password != new.password;
                 }
-                (Entry::Key(old), Entry::Key(new)) if old.session => {
-                    if new.expires_at.is_none_or(|at| Some(at) > old.expires_at) {
-                        let text = "the key of a login keeps its end";
-                        return Err(EngineError::WrongState(text.to_owned()));
-                    }
+                (Entry::Key(old), Entry::Key(new))
+                    if old.session && new.expires_at.is_none_or(|at| Some(at) > old.expires_at) =>
+                {
+                    let text = "the key of a login keeps its end";
+                    return Err(EngineError::WrongState(text.to_owned()));
                 }
                 _ => {}
             }

@@ -22,7 +22,7 @@ mod stats;
 
 pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, Couriers, LogCourier};
+pub use courier::{Courier, Couriers, Found, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};

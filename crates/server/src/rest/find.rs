@@ -11,10 +11,10 @@ use crate::problem::{Problem, Result};
 
 /// The job of an id or a name. What belongs to somebody else is not there.
 pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
-    if let Ok(id) = text.parse::<JobId>() {
-        if let Some(job) = app.scheduler.jobs_by_id(actor, &[id]).await?.pop() {
-            return Ok(job);
-        }
+    if let Ok(id) = text.parse::<JobId>()
+        && let Some(job) = app.scheduler.jobs_by_id(actor, &[id]).await?.pop()
+    {
+        return Ok(job);
     }
     let found = app.scheduler.job_by_name(actor, text).await?;
     found.ok_or_else(|| Problem::no_job(format_args!("{text:?}")))
