@@ -92,8 +92,11 @@ PATCH  /v1/keys/{key_id}                              401      404   404   404  
 DELETE /v1/keys/{key_id}                              401      404   404   404    404      404   204     204
 ";
 
+/// A method and a path.
+type Route = (&'static str, &'static str);
+
 /// The answers by route, and who they are for.
-fn table() -> (Vec<&'static str>, BTreeMap<(&'static str, &'static str), Vec<u16>>) {
+fn table() -> (Vec<&'static str>, BTreeMap<Route, Vec<u16>>) {
     let mut lines = TABLE.lines().filter(|line| !line.trim().is_empty());
     let people = lines.next().unwrap().split_whitespace().collect();
     let row = |line: &'static str| {
