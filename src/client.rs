@@ -55,7 +55,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "DIR")]
     pub data: Option<std::path::PathBuf>,
 
-    /// Print on stderr each request that is made, and the id by which the server's log knows it
+    /// Print each request on stderr, with the id by which the server's log knows it
     #[arg(short, long)]
     pub verbose: bool,
 

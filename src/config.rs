@@ -81,6 +81,12 @@ pub const KEYS: &[Key] = &[
         "",
         "what signs them: `whsec_…`; several while one is replaced",
     ),
+    key(
+        "otlp.endpoint",
+        "",
+        "the collector that a trace of each run is sent to, by OTLP over HTTP",
+    ),
+    secret("otlp.headers", "", "fields of the requests to it: `name=value`, for its key"),
     key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
     key(
         "jobs.database",

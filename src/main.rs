@@ -15,6 +15,7 @@ mod executor;
 mod exit;
 mod jobs;
 mod logs;
+mod otlp;
 mod output;
 mod progress;
 mod random;

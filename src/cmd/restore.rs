@@ -89,7 +89,7 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
 fn find(from: &Path) -> Result<PathBuf, Failure> {
     let missing = |text: String| Failure::Ended(Exit::NotFound, Complaint::new(text));
     if !from.exists() {
-        return Err(missing(format!("there is no {}", from.display())));
+        return Err(missing(format!("{} does not exist", from.display())));
     }
     if !from.is_dir() {
         return Ok(from.to_owned());

@@ -12,7 +12,7 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
-use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
+use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
 use server::{App, Key, Keys, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
@@ -26,6 +26,7 @@ use crate::data::DataFolder;
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
+use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
 use crate::{alerts, clock, jobs, random, signals};
 
@@ -118,6 +119,7 @@ pub struct Plan {
     poster: Poster,
     backup_targets: BTreeMap<String, PathBuf>,
     output_limits: Limits,
+    collector: Option<Collector>,
 }
 
 #[derive(Clone)]
@@ -216,6 +218,7 @@ impl Plan {
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
+            collector: Collector::of(config)?,
             data,
             store,
             http,
@@ -322,8 +325,21 @@ async fn serve<S: FullStore>(
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
-    let parts =
-        Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
+    let traces = match plan.collector {
+        None => None,
+        Some(collector) => {
+            let started = collector.start(&plan.settings.info.name, Arc::clone(&metrics));
+            Some(started.map_err(|error| {
+                Complaint::new(format!("otlp.endpoint: cannot be used: {error}"))
+            })?)
+        }
+    };
+    let parts = Parts {
+        clock: Arc::clone(&clock),
+        random: Arc::clone(&random),
+        zones: clock::zones(),
+        tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),
+    };
     let zones = parts.zones.clone();
     let outputs = Outputs::new(folder.join("outputs"), plan.output_limits)?;
     let backups: Arc<dyn Backups> = match plan.store {
@@ -335,7 +351,7 @@ async fn serve<S: FullStore>(
             "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
         )),
     };
-    let store = Arc::new(store);
+    let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
     let source = Arc::new(StoreDatabases(Arc::clone(&store)));
     let databases = plan.agent.databases.with_source(source);
     let options = agent::Options { databases, backups: Arc::clone(&backups), ..plan.agent };
@@ -409,6 +425,9 @@ async fn serve<S: FullStore>(
     tokio::select! {
         () = engine.stop(plan.grace) => {}
         () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
+    }
+    if let Some(traces) = traces {
+        traces.stop().await;
     }
     drop(close);
     // Whoever still listens to a stream has been told enough.

@@ -52,8 +52,11 @@ pub fn run(args: TopArgs) -> Result<(), Failure> {
         let complaint = Complaint::new("top needs a terminal, for its picture and its keys");
         return Err(complaint.hint("punctual status prints it once, and in other forms").into());
     }
-    // Requests that were printed would be drawn over.
-    let server = ServerArgs { verbose: false, ..args.server };
+    if args.server.verbose {
+        let complaint = Complaint::new("--verbose: requests have no place in the picture");
+        return Err(complaint.hint("punctual status -v prints them").into());
+    }
+    let server = args.server;
     let client = Client::new(&server)?;
     let screen = Screen::new(client.place().url().as_str(), args.every);
     let (wish, wishes) = channel();

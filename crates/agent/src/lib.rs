@@ -28,6 +28,7 @@ pub use exec::sql::{
 use output::Output;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
+use tracing::Instrument;
 
 /// What an agent may do and use, as the administrator decided.
 pub struct Options {
@@ -97,13 +98,30 @@ impl Agent {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
-    /// Carries out an attempt. Everything that goes wrong is part of the answer.
+    /// Carries out an attempt. Everything that goes wrong is part of the answer, and every line
+    /// that is logged meanwhile says which run and attempt it is about.
     pub async fn execute(
         &self,
         assignment: &Assignment,
         output: Output,
         stop: Stop,
     ) -> AttemptResult {
+        let span = tracing::info_span!(
+            "attempt",
+            run = %assignment.run,
+            attempt = assignment.attempt,
+            job = assignment.job_name,
+        );
+        self.carry_out(assignment, output, stop).instrument(span).await
+    }
+
+    async fn carry_out(
+        &self,
+        assignment: &Assignment,
+        output: Output,
+        stop: Stop,
+    ) -> AttemptResult {
+        tracing::debug!(deadline = %assignment.deadline, "an attempt begins");
         let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),

@@ -19,17 +19,19 @@ mod register;
 mod run;
 mod settings;
 mod stats;
+mod tracer;
 
 pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, Couriers, Found, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
 pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey, DeliveryView,
-    FullStore, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
-    Put, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, Applied, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey,
+    DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView,
+    Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
 };
+pub use tracer::{Planned, Settled, Tracer};

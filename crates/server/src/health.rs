@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use domain::access::{Deed, may};
+use domain::access::{Actor, Deed, may};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -15,7 +15,8 @@ use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
 use crate::limit::{Caller, Limits};
-use crate::problem::Result;
+use crate::metrics::Asked;
+use crate::problem::{ErrorBody, Result};
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -108,8 +109,11 @@ pub(crate) async fn version() -> Json<Version> {
 
 /// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+    get, path = "/metrics", tag = "server", security((), ("key" = [])),
+    responses(
+        (status = 200, body = String, content_type = "application/openmetrics-text"),
+        (status = 401, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn metrics(
     State(app): State<App>,
@@ -123,8 +127,14 @@ pub(crate) async fn metrics(
         // The figures are of all tenants.
         may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
-    let counts = app.scheduler.counts().await?;
-    let text = app.metrics.render(counts, app.scheduler.activity(), app.now());
+    let now = app.now();
+    let nodes = app.scheduler.nodes(&Actor::admin()).await?;
+    let asked = Asked {
+        counts: app.scheduler.counts().await?,
+        activity: app.scheduler.activity(),
+        nodes: nodes.iter().filter(|node| !node.buried && node.lease_until > now).count(),
+    };
+    let text = app.metrics.render(&asked, now);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

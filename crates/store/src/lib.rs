@@ -42,6 +42,7 @@ mod identity;
 mod objects;
 pub mod postgres;
 pub mod sqlite;
+mod timed;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -52,6 +53,7 @@ pub use follow::{Cursor, Follow};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.

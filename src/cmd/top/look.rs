@@ -35,8 +35,6 @@ pub struct Snapshot {
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// The release of the server.
-    pub version: String,
     /// Whether it is ready.
     pub is_ready: bool,
     /// How its scheduling is, or what is wrong.

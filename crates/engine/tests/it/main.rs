@@ -11,4 +11,5 @@ mod overlap;
 mod process;
 mod retention;
 mod tally;
+mod tracer;
 mod world;

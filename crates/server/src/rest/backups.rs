@@ -59,7 +59,7 @@ impl From<Backup> for BackupView {
 /// Makes a backup in a target of the server's settings, and answers when it is whole. Jobs run on
 /// meanwhile. A caller who goes away gives it up.
 #[utoipa::path(
-    post, path = "/v1/backups", tag = "server", request_body = BackupRequest,
+    post, path = "/v1/backups", operation_id = "create_backup", tag = "server", request_body = BackupRequest,
     responses(
         (status = 201, body = BackupView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 409, body = ErrorBody, description = "Another backup is being made."),
@@ -99,7 +99,7 @@ pub struct DownloadParams {
 /// Makes a backup and sends it: a tar archive, compressed with zstd. Jobs run on meanwhile. The
 /// archive ends with its manifest; one without was cut off.
 #[utoipa::path(
-    get, path = "/v1/backup", tag = "server", params(DownloadParams),
+    get, path = "/v1/backup", operation_id = "download_backup", tag = "server", params(DownloadParams),
     responses(
         (status = 200, body = String, content_type = "application/zstd"), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody), (status = 409, body = ErrorBody, description = "Another backup is being made."),

@@ -112,7 +112,7 @@ pub struct GrantParams {
 
 /// Lists grants.
 #[utoipa::path(
-    get, path = "/v1/grants", tag = "access", params(GrantParams),
+    get, path = "/v1/grants", operation_id = "list_grants", tag = "access", params(GrantParams),
     responses((status = 200, body = List<GrantView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -146,7 +146,7 @@ pub(crate) async fn list(
 
 /// Shows a grant.
 #[utoipa::path(
-    get, path = "/v1/grants/{grant_id}", tag = "access",
+    get, path = "/v1/grants/{grant_id}", operation_id = "get_grant", tag = "access",
     params(("grant_id" = String, Path, description = "The id of the grant.")),
     responses((status = 200, body = GrantView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -166,7 +166,7 @@ fn id_of(text: &str) -> Result<Uuid> {
 
 /// Gives a privilege or a role to a user or a role. Nobody gives what they do not have.
 #[utoipa::path(
-    post, path = "/v1/grants", tag = "access", request_body = GrantSpec,
+    post, path = "/v1/grants", operation_id = "create_grant", tag = "access", request_body = GrantSpec,
     responses(
         (status = 200, body = GrantView, description = "It was given before."), (status = 201, body = GrantView),
         (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
@@ -189,7 +189,7 @@ pub(crate) async fn create(
 
 /// Takes a grant away.
 #[utoipa::path(
-    delete, path = "/v1/grants/{grant_id}", tag = "access",
+    delete, path = "/v1/grants/{grant_id}", operation_id = "delete_grant", tag = "access",
     params(("grant_id" = String, Path, description = "The id of the grant.")),
     responses((status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]

@@ -124,7 +124,7 @@ impl Shown for KeyView {
 
 /// Lists keys, without their secrets.
 #[utoipa::path(
-    get, path = "/v1/keys", tag = "access", params(KeyParams),
+    get, path = "/v1/keys", operation_id = "list_keys", tag = "access", params(KeyParams),
     responses((status = 200, body = List<KeyView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -156,7 +156,7 @@ async fn user_of(app: &App, actor: &Actor, name: Option<&str>) -> Result<(UserId
 
 /// Shows a key, without its secret.
 #[utoipa::path(
-    get, path = "/v1/keys/{key_id}", tag = "access",
+    get, path = "/v1/keys/{key_id}", operation_id = "get_key", tag = "access",
     params(("key_id" = String, Path, description = "The id of the key.")),
     responses((status = 200, body = KeyView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -171,7 +171,7 @@ pub(crate) async fn get(
 
 /// Makes a key. The answer shows it, and nothing shows it again.
 #[utoipa::path(
-    post, path = "/v1/keys", tag = "access", request_body = KeySpec,
+    post, path = "/v1/keys", operation_id = "create_key", tag = "access", request_body = KeySpec,
     responses(
         (status = 201, body = KeyView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -239,7 +239,7 @@ fn check_end(app: &App, end: Option<Timestamp>) -> Result<()> {
 
 /// Changes the label of a key, or when it stops working.
 #[utoipa::path(
-    patch, path = "/v1/keys/{key_id}", tag = "access", request_body = KeyPatch,
+    patch, path = "/v1/keys/{key_id}", operation_id = "patch_key", tag = "access", request_body = KeyPatch,
     params(
         ("key_id" = String, Path, description = "The id of the key."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
@@ -270,7 +270,7 @@ pub(crate) async fn patch(
 
 /// Revokes a key: it stops working at once, and what it reads ends within seconds.
 #[utoipa::path(
-    delete, path = "/v1/keys/{key_id}", tag = "access",
+    delete, path = "/v1/keys/{key_id}", operation_id = "delete_key", tag = "access",
     params(
         ("key_id" = String, Path, description = "The id of the key."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the key."),

@@ -80,7 +80,7 @@ impl RoleSpec {
 
 /// Lists roles by name.
 #[utoipa::path(
-    get, path = "/v1/roles", tag = "access", params(EntryParams),
+    get, path = "/v1/roles", operation_id = "list_roles", tag = "access", params(EntryParams),
     responses((status = 200, body = List<RoleView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -94,7 +94,7 @@ pub(crate) async fn list(
 
 /// Shows a role.
 #[utoipa::path(
-    get, path = "/v1/roles/{role}", tag = "access",
+    get, path = "/v1/roles/{role}", operation_id = "get_role", tag = "access",
     params(("role" = String, Path, description = "The role's id or name.")),
     responses((status = 200, body = RoleView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -109,7 +109,7 @@ pub(crate) async fn get(
 
 /// Makes a role.
 #[utoipa::path(
-    post, path = "/v1/roles", tag = "access", request_body = RoleSpec,
+    post, path = "/v1/roles", operation_id = "create_role", tag = "access", request_body = RoleSpec,
     responses((status = 201, body = RoleView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn create(
@@ -123,7 +123,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a role (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/roles/{role}", tag = "access", request_body = Object,
+    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = Object,
     params(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
@@ -145,7 +145,7 @@ pub(crate) async fn patch(
 
 /// Removes a role.
 #[utoipa::path(
-    delete, path = "/v1/roles/{role}", tag = "access",
+    delete, path = "/v1/roles/{role}", operation_id = "delete_role", tag = "access",
     params(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the role."),

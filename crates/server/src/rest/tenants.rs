@@ -95,7 +95,7 @@ impl TenantSpec {
 
 /// Lists tenants by name.
 #[utoipa::path(
-    get, path = "/v1/tenants", tag = "access", params(EntryParams),
+    get, path = "/v1/tenants", operation_id = "list_tenants", tag = "access", params(EntryParams),
     responses((status = 200, body = List<TenantView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -109,7 +109,7 @@ pub(crate) async fn list(
 
 /// Shows a tenant.
 #[utoipa::path(
-    get, path = "/v1/tenants/{tenant}", tag = "access",
+    get, path = "/v1/tenants/{tenant}", operation_id = "get_tenant", tag = "access",
     params(("tenant" = String, Path, description = "The tenant's id or name.")),
     responses((status = 200, body = TenantView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -124,7 +124,7 @@ pub(crate) async fn get(
 
 /// Makes a tenant.
 #[utoipa::path(
-    post, path = "/v1/tenants", tag = "access", request_body = TenantSpec,
+    post, path = "/v1/tenants", operation_id = "create_tenant", tag = "access", request_body = TenantSpec,
     responses((status = 201, body = TenantView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn create(
@@ -138,7 +138,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a tenant (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/tenants/{tenant}", tag = "access", request_body = Object,
+    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = Object,
     params(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
@@ -160,7 +160,7 @@ pub(crate) async fn patch(
 
 /// Removes a tenant.
 #[utoipa::path(
-    delete, path = "/v1/tenants/{tenant}", tag = "access",
+    delete, path = "/v1/tenants/{tenant}", operation_id = "delete_tenant", tag = "access",
     params(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the tenant."),

@@ -80,7 +80,7 @@ impl Shown for UserView {
 
 /// Lists users by name.
 #[utoipa::path(
-    get, path = "/v1/users", tag = "access", params(EntryParams),
+    get, path = "/v1/users", operation_id = "list_users", tag = "access", params(EntryParams),
     responses((status = 200, body = List<UserView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -94,7 +94,7 @@ pub(crate) async fn list(
 
 /// Shows a user.
 #[utoipa::path(
-    get, path = "/v1/users/{user}", tag = "access",
+    get, path = "/v1/users/{user}", operation_id = "get_user", tag = "access",
     params(("user" = String, Path, description = "The user's id or name.")),
     responses((status = 200, body = UserView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -109,7 +109,7 @@ pub(crate) async fn get(
 
 /// Makes a user.
 #[utoipa::path(
-    post, path = "/v1/users", tag = "access", request_body = UserSpec,
+    post, path = "/v1/users", operation_id = "create_user", tag = "access", request_body = UserSpec,
     responses((status = 201, body = UserView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn create(
@@ -131,7 +131,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a user (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/users/{user}", tag = "access", request_body = Object,
+    patch, path = "/v1/users/{user}", operation_id = "patch_user", tag = "access", request_body = Object,
     params(
         ("user" = String, Path, description = "The user's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
@@ -162,7 +162,7 @@ pub(crate) async fn patch(
 
 /// Removes a user.
 #[utoipa::path(
-    delete, path = "/v1/users/{user}", tag = "access",
+    delete, path = "/v1/users/{user}", operation_id = "delete_user", tag = "access",
     params(
         ("user" = String, Path, description = "The user's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the user."),

@@ -40,6 +40,9 @@ async fn settings_have_versions() {
     assert_eq!((changed.status, changed.json()["version"].clone()), (200, json!(2)));
     let old = world.call("PUT", path, &known, Some(put(json!(3)))).await;
     assert_eq!(old.error(), (412, "VERSION_CONFLICT".into(), "version".into()));
+    // A condition that cannot be read is not one that holds.
+    let odd = world.call("PUT", path, &[("if-match", "2")], Some(put(json!(3)))).await;
+    assert_eq!(odd.error(), (400, "INVALID_REQUEST".into(), "If-Match".into()));
     let list = world.get("/v1/settings").await.json();
     assert_eq!(list["data"][0]["value"], json!({"a": 1}));
     assert_eq!(world.call("DELETE", path, &[], None).await.status, 204);

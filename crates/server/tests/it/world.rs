@@ -160,6 +160,7 @@ impl World {
             clock: Arc::new(now.clone()),
             random: Arc::new(random),
             zones: Zones::bundled(),
+            tracer: None,
         };
         let engine =
             Engine::start(Arc::clone(&store), hands, Vec::new(), settings, parts).await.unwrap();

@@ -27,7 +27,6 @@ fn seen() -> Seen {
         why: why.into(),
     };
     Seen {
-        version: "0.1.0".into(),
         is_ready: true,
         health: "no due run waits".into(),
         stats: json!({

@@ -31,6 +31,7 @@ pub enum Payload {
 
 /// Calls an endpoint.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HttpPayload {
     /// `HTTP`.
     #[schema(required = false, pattern = "^HTTP$")]
@@ -50,6 +51,7 @@ pub struct HttpPayload {
 
 /// Runs statements in a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SqlPayload {
     /// `SQL`.
     #[schema(required = false, pattern = "^SQL$")]
@@ -62,6 +64,7 @@ pub struct SqlPayload {
 
 /// Calls a procedure of a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProcedurePayload {
     /// `PROCEDURE`.
     #[schema(required = false, pattern = "^PROCEDURE$")]
@@ -76,6 +79,7 @@ pub struct ProcedurePayload {
 
 /// Starts a command of the machine. No shell reads it.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ExternalPayload {
     /// `EXTERNAL`.
     #[schema(required = false, pattern = "^EXTERNAL$")]
@@ -105,6 +109,7 @@ pub struct BackupPayload {
 
 /// Does nothing, successfully.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NoopPayload {
     /// `NOOP`.
     #[schema(pattern = "^NOOP$")]
