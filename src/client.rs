@@ -47,6 +47,10 @@ pub struct ServerArgs {
     #[arg(long, value_name = "KEY")]
     pub token: Option<String>,
 
+    /// Tenant to act in, for administrators of the cluster [env: PUNCTUAL_TENANT]
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+
     /// Data folder of a server on this machine [env: PUNCTUAL_DATA] [default: ./punctual-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<std::path::PathBuf>,
@@ -64,6 +68,7 @@ pub struct ServerArgs {
 pub struct Client {
     http: reqwest::Client,
     place: Place,
+    tenant: Option<String>,
     runtime: Runtime,
     is_verbose: bool,
 }
@@ -71,7 +76,8 @@ pub struct Client {
 impl Client {
     /// The client of the server that arguments, environment and files name.
     pub fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        Ok(Client { is_verbose: args.verbose, ..Client::at(Place::find(args)?)? })
+        let tenant = args.tenant.clone().or_else(place::tenant);
+        Ok(Client { is_verbose: args.verbose, tenant, ..Client::at(Place::find(args)?)? })
     }
 
     /// The client of a server.
@@ -85,7 +91,7 @@ impl Client {
         }
         let http = http.build().map_err(|error| Failure::failed(error.to_string()))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { http, place, runtime, is_verbose: false })
+        Ok(Client { http, place, tenant: None, runtime, is_verbose: false })
     }
 
     /// Where it asks.
@@ -289,6 +295,9 @@ impl<'a> Call<'a> {
             })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
+        }
+        if let Some(tenant) = &client.tenant {
+            request = request.header("punctual-tenant", tenant.as_str());
         }
         if let Some(patience) = patience {
             request = request.timeout(patience);

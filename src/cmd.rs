@@ -1,5 +1,6 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
+mod access;
 mod apply;
 mod backup;
 mod channel;
@@ -69,6 +70,29 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Import(import::ImportCommand),
 
+    /// Say who the key belongs to and what it may do
+    Whoami(access::WhoamiArgs),
+
+    /// Make and revoke keys
+    #[command(subcommand, arg_required_else_help = true)]
+    Key(access::KeyCommand),
+
+    /// Look after users
+    #[command(subcommand, arg_required_else_help = true)]
+    User(access::UserCommand),
+
+    /// Look after roles: bundles of rights with a name
+    #[command(subcommand, arg_required_else_help = true)]
+    Role(access::RoleCommand),
+
+    /// Give rights to users and roles, and take them away
+    #[command(subcommand, arg_required_else_help = true)]
+    Grant(access::GrantCommand),
+
+    /// Look after tenants: who jobs belong to
+    #[command(subcommand, arg_required_else_help = true)]
+    Tenant(access::TenantCommand),
+
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
 
@@ -135,6 +159,12 @@ pub fn run() -> Result<(), Failure> {
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),
+        Command::Whoami(args) => access::whoami(args),
+        Command::Key(command) => access::key(command),
+        Command::User(command) => access::user(command),
+        Command::Role(command) => access::role(command),
+        Command::Grant(command) => access::grant(command),
+        Command::Tenant(command) => access::tenant(command),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -134,6 +134,7 @@ const TABLES: &[(&str, &str)] = &[
 const OTHER_VARIABLES: &[&str] = &[
     "PUNCTUAL_CONFIG",
     "PUNCTUAL_CONTEXT",
+    "PUNCTUAL_TENANT",
     "PUNCTUAL_TOKEN",
     "PUNCTUAL_TOKEN_FILE",
     "PUNCTUAL_URL",

@@ -23,8 +23,16 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// What an answer tells about a job and a document does not say.
-const TOLD_ONLY: [&str; 7] =
-    ["job_id", "next_run_time", "last_run_time", "created_at", "updated_at", "version", "warnings"];
+const TOLD_ONLY: [&str; 8] = [
+    "job_id",
+    "created_by",
+    "next_run_time",
+    "last_run_time",
+    "created_at",
+    "updated_at",
+    "version",
+    "warnings",
+];
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
 const ORDER: [&str; 16] = [

@@ -93,6 +93,11 @@ pub fn data_folder(args: &ServerArgs) -> PathBuf {
     args.data.clone().or_else(named).unwrap_or_else(|| DATA_DEFAULT.into())
 }
 
+/// The tenant that the environment names.
+pub fn tenant() -> Option<String> {
+    variable(&environment(), "PUNCTUAL_TENANT")
+}
+
 fn variable(environment: &[(String, String)], name: &str) -> Option<String> {
     let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
     found.map(|(_, value)| value.clone())

@@ -130,6 +130,7 @@ pub struct DeliveriesArgs {
 const CHANNEL: Noun = Noun {
     path: "alert-channels",
     word: "alert channel",
+    name: "name",
     id: "channel_id",
     shape: Shape {
         columns: &[

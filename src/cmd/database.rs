@@ -91,6 +91,7 @@ pub struct EditArgs {
 const DATABASE: Noun = Noun {
     path: "databases",
     word: "database",
+    name: "name",
     id: "database_id",
     shape: Shape {
         columns: &[

@@ -1,5 +1,5 @@
-//! What databases and alert channels have in common on the command line: listed, shown, changed,
-//! tried out, removed by name.
+//! What databases, alert channels, tenants, users, roles, keys and grants have in common on the
+//! command line: listed, shown, changed, tried out, removed by name.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use super::job::{Asking, name};
+use super::job::Asking;
 use crate::client::Client;
 use crate::complaint::Complaint;
 use crate::exit::{Exit, Failure};
@@ -19,6 +19,8 @@ pub struct Noun {
     pub path: &'static str,
     /// The word for people.
     pub word: &'static str,
+    /// The field that names one.
+    pub name: &'static str,
     /// The field with its id.
     pub id: &'static str,
     /// How a list of them is printed.
@@ -71,8 +73,13 @@ impl Noun {
 
     /// Lists them.
     pub fn list(&self, args: &ListArgs) -> Result<(), Failure> {
+        self.list_of(args, &[])
+    }
+
+    /// Lists those that filters let through.
+    pub fn list_of(&self, args: &ListArgs, filters: &[(&str, String)]) -> Result<(), Failure> {
         let client = args.asking.client()?;
-        let (items, is_more) = client.list(&["v1", self.path], &[], args.limit)?;
+        let (items, is_more) = client.list(&["v1", self.path], filters, args.limit)?;
         output::print_list(&args.asking.output, &items, &self.shape)?;
         if is_more {
             args.asking.output.say("note: there are more than --limit asked for");
@@ -83,14 +90,19 @@ impl Noun {
     /// Shows one.
     pub fn show(&self, args: &OneArgs) -> Result<(), Failure> {
         let item = self.get(&args.asking.client()?, &args.name)?;
-        output::print_one(&args.asking.output, &item, "name", self.rows)
+        output::print_one(&args.asking.output, &item, self.name, self.rows)
     }
 
     /// Makes one.
     pub fn create(&self, asking: &Asking, fields: Map<String, Value>) -> Result<(), Failure> {
-        let client = asking.client()?;
-        let made = client.post(&["v1", self.path]).json(&Value::Object(fields)).send()?;
-        output::print_done(&asking.output, &made, "name", &format!("created {}", name(&made)))
+        let made = self.make(asking, fields)?;
+        let words = format!("created {}", text(&made, self.name));
+        output::print_done(&asking.output, &made, self.name, &words)
+    }
+
+    /// Makes one and says nothing.
+    pub fn make(&self, asking: &Asking, fields: Map<String, Value>) -> Result<Value, Failure> {
+        asking.client()?.post(&["v1", self.path]).json(&Value::Object(fields)).send()
     }
 
     /// Changes some fields of one.
@@ -110,7 +122,8 @@ impl Noun {
         let call = client.call(Method::PATCH, &["v1", self.path, id]);
         let after =
             call.if_version(before["version"].as_u64()).json(&Value::Object(fields)).send()?;
-        output::print_done(&asking.output, &after, "name", &format!("changed {}", name(&after)))
+        let words = format!("changed {}", text(&after, self.name));
+        output::print_done(&asking.output, &after, self.name, &words)
     }
 
     /// Removes some.
@@ -119,14 +132,13 @@ impl Noun {
         // All must exist before the first one goes.
         let items: Vec<Value> =
             args.names.iter().map(|name| self.get(&client, name)).collect::<Result<_, _>>()?;
-        let names: Vec<&str> = items.iter().map(name).collect();
+        let names: Vec<String> = items.iter().map(|item| text(item, self.name)).collect();
         confirm(args.yes, &format!("Delete the {} {}?", self.word, names.join(", ")))?;
         for item in &items {
-            let id = item[self.id].as_str().unwrap_or_else(|| name(item));
-            let call = client.call(Method::DELETE, &["v1", self.path, id]);
+            let call = client.call(Method::DELETE, &["v1", self.path, &text(item, self.id)]);
             call.if_version(item["version"].as_u64()).send()?;
-            let words = format!("deleted {}", name(item));
-            output::print_done(&args.asking.output, item, "name", &words)?;
+            let words = format!("deleted {}", text(item, self.name));
+            output::print_done(&args.asking.output, item, self.name, &words)?;
         }
         Ok(())
     }

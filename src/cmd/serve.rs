@@ -13,7 +13,7 @@ use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
-use server::{AdminKey, App, Key, Metrics, Patience, Rate};
+use server::{App, Key, Keys, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -372,9 +372,12 @@ async fn serve<S: FullStore>(
         .map_err(|error| no_store("the store", &error))?;
     engine.carry_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
+    let scheduler: Arc<dyn server::Scheduler> = Arc::clone(&engine) as _;
+    let authority =
+        Keys::new(&admin_key, Arc::clone(&scheduler), Arc::clone(&clock), Arc::clone(&random));
     let app = App {
-        scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
-        authority: Arc::new(AdminKey::new(&admin_key)),
+        scheduler,
+        authority: Arc::new(authority),
         outputs,
         backups,
         metrics,

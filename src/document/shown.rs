@@ -3,7 +3,7 @@
 //! A document leaves most things out. The server fills them in when it makes the job, and shows
 //! them; the same code does it here, so that both sides of a comparison are complete.
 
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use serde_json::{Map, Value, json};
 use server::shape::job::JobSpec;
@@ -45,6 +45,7 @@ pub fn shown(
     let job = Job {
         id: JobId(uuid::Uuid::nil()),
         tenant: TenantId(uuid::Uuid::nil()),
+        owner: UserId::ADMIN,
         name: spec.name.clone(),
         version: 1,
         state: spec.state().ok()?.unwrap_or(JobState::Enabled),

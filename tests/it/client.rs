@@ -1,5 +1,6 @@
 //! The command line against a real server: both are the binary.
 
+mod access;
 mod apply;
 mod bench;
 mod ends;

@@ -45,6 +45,18 @@ id! {
     TenantId
 }
 id! {
+    /// Somebody with rights of their own.
+    UserId
+}
+id! {
+    /// A bundle of rights with a name.
+    RoleId
+}
+id! {
+    /// An API key; its text shows the lower half.
+    KeyId
+}
+id! {
     /// A run: one occurrence of a job.
     RunId
 }
@@ -73,6 +85,27 @@ impl JobId {
 impl TenantId {
     /// The tenant that exists from the first start.
     pub const DEFAULT: TenantId = TenantId(Uuid::from_u128(1));
+}
+
+impl UserId {
+    /// The user that exists from the first start, and the owner of what was made before there
+    /// were owners.
+    pub const ADMIN: UserId = UserId(Uuid::from_u128(2));
+}
+
+impl KeyId {
+    /// The id that the text of a key shows.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let lower = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let well_formed = text.len() == 16 && text.bytes().all(lower);
+        let number = well_formed.then(|| u64::from_str_radix(text, 16).ok())?;
+        number.map(|number| KeyId(Uuid::from_u128(u128::from(number))))
+    }
+
+    /// What the text of the key shows of it.
+    pub fn text(self) -> String {
+        format!("{:016x}", self.0.as_u128() as u64)
+    }
 }
 
 impl RunId {

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
-use crate::id::{JobId, TenantId};
+use crate::id::{JobId, TenantId, UserId};
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
     EveryError, Schedule, ZoneError, Zones,
@@ -17,6 +17,8 @@ pub struct Job {
     pub id: JobId,
     /// Whose it is.
     pub tenant: TenantId,
+    /// Who made it: it runs with their rights.
+    pub owner: UserId,
     /// Unique among the tenant's jobs that are not deleted.
     pub name: String,
     /// Grows with every change; a change names the version that it is based on.

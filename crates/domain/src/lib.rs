@@ -3,6 +3,7 @@
 //! Nothing in this room reads a clock, draws a random number, looks at the environment or
 //! performs IO. What a decision needs to know is handed to it.
 
+pub mod access;
 pub mod action;
 pub mod alert;
 pub mod decide;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::decide::plan::tick;
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
@@ -26,12 +26,14 @@ const ALTER_TRIES_MAX: u32 = 8;
 pub struct NewJob {
     /// Whose it is.
     pub tenant: TenantId,
+    /// Who makes it: it runs with their rights.
+    pub owner: UserId,
     /// Its name.
     pub name: String,
     /// What it is.
     pub definition: Definition,
-    /// Whether it is planned from the start.
-    pub enabled: bool,
+    /// Whether it is planned from the start, held, or off.
+    pub state: JobState,
 }
 
 /// A run to be started by hand.
@@ -99,9 +101,10 @@ impl<S: Store> Node<S> {
         let mut job = Job {
             id,
             tenant: new.tenant,
+            owner: new.owner,
             name: new.name,
             version: 1,
-            state: if new.enabled { JobState::Enabled } else { JobState::Disabled },
+            state: new.state,
             definition: new.definition,
             next_run: None,
             created_at: now,
@@ -132,8 +135,8 @@ impl<S: Store> Node<S> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
-        (job.id, job.tenant, job.version, job.created_at) =
-            (old.id, old.tenant, old.version + 1, old.created_at);
+        (job.id, job.tenant, job.owner, job.version, job.created_at) =
+            (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
         self.check(&job)?;
         // An upstream job may be gone since: that is no reason to refuse a pause.
         if job.definition.depends_on != old.definition.depends_on {
@@ -498,5 +501,6 @@ fn answer(change: Change, changed: Changed) -> Result<Job> {
             Err(EngineError::VersionConflict { expected: change.expected.unwrap_or(0), current })
         }
         Changed::NotFound => Err(EngineError::NotFound(format!("job {}", job.name))),
+        Changed::TooMany => Err(EngineError::TooManyJobs),
     }
 }

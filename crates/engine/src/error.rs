@@ -1,5 +1,6 @@
 //! Why a command was refused.
 
+use domain::access::Refusal;
 use domain::action::ActionError;
 use domain::id::JobId;
 use domain::job::WhenError;
@@ -37,7 +38,7 @@ pub enum EngineError {
         by: JobId,
     },
     /// Somebody changed the job meanwhile.
-    #[error("the job has version {current}; the change is based on version {expected}")]
+    #[error("it has version {current}; the change is based on version {expected}")]
     VersionConflict {
         /// The version that the change is based on.
         expected: u32,
@@ -50,6 +51,15 @@ pub enum EngineError {
     /// Jobs would wait for each other for ever.
     #[error("the jobs would wait for each other: {}", .0.join(" → "))]
     Cycle(Vec<String>),
+    /// The tenant has as many jobs as it may have.
+    #[error("the tenant has as many jobs as it may have (max_jobs)")]
+    TooManyJobs,
+    /// Whoever asks may not do this.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Another tenant, user or role has that name.
+    #[error("there is a {0} of that name")]
+    EntryTaken(&'static str),
     /// The run is in a state in which this cannot be done.
     #[error("{0}")]
     WrongState(String),

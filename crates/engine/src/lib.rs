@@ -6,18 +6,22 @@
 //! the store's state and the clock. [`Engine`] gives the steps their rhythm in a real process; the
 //! simulation calls them in an order of its own.
 
+mod acting;
 mod batch;
 mod commands;
 mod courier;
 mod error;
 mod explain;
+mod identity;
 mod node;
 mod questions;
+mod register;
 mod run;
 mod settings;
 mod stats;
 mod tracer;
 
+pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
@@ -27,7 +31,7 @@ pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
     Answer, Applied, AttemptView, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey,
-    DeliveryView, FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
-    Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
+    DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView,
+    Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
 };
 pub use tracer::{Planned, Settled, Tracer};

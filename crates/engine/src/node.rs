@@ -19,12 +19,13 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
-use domain::id::{JobId, NodeId, RunId};
+use domain::id::{JobId, NodeId, RunId, UserId};
 use domain::job::{Definition, Job};
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Finish, Store};
 
+use crate::register::Register;
 use crate::settings::{Parts, Settings};
 
 mod call;
@@ -58,6 +59,7 @@ pub struct Node<S> {
     pub(crate) settings: Settings,
     pub(crate) parts: Parts,
     definitions: Definitions,
+    pub(crate) register: Register,
     state: Mutex<State>,
     /// How far the store's clock is ahead of this process's, in microseconds.
     offset_us: AtomicI64,
@@ -143,6 +145,7 @@ impl<S: Store> Node<S> {
             settings,
             parts,
             definitions: Definitions::default(),
+            register: Register::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ends: Ends::default(),
@@ -253,6 +256,7 @@ fn orphan(run: &ClaimedRun) -> Arc<Job> {
     Arc::new(Job {
         id: run.run.job,
         tenant: run.run.tenant,
+        owner: UserId::ADMIN,
         name: run.run.job.to_string(),
         version: run.run.job_version,
         state: domain::job::JobState::Deleted,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode, Grant, NewRun, Outcome};
 use jiff::SignedDuration;
 use store::{FullStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
@@ -121,6 +121,7 @@ impl<S: FullStore> Engine<S> {
         parts: Parts,
     ) -> store::Result<Self> {
         let node = Arc::new(Node::new(store, settings, parts));
+        node.found().await?;
         node.join().await?;
         let shared = Arc::new(Shared::default());
         shared.ready.store(true, Ordering::Relaxed);
@@ -405,7 +406,7 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             let mut result = tokio::select! {
                 // In this order, so that what ends at once needs no timer.
                 biased;
-                result = driver.executor.execute(run, Stop(stopped.clone())) => result,
+                result = driver.carry_out(run, Stop(stopped.clone())) => result,
                 () = out_of_patience => AttemptResult {
                     end: AttemptEnd::Failed,
                     message: "it did not stop within its grace period".into(),
@@ -423,6 +424,18 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             driver.shared.news.notify_one();
             driver.shared.idle.notify_waiters();
         });
+    }
+
+    /// Does the work of a run, if its owner may still have it done.
+    async fn carry_out(&self, run: Started, stop: Stop) -> AttemptResult {
+        match self.node.obstacle(&run.job).await {
+            Ok(None) => self.executor.execute(run, stop).await,
+            Ok(Some(text)) => AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text),
+            Err(error) => {
+                let text = format!("the rights of the job's owner cannot be looked up: {error}");
+                AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text)
+            }
+        }
     }
 
     /// Renews the lease. When that fails for so long that others may take over, everything that
@@ -480,7 +493,8 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         loop {
             let gone = patience.after(self.node.prune().await).await;
             let forgotten = patience.after(self.node.forget_requests().await).await;
-            let busy = gone.is_some_and(|gone| gone > 0) || forgotten.is_some_and(|gone| gone > 0);
+            let keys = patience.after(self.node.forget_keys().await).await;
+            let busy = [gone, forgotten, keys].into_iter().flatten().any(|gone| gone > 0);
             let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
         }

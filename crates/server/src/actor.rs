@@ -1,106 +1,163 @@
 //! Who asks, and how that is found out.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use domain::id::TenantId;
+use domain::access::{self, Privilege};
+use domain::id::KeyId;
+use jiff::Timestamp;
 
 use crate::app::App;
+use crate::closing;
 use crate::key::{Key, KeyHash};
-use crate::limit::{Caller, KeyId, Limits};
-use crate::problem::{Code, Problem};
+use crate::limit::{self, Caller, Limits, Rate};
+use crate::login::{Login, Session, Throttle};
+use crate::problem::{Code, Problem, Result};
+use crate::scheduler::{Answer, Scheduler};
+
+/// Where an administrator of the cluster wants to act.
+pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
 
 /// Whoever sent a request, after their key was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// Their name.
-    pub name: String,
-    /// Whose jobs they see.
-    pub tenant: TenantId,
+pub struct Actor(pub access::Actor);
+
+impl Deref for Actor {
+    type Target = access::Actor;
+
+    fn deref(&self) -> &access::Actor {
+        &self.0
+    }
 }
 
 /// Knows who has which key.
 pub trait Authority: Send + Sync + 'static {
     /// Who has this key; none when nobody does, or not any more.
-    fn owner<'a>(
-        &'a self,
-        key: &'a Key,
-    ) -> Pin<Box<dyn Future<Output = Option<Actor>> + Send + 'a>>;
+    fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem>;
+
+    /// Makes a key for somebody who knows their password.
+    fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 }
 
-/// An authority that knows one key: the administrator's.
-pub struct AdminKey(KeyHash);
+/// The keys of the store, and the one of the data folder, which is the administrator's.
+pub struct Keys {
+    pub(crate) admin: KeyHash,
+    pub(crate) scheduler: Arc<dyn Scheduler>,
+    pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    pub(crate) throttle: Throttle,
+}
 
-impl AdminKey {
-    /// The authority of this key.
-    pub fn new(key: &Key) -> Self {
-        AdminKey(key.hash())
+impl Keys {
+    /// The authority of a server whose administrator has this key.
+    pub fn new(
+        admin: &Key,
+        scheduler: Arc<dyn Scheduler>,
+        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+        random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    ) -> Self {
+        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Throttle::default() }
     }
 }
 
-impl Authority for AdminKey {
-    fn owner<'a>(
-        &'a self,
-        key: &'a Key,
-    ) -> Pin<Box<dyn Future<Output = Option<Actor>> + Send + 'a>> {
-        let admin = || Actor { name: "admin".into(), tenant: TenantId::DEFAULT };
-        Box::pin(async move { self.0.matches(key).then(admin) })
+impl Authority for Keys {
+    fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(async move {
+            if self.admin.matches(key) {
+                return Ok(Some(access::Actor::admin()));
+            }
+            let Some(id) = KeyId::of_text(key.id()) else { return Ok(None) };
+            let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
+            let is_valid = KeyHash::from(kept.hash).matches(key)
+                && kept.expires_at.is_none_or(|end| (self.clock)() < end);
+            Ok(is_valid.then(|| standing.actor(Some(&kept))))
+        })
+    }
+
+    fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
+        Box::pin(self.log_in(login))
     }
 }
 
 /// The key that a request carries.
-pub(crate) fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
+fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (value, more) = (values.next()?, values.next());
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
     (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
 }
 
-/// Who sent a request, and with which key. What was wrong with a key is not told; who has sent too
+/// Who sent a request, and where they act. What was wrong with a key is not told; who has sent too
 /// many wrong ones is told to wait.
 pub(crate) async fn authenticate(
     app: &App,
     limits: &Limits,
     caller: Option<Caller>,
     headers: &HeaderMap,
-) -> Result<(Actor, KeyId), Problem> {
+) -> Result<(Key, access::Actor)> {
     if let Some(key) = key_of_headers(headers)
-        && let Some(actor) = app.authority.owner(&key).await
+        && let Some(actor) = app.authority.owner(&key).await?
     {
-        return Ok((actor, KeyId(key.id().to_owned())));
+        return Ok((key, elsewhere(app, actor, headers).await?));
     }
     Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
 
-/// The door: nobody passes without a valid key, and nobody too often.
+/// The actor in the tenant that the request names. Another tenant is there only for administrators
+/// of the cluster.
+async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Result<access::Actor> {
+    let Some(value) = headers.get(&TENANT) else { return Ok(actor) };
+    let name = value.to_str().unwrap_or_default();
+    let tenant = app.scheduler.tenant_named(name).await?;
+    let everywhere = actor.privileges.has(Privilege::AdministerCluster);
+    match tenant.filter(|tenant| everywhere || *tenant == actor.tenant) {
+        Some(tenant) if tenant == actor.tenant => Ok(actor),
+        Some(tenant) => Ok(access::Actor { tenant, run_as: Vec::new(), ..actor }),
+        None => Err(Problem::new(Code::TenantNotFound, format!("there is no tenant {name:?}"))),
+    }
+}
+
+/// How often requests may come with a key: what its tenant may, or what the settings say.
+async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
+    // The key of the data folder is nobody's in particular.
+    if actor.key.is_none() {
+        return Ok(app.options.rate);
+    }
+    let standing = app.scheduler.standing(actor.user).await?;
+    let own = standing.and_then(|standing| standing.tenant.requests_per_second);
+    Ok(own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) }))
+}
+
+/// The door: nobody passes without a valid key, nobody too often, and no answer goes on longer than
+/// the key is valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,
     mut request: Request,
     next: Next,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
-    let (actor, key) = authenticate(&app, &limits, caller, request.headers()).await?;
-    let left = limits.admit(&key, app.options.rate, app.now())?;
-    request.extensions_mut().insert(actor);
+    let (key, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let rate = rate_of(&app, &actor).await?;
+    let left = limits.admit(&limit::KeyId(key.id().to_owned()), rate, app.now())?;
+    request.extensions_mut().insert(Actor(actor.clone()));
     let mut response = next.run(request).await;
     if let Some(left) = left {
         left.tell(response.headers_mut());
     }
-    Ok(response)
+    Ok(closing::when_revoked(response, app, key, actor))
 }
 
 impl<S: Sync> FromRequestParts<S> for Actor {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         // A route that was not put behind the door answers nobody.
         parts
             .extensions

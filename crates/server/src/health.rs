@@ -6,6 +6,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use domain::access::{Actor, Deed, may};
+use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -120,10 +122,13 @@ pub(crate) async fn metrics(
     headers: HeaderMap,
 ) -> Result<Response> {
     if !app.options.open_metrics {
-        authenticate(&app, &limits, caller.map(|Extension(caller)| caller), &headers).await?;
+        let caller = caller.map(|Extension(caller)| caller);
+        let (_, actor) = authenticate(&app, &limits, caller, &headers).await?;
+        // The figures are of all tenants.
+        may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
     let now = app.now();
-    let nodes = app.scheduler.nodes().await?;
+    let nodes = app.scheduler.nodes(&Actor::admin()).await?;
     let asked = Asked {
         counts: app.scheduler.counts().await?,
         activity: app.scheduler.activity(),

@@ -54,7 +54,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
     hash.update(&bytes);
     let fingerprint: [u8; 32] = hash.finalize().into();
     let scheduler = &app.scheduler;
-    match scheduler.begin_request(actor.tenant, &key, &fingerprint).await? {
+    match scheduler.begin_request(&actor, &key, &fingerprint).await? {
         Begun::New => {}
         Begun::Replay(answer) => return Ok(replay(answer)),
         Begun::Conflict => {
@@ -68,12 +68,15 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
         }
     }
     // A caller who goes away does not take the answer with them.
-    let (tenant, scheduler) = (actor.tenant, scheduler.clone());
+    let scheduler = scheduler.clone();
     let answered = tokio::spawn(async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-        if !response.status().is_success() {
-            // Nothing was done: whoever sends it again tries again.
-            scheduler.finish_request(tenant, &key, None).await?;
+        let secret = response.headers().get(header::CACHE_CONTROL);
+        let secret = secret.is_some_and(|value| value == "no-store");
+        if !response.status().is_success() || secret {
+            // Nothing was done, or the answer is nothing to keep: whoever sends it again tries
+            // again.
+            scheduler.finish_request(&actor, &key, None).await?;
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
@@ -86,7 +89,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
         });
         let head = serde_json::to_string(&Head(head.collect())).unwrap_or_default();
         let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
-        scheduler.finish_request(tenant, &key, Some(&answer)).await?;
+        scheduler.finish_request(&actor, &key, Some(&answer)).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
     });
     answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))

@@ -24,6 +24,15 @@ impl Key {
         Key { text: format!("{body}_{sum:08x}") }
     }
 
+    /// A new key of numbers that nobody can guess.
+    pub fn drawn(random: &(dyn Fn() -> u128 + Send + Sync)) -> Self {
+        let mut bytes = [0; 40];
+        for part in bytes.chunks_mut(16) {
+            part.copy_from_slice(&random().to_be_bytes()[..part.len()]);
+        }
+        Key::new(bytes)
+    }
+
     /// Reads a key that was written down; none when it is not one, or a letter is wrong.
     pub fn parse(text: &str) -> Option<Self> {
         let (body, sum) = text.rsplit_once('_')?;
@@ -58,6 +67,18 @@ impl Key {
 
 fn secret_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl From<[u8; 32]> for KeyHash {
+    fn from(hash: [u8; 32]) -> Self {
+        KeyHash(hash)
+    }
+}
+
+impl From<KeyHash> for [u8; 32] {
+    fn from(hash: KeyHash) -> Self {
+        hash.0
+    }
 }
 
 impl KeyHash {

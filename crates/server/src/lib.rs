@@ -6,6 +6,7 @@
 mod actor;
 mod app;
 mod body;
+mod closing;
 mod condition;
 mod envelope;
 mod health;
@@ -13,6 +14,7 @@ mod idempotency;
 mod key;
 mod limit;
 mod listen;
+mod login;
 mod metrics;
 mod openapi;
 mod page;
@@ -33,16 +35,17 @@ use utoipa_axum::routes;
 
 use limit::Limits;
 
-pub use actor::{Actor, AdminKey, Authority};
+pub use actor::{Actor, Authority, Keys};
 pub use app::{App, Options};
 pub use key::{Key, KeyHash};
 pub use limit::{Caller, Rate};
 pub use listen::{Patience, serve};
+pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
-pub use scheduler::{Answer, Edit, Scheduler};
+pub use scheduler::{Answer, Directory, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
 pub use trials::{Trials, Tried};
 
@@ -55,6 +58,7 @@ fn public_routes() -> OpenApiRouter<App> {
         .routes(routes!(health::metrics))
         .routes(routes!(openapi::openapi_json))
         .routes(routes!(openapi::docs))
+        .routes(routes!(rest::session::login))
 }
 
 /// Everything that the server answers.

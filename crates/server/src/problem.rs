@@ -76,6 +76,10 @@ codes! {
     JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "The job does not exist";
     /// There is no such execution.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "The execution does not exist";
+    /// There is no such tenant.
+    TenantNotFound = "TENANT_NOT_FOUND", 404, "3D000", 3, "The tenant does not exist";
+    /// There is no such user, role, key or grant.
+    EntryNotFound = "ENTRY_NOT_FOUND", 404, "42704", 3, "The user, role, key or grant does not exist";
     /// The address does not take this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "The method is not allowed here";
     /// The request did not come in time.
@@ -84,6 +88,8 @@ codes! {
     JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job of this name exists";
     /// Another thing of that kind has that name.
     AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name is taken";
+    /// The tenant has as much as it may have.
+    QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "The tenant has as much as it may have";
     /// Somebody changed the resource meanwhile.
     VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "The version is not the current one";
     /// The same, asked for with `If-Match`.
@@ -282,6 +288,9 @@ fn field_of(field: &str) -> String {
     .to_owned()
 }
 
+/// What is found in [`Code::EntryNotFound`].
+const ENTRIES: [&str; 5] = ["user", "role ", "key", "grantee", "grant "];
+
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let text = error.to_string();
@@ -306,6 +315,12 @@ impl From<EngineError> for Problem {
             EngineError::NotFound(what) if what.starts_with("run") => {
                 Problem::no_execution(&what[4..])
             }
+            EngineError::NotFound(what) if what.starts_with("tenant") => {
+                Problem::new(Code::TenantNotFound, format!("there is no {what}"))
+            }
+            EngineError::NotFound(what) if ENTRIES.iter().any(|word| what.starts_with(word)) => {
+                Problem::new(Code::EntryNotFound, format!("there is no {what}"))
+            }
             EngineError::NotFound(what) if what.starts_with("upstream job") => {
                 Problem::invalid("depends_on", format!("{what} does not exist"))
             }
@@ -317,6 +332,12 @@ impl From<EngineError> for Problem {
                 ..Problem::field(Code::DependencyCycle, "depends_on", text)
             },
             EngineError::WrongState(text) => Problem::new(Code::WrongState, text),
+            EngineError::TooManyJobs => Problem::new(Code::QuotaExceeded, text),
+            EngineError::EntryTaken(_) => Problem {
+                message: text.clone(),
+                ..Problem::field(Code::AlreadyExists, "name", text)
+            },
+            EngineError::Refused(_) => Problem::new(Code::Forbidden, text),
         }
     }
 }

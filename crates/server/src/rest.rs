@@ -11,18 +11,25 @@ mod backups;
 mod bulk;
 mod databases;
 mod dead_letters;
+mod entry;
 mod events;
 mod executions;
 mod explain;
 mod find;
+mod grants;
 mod jobs;
+mod keys;
 mod logs;
 mod nodes;
 mod objects;
 mod outlook;
+mod roles;
+pub(crate) mod session;
 mod settings;
 pub mod shape;
 mod stats;
+mod tenants;
+mod users;
 mod verbs;
 
 /// Every route that needs a key.
@@ -64,6 +71,17 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(nodes::list))
+        .routes(routes!(session::whoami))
+        .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(tenants::get, tenants::patch, tenants::delete))
+        .routes(routes!(users::list, users::create))
+        .routes(routes!(users::get, users::patch, users::delete))
+        .routes(routes!(roles::list, roles::create))
+        .routes(routes!(roles::get, roles::patch, roles::delete))
+        .routes(routes!(grants::list, grants::create))
+        .routes(routes!(grants::get, grants::delete))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::get, keys::patch, keys::delete))
         .routes(routes!(backups::create))
         .routes(routes!(backups::download))
         .routes(routes!(settings::list))

@@ -89,7 +89,8 @@ impl Sweeper {
         };
         let mut forgotten = Vec::new();
         for run in &runs {
-            if self.scheduler.run(*run).await.map_err(|error| error.to_string())?.is_none() {
+            let knows = self.scheduler.knows_run(*run).await;
+            if !knows.map_err(|error| error.to_string())? {
                 forgotten.push(*run);
             }
         }

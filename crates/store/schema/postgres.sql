@@ -1,16 +1,20 @@
 -- tables
 alerts
 attempts
+awards
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
 dead_letter_notices
 deliveries
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
 history
+identities
+identity_generation
 job_tags
 jobs
 last_ends with fillfactor=50
 nodes with fillfactor=50
 objects
+quotas
 requests
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
 settings
@@ -37,6 +41,11 @@ attempts.attempt_end smallint not null
 attempts.message text
 attempts.error text
 attempts.details text
+awards.id uuid not null
+awards.tenant_id uuid not null
+awards.to_id uuid not null
+awards.role_id uuid
+awards.privilege text
 claims.id bigint not null
 claims.node_id uuid not null
 claims.claimed_at bigint not null
@@ -84,6 +93,18 @@ history.message text
 history.error text
 history.result text
 history.details text
+identities.id uuid not null
+identities.kind smallint not null
+identities.tenant_id uuid not null
+identities.name text not null collate C
+identities.owner_id uuid
+identities.expires_at bigint
+identities.body text not null
+identities.version integer not null
+identities.created_at bigint not null
+identities.updated_at bigint not null
+identity_generation.one smallint not null
+identity_generation.generation bigint not null
 job_tags.tenant_id uuid not null
 job_tags.tag text not null collate C
 job_tags.name text not null collate C
@@ -100,6 +121,7 @@ jobs.next_run bigint
 jobs.created_at bigint not null
 jobs.updated_at bigint not null
 jobs.changed_fence bigint
+jobs.owner_id uuid not null
 last_ends.job_id uuid not null
 last_ends.outcome smallint not null
 last_ends.finished_at bigint not null
@@ -122,6 +144,9 @@ objects.body text not null
 objects.version integer not null
 objects.created_at bigint not null
 objects.changed_at bigint not null
+quotas.tenant_id uuid not null
+quotas.max_jobs bigint
+quotas.max_concurrent bigint
 requests.tenant_id uuid not null
 requests.key text not null
 requests.fingerprint bytea not null
@@ -168,17 +193,23 @@ upstream.depends_on uuid not null
 -- constraints
 alerts alerts_pkey PRIMARY KEY (id)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
+awards awards_check CHECK (((role_id IS NULL) <> (privilege IS NULL)))
+awards awards_pkey PRIMARY KEY (id)
 claims claims_pkey PRIMARY KEY (id)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
+identities identities_pkey PRIMARY KEY (id)
+identity_generation identity_generation_one_check CHECK ((one = 1))
+identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
+quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 runs runs_pkey PRIMARY KEY (id)
 settings settings_pkey PRIMARY KEY (name)
@@ -190,11 +221,16 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
+CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
+CREATE INDEX awards_to ON punctual.awards USING btree (to_id)
 CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun_at, alert_id)
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
 CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin)
+CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
+CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
 CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
@@ -210,11 +246,15 @@ CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
+CREATE UNIQUE INDEX awards_pkey ON punctual.awards USING btree (id)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
 CREATE UNIQUE INDEX history_pkey ON punctual.history USING btree (id)
+CREATE UNIQUE INDEX identities_name ON punctual.identities USING btree (tenant_id, kind, name)
+CREATE UNIQUE INDEX identities_pkey ON punctual.identities USING btree (id)
+CREATE UNIQUE INDEX identity_generation_pkey ON punctual.identity_generation USING btree (one)
 CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, tag, name)
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
@@ -222,6 +262,7 @@ CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
+CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
 CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)

@@ -28,6 +28,21 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE awards (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    to_id BLOB NOT NULL,
+    role_id BLOB,
+    privilege TEXT,
+    CHECK ((role_id IS NULL) <> (privilege IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+
+CREATE INDEX awards_tenant ON awards (tenant_id, id);
+
+CREATE INDEX awards_to ON awards (to_id);
+
 CREATE TABLE claims (
     first INTEGER PRIMARY KEY,
     node_id BLOB NOT NULL,
@@ -83,6 +98,32 @@ CREATE INDEX ends_finished ON ends (finished_at);
 
 CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
 
+CREATE TABLE identities (
+    id BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    -- A tenant belongs to the cluster, which is a zero id.
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    -- The user of a key.
+    owner_id BLOB,
+    expires_at INTEGER,
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX identities_expires ON identities (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE UNIQUE INDEX identities_name ON identities (tenant_id, kind, name);
+
+CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NULL;
+
+CREATE TABLE identity_generation (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    generation INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,
     tag TEXT NOT NULL,
@@ -105,7 +146,7 @@ CREATE TABLE jobs (
     next_run INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
-) STRICT;
+, owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002') STRICT;
 
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 
@@ -165,6 +206,12 @@ CREATE TABLE queue (
     due_at INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE quotas (
+    tenant_id BLOB PRIMARY KEY,
+    max_jobs INTEGER,
+    max_concurrent INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE requests (

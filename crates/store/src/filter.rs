@@ -4,7 +4,7 @@
 //! Each is read from the newest on until there is enough or it has been looked at for long enough.
 //! A page goes down to where the first source stopped, and the next one begins there.
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, Outcome, RunState};
 use jiff::Timestamp;
@@ -202,6 +202,8 @@ pub struct JobFilter {
     pub schedule: Option<String>,
     /// Whose actions are of this kind, see [`domain::action::Action::kind`].
     pub action: Option<String>,
+    /// Made by this user.
+    pub owner: Option<UserId>,
 }
 
 impl JobFilter {
@@ -214,6 +216,7 @@ impl JobFilter {
             prefix: None,
             schedule: None,
             action: None,
+            owner: None,
         }
     }
 
@@ -224,7 +227,10 @@ impl JobFilter {
 
     /// How many jobs a page looks at. The one after which it begins is seen once more.
     pub(crate) fn look(&self, limit: u32) -> u32 {
-        let by_index = self.states.is_empty() && self.schedule.is_none() && self.action.is_none();
+        let by_index = self.states.is_empty()
+            && self.schedule.is_none()
+            && self.action.is_none()
+            && self.owner.is_none();
         let enough = limit.saturating_add(2);
         if by_index { enough } else { enough.max(LOOK_MAX) }
     }
@@ -233,6 +239,7 @@ impl JobFilter {
         (self.states.is_empty() || self.states.contains(&job.state))
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)
             && self.action.as_ref().is_none_or(|kind| job.definition.action.kind() == kind)
+            && self.owner.is_none_or(|owner| job.owner == owner)
     }
 
     /// Makes a page of jobs that come by name, at most as many as a page looks at.

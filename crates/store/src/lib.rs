@@ -38,6 +38,7 @@ mod desk;
 mod error;
 mod filter;
 mod follow;
+mod identity;
 mod objects;
 pub mod postgres;
 pub mod sqlite;
@@ -49,6 +50,7 @@ pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
+pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use timed::{Stopwatch, Timed, Verb};
@@ -205,9 +207,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Objects {}
+pub trait FullStore: Alerts + Desk + Follow + Identity + Objects {}
 
-impl<S: Alerts + Desk + Follow + Objects> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Identity + Objects> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -267,6 +269,8 @@ pub enum Changed {
     VersionConflict(u32),
     /// There is no such job.
     NotFound,
+    /// The tenant has as many jobs as it may have.
+    TooMany,
 }
 
 /// Jobs to be planned, and the clock to plan them by.

@@ -41,6 +41,7 @@ mod facts;
 mod finish;
 mod follow;
 mod holdings;
+mod identity;
 mod jobs;
 mod nodes;
 mod objects;

@@ -54,6 +54,7 @@ mod facts;
 mod finish;
 mod follow;
 mod holdings;
+mod identity;
 mod jobs;
 mod lock;
 mod nodes;

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
@@ -20,9 +21,10 @@ use uuid::Uuid;
 
 use crate::{
     Alerts, Answer, Applied, AttemptView, Begun, Cancelled, Change, Changed, Channel, ClaimFor,
-    Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, FactsFor, Finish,
-    Fire, Follow, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped, Put,
-    Reaped, Renewed, Result, RunFilter, RunView, Set, Setting, Store, Submitted, Want,
+    Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, FactsFor,
+    Finish, Fire, Follow, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView,
+    Objects, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, RunFilter,
+    RunView, Set, Setting, Store, Submitted, Want,
 };
 
 /// What is told about each call.
@@ -163,6 +165,22 @@ verbs! {
             -> Page<Object, String>;
         ObjectsOfKind objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32)
             -> Vec<Object>;
+    }
+    Identity {
+        Generation generation() -> i64;
+        Entries entries(ids: &[Uuid]) -> Vec<Record>;
+        EntryNamed entry_named(kind: Kind, tenant: TenantId, name: &str) -> Option<Record>;
+        ListEntries list_entries(filter: &EntryFilter, after: Option<&str>, limit: u32)
+            -> Page<Record, String>;
+        PutEntry put_entry(entry: &Entry, expected: Option<u32>) -> Recorded;
+        RemoveEntry remove_entry(id: Uuid, expected: Option<u32>) -> Removed;
+        Award award(award: &Award) -> Given;
+        Revoke revoke(id: Uuid) -> bool;
+        AwardById award_by_id(id: Uuid) -> Option<Award>;
+        ListAwards list_awards(tenant: TenantId, to: Option<Uuid>, after: Option<Uuid>, limit: u32)
+            -> Page<Award, Uuid>;
+        Reach reach(id: Uuid) -> Reach;
+        ForgetKeys forget_keys(limit: u32) -> u64;
     }
 }
 

@@ -142,7 +142,7 @@ fn entry(job: &Job, range: OccurrenceRange, outcome: Outcome, reason: Reason) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{JobId, TenantId};
+    use crate::id::{JobId, TenantId, UserId};
     use crate::job::{JobState, When};
     use crate::schedule::{DstPolicy, Zones};
     use uuid::Uuid;
@@ -160,6 +160,7 @@ mod tests {
         Job {
             id: JobId(Uuid::from_u128(1)),
             tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
             name: "job".into(),
             version: 3,
             state: JobState::Enabled,

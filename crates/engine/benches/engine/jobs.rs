@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use domain::decide::plan::tick;
-use domain::id::{RunId, TenantId};
-use domain::job::{Definition, Job, Overlap, When};
+use domain::id::{RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, Overlap, When};
 use domain::run::{NewRun, Origin};
 use engine::{NewJob, Node, Settings};
 use jiff::Timestamp;
@@ -21,7 +21,13 @@ pub async fn on_demand<S: Store>(store: &Arc<S>) -> Result<Job> {
     let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
     let tenant = TenantId::DEFAULT;
     Ok(node
-        .create_job(NewJob { tenant, name: "on demand".into(), definition, enabled: true })
+        .create_job(NewJob {
+            tenant,
+            owner: UserId::ADMIN,
+            name: "on demand".into(),
+            definition,
+            state: JobState::Enabled,
+        })
         .await?)
 }
 
@@ -31,9 +37,10 @@ pub async fn scheduled<S: Store>(store: &Arc<S>, count: u32, when: &When) -> Res
     for first in (0..count).step_by(BATCH as usize) {
         let job = |i: u32| NewJob {
             tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
             name: format!("job {i}"),
             definition: Definition { when: when.clone(), ..Definition::default() },
-            enabled: true,
+            state: JobState::Enabled,
         };
         let jobs = (first..count.min(first + BATCH)).map(job).collect();
         for created in node.create_jobs(jobs).await? {

@@ -2,7 +2,7 @@
 
 use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cut, Desk, Store};
+use store::{Cut, Desk, Identity, Store};
 
 use super::Node;
 
@@ -33,6 +33,14 @@ impl<S: Store> Node<S> {
         S: Desk,
     {
         self.store.forget_requests(self.settings.batch_max).await
+    }
+
+    /// Forgets one batch of keys that expired long ago. Answers how many.
+    pub async fn forget_keys(&self) -> store::Result<u64>
+    where
+        S: Identity,
+    {
+        self.store.forget_keys(self.settings.batch_max).await
     }
 
     /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as

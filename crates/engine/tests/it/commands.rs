@@ -1,6 +1,6 @@
 //! Changing jobs while they run.
 
-use domain::id::TenantId;
+use domain::id::{TenantId, UserId};
 use domain::job::{Definition, JobState, When};
 use engine::{Backfill, EngineError, NewJob};
 use store::Store;
@@ -105,8 +105,13 @@ async fn bad_definitions_are_refused_by_field() {
             "depends_on: a job without a schedule of its own needs jobs to run after",
         ),
     ] {
-        let new =
-            NewJob { tenant: TenantId::DEFAULT, name: name.into(), definition, enabled: true };
+        let new = NewJob {
+            tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
+            name: name.into(),
+            definition,
+            state: JobState::Enabled,
+        };
         assert_eq!(node.create_job(new).await.unwrap_err().to_string(), expected);
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::id::{RunId, TenantId};
-use domain::job::{Definition, Job, Overlap, RetryPolicy, When};
+use domain::id::{RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult};
 use domain::schedule::Zones;
 use engine::{Engine, Executor, NewJob, Parts, Settings, Started, Stop, Trigger};
@@ -77,8 +77,13 @@ async fn start() -> Process {
 
 impl Process {
     async fn create(&self, definition: Definition) -> Job {
-        let new =
-            NewJob { tenant: TenantId::DEFAULT, name: "job".into(), definition, enabled: true };
+        let new = NewJob {
+            tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
+            name: "job".into(),
+            definition,
+            state: JobState::Enabled,
+        };
         let job = self.engine.node().create_job(new).await.unwrap();
         self.engine.planned_soon();
         job

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use domain::id::{JobId, RunId, TenantId};
-use domain::job::{Definition, Job, When};
+use domain::id::{JobId, RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
 use engine::{NewJob, Node, Parts, Settings, Started, Tracer, Trigger};
@@ -127,8 +127,13 @@ pub trait Steps {
 
 impl Steps for TestNode {
     async fn create(&self, name: &str, definition: Definition) -> Job {
-        let new =
-            NewJob { tenant: TenantId::DEFAULT, name: name.into(), definition, enabled: true };
+        let new = NewJob {
+            tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
+            name: name.into(),
+            definition,
+            state: JobState::Enabled,
+        };
         self.create_job(new).await.unwrap()
     }
 

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use domain::access::Deed;
 use domain::alert::AlertKind;
 use domain::id::JobId;
 use domain::object::{Object, ObjectKind};
@@ -117,7 +118,7 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.scheduler.list_objects(actor.tenant, KIND, after.as_deref(), limit).await?;
+    let found = app.scheduler.list_objects(&actor, KIND, after.as_deref(), limit).await?;
     let items = found.items.iter().map(view).collect::<Result<Vec<_>>>()?;
     Ok(List::new(items, found.next).answer(&uri))
 }
@@ -163,7 +164,7 @@ pub(crate) async fn replace(
     let old = objects::find(&app, &actor, KIND, &name).await?;
     let headers = request.headers().clone();
     let spec = objects::changed(&app, request, None).await?;
-    change(&app, old, spec, &headers).await
+    change(&app, &actor, old, spec, &headers).await
 }
 
 /// Changes some fields of a channel (RFC 7396).
@@ -200,11 +201,12 @@ pub(crate) async fn patch(
     let current = serde_json::to_value(current)
         .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
     let spec = objects::changed(&app, request, Some(current)).await?;
-    change(&app, old, spec, &headers).await
+    change(&app, &actor, old, spec, &headers).await
 }
 
 async fn change(
     app: &App,
+    actor: &Actor,
     old: Object,
     spec: AlertChannelSpec,
     headers: &HeaderMap,
@@ -212,7 +214,7 @@ async fn change(
     let condition = Condition::of(headers, spec.version, app)?;
     let kept: ChannelBody = body_of(&old)?;
     let body = body(&spec, Some(&kept), app.now())?;
-    let object = objects::change(app, old, spec.name, &body, condition).await?;
+    let object = objects::change(app, actor, old, spec.name, &body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }
 
@@ -235,7 +237,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode> {
     let object = objects::find(&app, &actor, KIND, &name).await?;
-    objects::remove(&app, object, &headers).await
+    objects::remove(&app, &actor, object, &headers).await
 }
 
 /// Sends a message of the type `TEST` through a channel, also when it is not enabled.
@@ -249,6 +251,7 @@ pub(crate) async fn test(
     actor: Actor,
     Path(name): Path<String>,
 ) -> Result<Json<TrialView>> {
+    objects::may(&actor, Deed::ChangeAccess)?;
     let object = objects::find(&app, &actor, KIND, &name).await?;
     Ok(Json(TrialView::of(&app, app.trials.channel(&object)).await))
 }
@@ -334,7 +337,7 @@ pub(crate) async fn deliveries(
     let object = objects::find(&app, &actor, KIND, &name).await?;
     let limit = page::limit(params.limit)?;
     let before = page::cursor(params.cursor.as_deref())?.map(|text| key(&text)).transpose()?;
-    let found = app.scheduler.deliveries(&object.id.to_string(), before, limit).await?;
+    let found = app.scheduler.deliveries(&actor, object.id, before, limit).await?;
     let next = found.next.map(|(at, id)| format!("{} {id}", at.as_microsecond()));
     let items = found.items.into_iter().map(AlertDelivery::of).collect();
     Ok(List::new(items, next).answer(&uri))

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::access::Deed;
 use domain::action::BackupAction;
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ pub(crate) async fn create(
     actor: Actor,
     JsonBody(request): JsonBody<BackupRequest>,
 ) -> Result<Response> {
+    // It holds what all tenants have.
+    super::objects::may(&actor, Deed::ChangeCluster)?;
     let order = BackupAction {
         target: request.target,
         keep: request.keep,
@@ -108,6 +111,7 @@ pub(crate) async fn download(
     actor: Actor,
     Params(params): Params<DownloadParams>,
 ) -> Result<Response> {
+    super::objects::may(&actor, Deed::ChangeCluster)?;
     let backup = app.backups.stream(params.outputs.unwrap_or(true)).map_err(problem)?;
     tracing::info!(actor = actor.name, name = backup.name, "a backup is sent");
     let name = format!("attachment; filename=\"{}\"", backup.name);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::jobs::{hold, new_job};
+use super::jobs::new_job;
 use super::shape::job::{JobCreated, JobSpec};
 use crate::actor::Actor;
 use crate::app::App;
@@ -87,22 +87,17 @@ pub(crate) async fn create_many(
     for value in values {
         let read = async {
             let spec: JobSpec = parse_value("", value?)?;
-            let new = new_job(&app, &actor, &spec).await?;
-            Ok::<_, Problem>((spec, new))
+            new_job(&app, &actor, &spec).await
         };
-        specs.push(read.await.map(|(spec, new)| {
-            news.push(new);
-            spec
-        }));
+        specs.push(read.await.map(|new| news.push(new)));
     }
-    let mut made = app.scheduler.create_jobs(news).await?.into_iter();
+    let mut made = app.scheduler.create_jobs(&actor, news).await?.into_iter();
     let now = app.now();
     let mut items = Vec::with_capacity(specs.len());
     for (index, spec) in specs.into_iter().enumerate() {
         let job = match spec {
-            Ok(spec) => match made.next() {
-                Some(Ok(job)) => hold(&app, &spec, job).await,
-                Some(Err(error)) => Err(error.into()),
+            Ok(()) => match made.next() {
+                Some(made) => made.map_err(Problem::from),
                 None => Err(Problem::new(Code::Internal, "the job was not made")),
             },
             Err(problem) => Err(problem),

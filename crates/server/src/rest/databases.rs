@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::access::Deed;
 use domain::object::{Object, ObjectKind};
 
 use super::objects::{self, PageParams, TrialView, body_of};
@@ -53,6 +54,7 @@ fn refuse_settings(app: &App, name: &str) -> Result<()> {
 
 /// A database that can be changed.
 async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
+    objects::may(actor, Deed::ChangeCluster)?;
     if app.options.databases.contains_key(name) {
         let text = format!("the database {name:?} is changed in the settings of the server");
         return Err(Problem::new(Code::WrongState, text));
@@ -75,6 +77,7 @@ pub(crate) async fn create(
     actor: Actor,
     Body(spec): Body<DatabaseSpec>,
 ) -> Result<Response> {
+    objects::may(&actor, Deed::ChangeCluster)?;
     refuse_settings(&app, &spec.name)?;
     let body = body(&spec, None)?;
     let object = objects::create(&app, &actor, KIND, spec.name, &body).await?;
@@ -94,7 +97,7 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.scheduler.list_objects(actor.tenant, KIND, after.as_deref(), limit).await?;
+    let found = app.scheduler.list_objects(&actor, KIND, after.as_deref(), limit).await?;
     let is_after = |name: &str| after.as_deref().is_none_or(|after| name > after);
     // The page ends where the store's page does; what the settings have behind it comes later.
     let is_before = |name: &str| found.next.as_deref().is_none_or(|next| name <= next);
@@ -128,6 +131,7 @@ pub(crate) async fn get(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response> {
+    objects::may(&actor, Deed::SeeAccess)?;
     if let Some(url) = app.options.databases.get(&name) {
         return Ok(Json(DatabaseView::of_settings(&name, url)).into_response());
     }
@@ -160,7 +164,7 @@ pub(crate) async fn replace(
     let old = changeable(&app, &actor, &name).await?;
     let headers = request.headers().clone();
     let spec = objects::changed(&app, request, None).await?;
-    change(&app, old, spec, &headers).await
+    change(&app, &actor, old, spec, &headers).await
 }
 
 /// Changes some fields of a database (RFC 7396).
@@ -195,11 +199,12 @@ pub(crate) async fn patch(
     let current = serde_json::to_value(current)
         .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
     let spec = objects::changed(&app, request, Some(current)).await?;
-    change(&app, old, spec, &headers).await
+    change(&app, &actor, old, spec, &headers).await
 }
 
 async fn change(
     app: &App,
+    actor: &Actor,
     old: Object,
     spec: DatabaseSpec,
     headers: &HeaderMap,
@@ -208,7 +213,7 @@ async fn change(
     refuse_settings(app, &spec.name)?;
     let kept: DatabaseBody = body_of(&old)?;
     let body = body(&spec, Some(&kept.url))?;
-    let object = objects::change(app, old, spec.name, &body, condition).await?;
+    let object = objects::change(app, actor, old, spec.name, &body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }
 
@@ -231,7 +236,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode> {
     let object = changeable(&app, &actor, &name).await?;
-    objects::remove(&app, object, &headers).await
+    objects::remove(&app, &actor, object, &headers).await
 }
 
 /// Connects to a database as a job would, and says what answered.
@@ -245,6 +250,7 @@ pub(crate) async fn test(
     actor: Actor,
     Path(name): Path<String>,
 ) -> Result<Json<TrialView>> {
+    objects::may(&actor, Deed::ChangeAccess)?;
     let name = match app.options.databases.contains_key(&name) {
         true => name,
         false => objects::find(&app, &actor, KIND, &name).await?.name,

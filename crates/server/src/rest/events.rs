@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use domain::id::TenantId;
 use domain::job::Job;
 use domain::tally::EndedRun;
 use engine::Cursor;
@@ -34,7 +33,7 @@ const BATCH: u32 = 500;
 /// Whoever listens.
 struct Listener {
     app: App,
-    tenant: TenantId,
+    actor: Actor,
     /// Nothing older is told.
     since: Timestamp,
     /// Everything up to here was looked at.
@@ -60,34 +59,28 @@ impl Listener {
 
     /// Looks at the last minute once more: what ended is recorded a moment later.
     async fn look(&mut self) -> engine::Result<()> {
-        let (now, tenant) = (self.app.now(), self.tenant);
+        let now = self.app.now();
         let from = now.saturating_sub(LATE).unwrap_or(now).min(self.seen_up_to).max(self.since);
         let until = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now);
         let mut cursor = Cursor::from(from);
         loop {
-            let runs = self.app.scheduler.ended(cursor, until, BATCH).await?;
-            let Some(last) = runs.last() else { break };
-            cursor = Cursor::after(last);
-            let more = runs.len() as u32 == BATCH;
-            for run in runs.iter().filter(|run| run.tenant == tenant) {
+            let ended = self.app.scheduler.ended(&self.actor, cursor, until, BATCH);
+            let (runs, next) = ended.await?;
+            for run in &runs {
                 self.tell(run.finished_at, run.id.0, "execution", || execution(run));
             }
-            if !more {
-                break;
-            }
+            let Some(next) = next else { break };
+            cursor = next;
         }
         let mut cursor = Cursor::from(from);
         loop {
-            let jobs = self.app.scheduler.changed_jobs(cursor, BATCH).await?;
-            let Some(last) = jobs.last() else { break };
-            cursor = Cursor::after_change(last);
-            let more = jobs.len() as u32 == BATCH;
-            for job in jobs.iter().filter(|job| job.tenant == tenant) {
+            let changes = self.app.scheduler.changed_jobs(&self.actor, cursor, BATCH);
+            let (jobs, next) = changes.await?;
+            for job in &jobs {
                 self.tell(job.updated_at, job.id.0, "job", || changed(job));
             }
-            if !more {
-                break;
-            }
+            let Some(next) = next else { break };
+            cursor = next;
         }
         let old = (now.saturating_sub(LATE * 2).unwrap_or(now), Uuid::nil());
         self.told = self.told.split_off(&old);
@@ -153,7 +146,7 @@ pub(crate) async fn events(
         }
     };
     let listener = Listener {
-        tenant: actor.tenant,
+        actor,
         since,
         seen_up_to: since,
         told: BTreeMap::new(),

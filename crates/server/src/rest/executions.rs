@@ -72,7 +72,12 @@ const ORIGINS: [(&str, Origin); 5] = [
 ];
 
 /// A page of runs.
-async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page<RunView, RunId>> {
+async fn page_of(
+    app: &App,
+    actor: &Actor,
+    of: RunsOf,
+    params: &ExecutionParams,
+) -> Result<Page<RunView, RunId>> {
     let limit = page::limit(params.limit)?;
     let before = match page::cursor(params.cursor.as_deref())? {
         Some(text) => Some(text.parse().map_err(|_| page::bad_cursor())?),
@@ -85,7 +90,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
         until: params.until,
         ..RunFilter::new(of)
     };
-    Ok(app.scheduler.list_runs(&filter, before, limit).await?)
+    Ok(app.scheduler.list_runs(actor, &filter, before, limit).await?)
 }
 
 /// Lists executions of all jobs, newest first.
@@ -103,8 +108,8 @@ pub(crate) async fn list(
         Some(job) => RunsOf::Job(find::job(&app, &actor, job).await?.id),
         None => RunsOf::Tenant(actor.tenant),
     };
-    let runs = page_of(&app, of, &params).await?;
-    Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
+    let runs = page_of(&app, &actor, of, &params).await?;
+    Ok(List::new(named(&app, &actor, runs.items).await?, runs.next).answer(&uri))
 }
 
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
@@ -123,8 +128,8 @@ pub(crate) async fn dead_letters(
         None => None,
     };
     let of = RunsOf::DeadLetters { tenant: actor.tenant, job };
-    let runs = page_of(&app, of, &params).await?;
-    Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
+    let runs = page_of(&app, &actor, of, &params).await?;
+    Ok(List::new(named(&app, &actor, runs.items).await?, runs.next).answer(&uri))
 }
 
 /// Lists the executions of a job, newest first.
@@ -145,17 +150,17 @@ pub(crate) async fn list_of_job(
         let text = "the address names the job already";
         return Err(Problem::field(Code::InvalidRequest, "job", text));
     }
-    let runs = page_of(&app, RunsOf::Job(job.id), &params).await?;
+    let runs = page_of(&app, &actor, RunsOf::Job(job.id), &params).await?;
     let named = |run| Execution::of(run, Some(job.name.clone()));
     Ok(List::new(runs.items.into_iter().map(named).collect(), runs.next).answer(&uri))
 }
 
 /// Executions with the names of their jobs.
-pub(super) async fn named(app: &App, runs: Vec<RunView>) -> Result<Vec<Execution>> {
+pub(super) async fn named(app: &App, actor: &Actor, runs: Vec<RunView>) -> Result<Vec<Execution>> {
     let mut ids: Vec<JobId> = runs.iter().map(|run| run.job).collect();
     ids.sort_unstable();
     ids.dedup();
-    let jobs = app.scheduler.jobs_by_id(&ids).await?;
+    let jobs = app.scheduler.jobs_by_id(actor, &ids).await?;
     let names: HashMap<JobId, String> = jobs.into_iter().map(|job| (job.id, job.name)).collect();
     Ok(runs
         .into_iter()
@@ -178,8 +183,8 @@ pub(crate) async fn get(
     Path(run): Path<String>,
 ) -> Result<Json<Execution>> {
     let run = find::run(&app, &actor, &run).await?;
-    let attempts = app.scheduler.attempts(run.id).await?;
-    let job = app.scheduler.jobs_by_id(&[run.job]).await?.pop();
+    let attempts = app.scheduler.attempts(&actor, run.id).await?;
+    let job = app.scheduler.jobs_by_id(&actor, &[run.job]).await?.pop();
     let mut execution = Execution::of(run, job.map(|job| job.name));
     execution.attempts = Some(attempts.into_iter().map(Attempt::of).collect());
     Ok(Json(execution))
@@ -197,7 +202,7 @@ pub(crate) async fn attempts(
     Path(run): Path<String>,
 ) -> Result<Json<List<Attempt>>> {
     let run = find::run(&app, &actor, &run).await?;
-    let attempts = app.scheduler.attempts(run.id).await?;
+    let attempts = app.scheduler.attempts(&actor, run.id).await?;
     let data = attempts.into_iter().map(Attempt::of).collect();
     Ok(Json(List { data, next_cursor: None }))
 }
@@ -229,9 +234,9 @@ pub(crate) async fn cancel(
     let run = find::run(&app, &actor, &run).await?;
     let by = format!("{} asked for it", actor.name);
     let text = body.reason.filter(|text| !text.is_empty()).unwrap_or(by);
-    app.scheduler.cancel(run.id, &text).await?;
+    app.scheduler.cancel(&actor, run.id, &text).await?;
     let run = find::run(&app, &actor, &run.id.to_string()).await?;
-    let execution = named(&app, vec![run]).await?.pop();
+    let execution = named(&app, &actor, vec![run]).await?.pop();
     let gone = || crate::problem::Problem::no_execution("any more");
     Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
 }
@@ -250,6 +255,6 @@ pub(crate) async fn retry(
     Path(run): Path<String>,
 ) -> Result<Response> {
     let run = find::run(&app, &actor, &run).await?;
-    let again = app.scheduler.redrive(run.id).await?;
+    let again = app.scheduler.redrive(&actor, run.id).await?;
     Ok(accepted(&again))
 }

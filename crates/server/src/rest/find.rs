@@ -11,13 +11,12 @@ use crate::problem::{Problem, Result};
 
 /// The job of an id or a name. What belongs to somebody else is not there.
 pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
-    if let Ok(id) = text.parse::<JobId>() {
-        let found = app.scheduler.jobs_by_id(&[id]).await?.pop();
-        if let Some(job) = found.filter(|job| job.tenant == actor.tenant) {
-            return Ok(job);
-        }
+    if let Ok(id) = text.parse::<JobId>()
+        && let Some(job) = app.scheduler.jobs_by_id(actor, &[id]).await?.pop()
+    {
+        return Ok(job);
     }
-    let found = app.scheduler.job_by_name(actor.tenant, text).await?;
+    let found = app.scheduler.job_by_name(actor, text).await?;
     found.ok_or_else(|| Problem::no_job(format_args!("{text:?}")))
 }
 
@@ -25,8 +24,7 @@ pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
 pub(crate) async fn run(app: &App, actor: &Actor, text: &str) -> Result<RunView> {
     let none = || Problem::no_execution(format_args!("{text:?}"));
     let id: RunId = text.parse().map_err(|_| none())?;
-    let found = app.scheduler.run(id).await?;
-    found.filter(|run| run.tenant == actor.tenant).ok_or_else(none)
+    app.scheduler.run(actor, id).await?.ok_or_else(none)
 }
 
 /// The jobs that a request depends on.

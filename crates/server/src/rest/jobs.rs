@@ -40,8 +40,7 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
-    let job = app.scheduler.create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
-    let job = hold(&app, &spec, job).await?;
+    let job = app.scheduler.create_jobs(&actor, vec![new]).await?.pop().ok_or_else(missing)??;
     let body = JobCreated::of(&job, app.now(), &app.zones);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
@@ -55,22 +54,11 @@ pub(super) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<
     let definition = spec.definition(upstream, app.now(), &app.zones)?;
     Ok(NewJob {
         tenant: actor.tenant,
+        owner: actor.user,
         name: spec.name.clone(),
         definition,
-        enabled: matches!(spec.state()?, None | Some(JobState::Enabled)),
+        state: spec.state()?.unwrap_or(JobState::Enabled),
     })
-}
-
-/// A job that shall begin paused is made disabled, so that nothing of it starts in between.
-pub(super) async fn hold(app: &App, spec: &JobSpec, job: Job) -> Result<Job> {
-    if spec.state()? != Some(JobState::Paused) {
-        return Ok(job);
-    }
-    let pause = |job: &mut Job| {
-        job.state = JobState::Paused;
-        Ok(())
-    };
-    app.scheduler.alter_job(job.id, Box::new(pause)).await
 }
 
 /// Which jobs a list shows.
@@ -155,11 +143,12 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let jobs = app.scheduler.list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
+    let jobs =
+        app.scheduler.list_jobs(&actor, &params.filter(&actor)?, after.as_deref(), limit).await?;
     let now = app.now();
     // One question for the whole page.
     let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
-    let last = app.scheduler.last_runs(&ids).await?;
+    let last = app.scheduler.last_runs(&actor, &ids).await?;
     let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
     let view = |job: &Job| JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
     let data = jobs.items.iter().map(view).collect();
@@ -182,7 +171,7 @@ pub(crate) async fn get(
     if is_known(&headers, job.version) {
         return Ok(not_modified(job.version));
     }
-    let last = app.scheduler.last_runs(&[job.id]).await?;
+    let last = app.scheduler.last_runs(&actor, &[job.id]).await?;
     let view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
     Ok(([etag(job.version)], Json(view)).into_response())
 }
@@ -355,7 +344,7 @@ async fn change(
         };
         Ok(())
     };
-    let job = app.scheduler.alter_job(job.id, Box::new(edit)).await?;
+    let job = app.scheduler.alter_job(actor, job.id, Box::new(edit)).await?;
     Ok(shown(app, &job))
 }
 
@@ -392,6 +381,6 @@ pub(crate) async fn delete(
     let condition = Condition::of(&headers, None, &app)?;
     condition.check(job.version)?;
     let cascade = params.cascade.unwrap_or(false);
-    app.scheduler.delete_job(job.id, cascade, condition.version()).await?;
+    app.scheduler.delete_job(&actor, job.id, cascade, condition.version()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

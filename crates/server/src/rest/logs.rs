@@ -54,6 +54,7 @@ pub struct LogParams {
 /// The output of one attempt, from a position on.
 struct Log {
     app: App,
+    actor: Actor,
     outputs: Outputs,
     run: RunId,
     attempt: u32,
@@ -98,7 +99,7 @@ impl Log {
 
     /// Whether the attempt writes nothing more, wherever it runs.
     async fn has_ended(&self) -> bool {
-        match self.app.scheduler.run(self.run).await {
+        match self.app.scheduler.run(&self.actor, self.run).await {
             Ok(Some(run)) => match run.state {
                 RunState::Ended(_) => true,
                 _ => run.attempts + run.lost >= self.attempt,
@@ -141,6 +142,7 @@ pub(crate) async fn logs(
         which,
         from: 0,
         app,
+        actor,
     };
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if text(&header::ACCEPT).is_some_and(|kinds| kinds.contains("text/event-stream")) {

@@ -61,7 +61,7 @@ impl Worker {
     get, path = "/v1/nodes", operation_id = "list_nodes", tag = "server",
     responses((status = 200, body = List<Worker>), (status = 401, body = ErrorBody))
 )]
-pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<Worker>>> {
-    let nodes = app.scheduler.nodes().await?;
+pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<Worker>>> {
+    let nodes = app.scheduler.nodes(&actor).await?;
     Ok(Json(List { data: nodes.into_iter().map(Worker::of).collect(), next_cursor: None }))
 }

@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::access::{self, Deed};
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind, check_name};
-use engine::{Put, Set};
+use engine::{EngineError, Put, Set};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,6 +69,11 @@ fn word(kind: ObjectKind) -> &'static str {
     }
 }
 
+/// What a handler asks for that does not come to the engine.
+pub(super) fn may(actor: &Actor, deed: Deed) -> Result<()> {
+    Ok(access::may(actor, deed).map_err(EngineError::from)?)
+}
+
 /// There is no such thing, for this caller.
 pub(super) fn none(kind: ObjectKind, name: &str) -> Problem {
     Problem::new(Code::NotFound, format!("there is no {} {name:?}", word(kind)))
@@ -81,12 +87,12 @@ fn name_taken(object: &Object) -> Problem {
 /// The object of an id or a name. What belongs to somebody else is not there.
 pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str) -> Result<Object> {
     if let Ok(id) = text.parse::<ObjectId>() {
-        let found = app.scheduler.object(id).await?;
-        if let Some(object) = found.filter(|it| it.tenant == actor.tenant && it.kind == kind) {
+        let found = app.scheduler.object(actor, id).await?;
+        if let Some(object) = found.filter(|it| it.kind == kind) {
             return Ok(object);
         }
     }
-    let found = app.scheduler.object_by_name(actor.tenant, kind, text).await?;
+    let found = app.scheduler.object_by_name(actor, kind, text).await?;
     found.ok_or_else(|| none(kind, text))
 }
 
@@ -114,7 +120,7 @@ pub(super) async fn create(
         created_at: now,
         changed_at: now,
     };
-    match app.scheduler.put_object(&object, 0).await? {
+    match app.scheduler.put_object(actor, &object, 0).await? {
         Put::Done(object) => Ok(object),
         Put::NameTaken => Err(name_taken(&object)),
         Put::Conflict(_) => Err(Problem::new(Code::Internal, "a new id was known already")),
@@ -124,6 +130,7 @@ pub(super) async fn create(
 /// Gives an object another name and body, if the condition holds and nobody is faster.
 pub(super) async fn change(
     app: &App,
+    actor: &Actor,
     old: Object,
     name: String,
     body: &impl Serialize,
@@ -132,7 +139,7 @@ pub(super) async fn change(
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
     condition.check_of(word(old.kind), old.version)?;
     let new = Object { name, body: text_of(body)?, ..old };
-    match app.scheduler.put_object(&new, new.version).await? {
+    match app.scheduler.put_object(actor, &new, new.version).await? {
         Put::Done(object) => Ok(object),
         Put::NameTaken => Err(name_taken(&new)),
         Put::Conflict(version) => Err(overtaken(&new, version, condition)),
@@ -140,10 +147,15 @@ pub(super) async fn change(
 }
 
 /// Removes an object, if the condition holds and nobody is faster.
-pub(super) async fn remove(app: &App, object: Object, headers: &HeaderMap) -> Result<StatusCode> {
+pub(super) async fn remove(
+    app: &App,
+    actor: &Actor,
+    object: Object,
+    headers: &HeaderMap,
+) -> Result<StatusCode> {
     let condition = Condition::of(headers, None, app)?;
     condition.check_of(word(object.kind), object.version)?;
-    match app.scheduler.remove_object(object.tenant, object.id, object.version).await? {
+    match app.scheduler.remove_object(actor, &object).await? {
         Set::Done(_) => Ok(StatusCode::NO_CONTENT),
         Set::Conflict(0) => Err(none(object.kind, &object.name)),
         Set::Conflict(version) => Err(overtaken(&object, version, condition)),

@@ -46,7 +46,7 @@ pub(crate) async fn validate(
     Body(spec): Body<JobSpec>,
 ) -> Result<Json<Outlook>> {
     let new = new_job(&app, &actor, &spec).await?;
-    app.scheduler.check_job(new.clone()).await?;
+    app.scheduler.check_job(&actor, new.clone()).await?;
     let now = app.now();
     outlook(&app, &new.definition, now, COUNT_DEFAULT).map(Json)
 }

@@ -57,13 +57,13 @@ pub struct SettingBody {
     get, path = "/v1/settings", operation_id = "list_settings", tag = "server",
     responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
 )]
-pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<SettingView>>> {
-    let settings = app.scheduler.settings().await?;
+pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<SettingView>>> {
+    let settings = app.scheduler.settings(&actor).await?;
     Ok(Json(List { data: settings.into_iter().map(SettingView::of).collect(), next_cursor: None }))
 }
 
-async fn find(app: &App, name: &str) -> Result<Option<Setting>> {
-    let settings = app.scheduler.settings().await?;
+async fn find(app: &App, actor: &Actor, name: &str) -> Result<Option<Setting>> {
+    let settings = app.scheduler.settings(actor).await?;
     Ok(settings.into_iter().find(|setting| setting.name == name))
 }
 
@@ -82,7 +82,7 @@ async fn find(app: &App, name: &str) -> Result<Option<Setting>> {
 )]
 pub(crate) async fn put(
     State(app): State<App>,
-    _actor: Actor,
+    actor: Actor,
     Path(name): Path<String>,
     headers: HeaderMap,
     Body(body): Body<SettingBody>,
@@ -92,9 +92,9 @@ pub(crate) async fn put(
         let text = format!("has 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes, underscores");
         return Err(Problem::invalid("name", text));
     }
-    change(&app, &name, Some(&body.value.to_string()), &headers).await?;
+    change(&app, &actor, &name, Some(&body.value.to_string()), &headers).await?;
     let gone = || Problem::new(Code::VersionConflict, "it was removed meanwhile");
-    let setting = find(&app, &name).await?.ok_or_else(gone)?;
+    let setting = find(&app, &actor, &name).await?.ok_or_else(gone)?;
     let view = SettingView::of(setting);
     Ok(([etag(view.version)], Json(view)).into_response())
 }
@@ -110,24 +110,30 @@ pub(crate) async fn put(
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
-    _actor: Actor,
+    actor: Actor,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode> {
-    if find(&app, &name).await?.is_none() {
+    if find(&app, &actor, &name).await?.is_none() {
         return Err(Problem::new(Code::NotFound, format!("there is no setting {name:?}")));
     }
-    change(&app, &name, None, &headers).await?;
+    change(&app, &actor, &name, None, &headers).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn change(app: &App, name: &str, value: Option<&str>, headers: &HeaderMap) -> Result<()> {
+async fn change(
+    app: &App,
+    actor: &Actor,
+    name: &str,
+    value: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<()> {
     let asked = if_match(headers)?;
     let expected = match asked {
         Some(version) => version,
-        None => find(app, name).await?.map_or(0, |setting| setting.version),
+        None => find(app, actor, name).await?.map_or(0, |setting| setting.version),
     };
-    match app.scheduler.set(name, value, expected).await? {
+    match app.scheduler.set(actor, name, value, expected).await? {
         Set::Done(_) => Ok(()),
         Set::Conflict(version) => {
             let code =

@@ -37,7 +37,7 @@ pub(crate) async fn pause(
     Path(job): Path<String>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
-    let job = app.scheduler.pause_job(job.id).await?;
+    let job = app.scheduler.pause_job(&actor, job.id).await?;
     Ok(shown(&app, &job))
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn resume(
     Path(job): Path<String>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
-    let job = app.scheduler.resume_job(job.id).await?;
+    let job = app.scheduler.resume_job(&actor, job.id).await?;
     Ok(shown(&app, &job))
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn trigger(
     let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
     let trigger =
         Trigger { at: body.scheduled_time, parameters, with_dependencies: body.with_dependencies };
-    let run = app.scheduler.trigger(job.id, trigger, body.execution_id.map(RunId)).await?;
+    let run = app.scheduler.trigger(&actor, job.id, trigger, body.execution_id.map(RunId)).await?;
     Ok(accepted(&run))
 }
 

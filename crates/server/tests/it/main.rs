@@ -1,5 +1,6 @@
 //! The doors, called in process, over a real engine and a real store.
 
+mod access;
 mod auth;
 mod cluster;
 mod description;
@@ -8,7 +9,10 @@ mod golden;
 mod jobs;
 mod limits;
 mod logs;
+mod matrix;
 mod objects;
+mod people;
 mod problems;
+mod strangers;
 mod sweeper;
 mod world;

@@ -18,7 +18,7 @@ use engine::{Engine, Executor, Parts, Settings, Started, Stop};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use server::{AdminKey, App, Key, Metrics, Options, Trials, Tried};
+use server::{App, Key, Keys, Metrics, Options, Trials, Tried};
 use store::sqlite::SqliteStore;
 use tokio::sync::oneshot;
 use tower::ServiceExt;
@@ -89,7 +89,7 @@ pub struct World {
     pub key: String,
     clock: Arc<AtomicI64>,
     held: Arc<Mutex<HashMap<String, oneshot::Sender<AttemptResult>>>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 #[derive(Debug)]
@@ -166,9 +166,12 @@ impl World {
             Engine::start(Arc::clone(&store), hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
         let key = Key::new([9; 40]);
+        let scheduler = Arc::clone(&engine) as Arc<dyn server::Scheduler>;
+        let authority =
+            Keys::new(&key, Arc::clone(&scheduler), Arc::new(now.clone()), Arc::new(random));
         let app = App {
-            scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
-            authority: Arc::new(AdminKey::new(&key)),
+            scheduler,
+            authority: Arc::new(authority),
             outputs,
             backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
@@ -179,16 +182,14 @@ impl World {
             options: Arc::new(options),
         };
         let router = server::router(app.clone());
-        World {
-            router,
-            store,
-            app,
-            engine,
-            key: key.reveal().to_owned(),
-            clock,
-            held,
-            _folder: folder,
-        }
+        World { router, store, app, engine, key: key.reveal().to_owned(), clock, held, folder }
+    }
+
+    /// Every byte that the store has written.
+    pub fn stored_bytes(&self) -> Vec<u8> {
+        let files = std::fs::read_dir(self.folder.path()).unwrap();
+        let files = files.map(|file| file.unwrap().path()).filter(|path| path.is_file());
+        files.flat_map(|path| std::fs::read(path).unwrap()).collect()
     }
 
     pub fn go_to(&self, time: &str) {
@@ -272,8 +273,15 @@ impl World {
 
     /// The execution, when it has ended.
     pub async fn ended(&self, execution: &str) -> Value {
+        self.ended_in("default", execution).await
+    }
+
+    /// The execution of a tenant, when it has ended.
+    pub async fn ended_in(&self, tenant: &str, execution: &str) -> Value {
         until(|| async {
-            let execution = self.get(&format!("/v1/executions/{execution}")).await.json();
+            let path = format!("/v1/executions/{execution}");
+            let headers = [("punctual-tenant", tenant)];
+            let execution = self.call("GET", &path, &headers, None).await.json();
             execution.get("completed_at").is_some().then_some(execution)
         })
         .await

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use domain::id::{JobId, TenantId};
-use domain::job::{Definition, Overlap};
+use domain::id::{JobId, TenantId, UserId};
+use domain::job::{Definition, JobState, Overlap};
 use domain::run::NewRun;
 use engine::{Backfill, NewJob, Trigger};
 use jiff::{SignedDuration, Timestamp};
@@ -133,7 +133,8 @@ impl World {
             definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
         }
         let enabled = self.random.percent(90);
-        let job = NewJob { tenant, name: name.clone(), definition, enabled };
+        let state = if enabled { JobState::Enabled } else { JobState::Disabled };
+        let job = NewJob { tenant, owner: UserId::ADMIN, name: name.clone(), definition, state };
         self.run_command(index, format!("create {name}"), async move {
             node.create_job(job).await.map(drop)
         });

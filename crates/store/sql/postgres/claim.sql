@@ -22,6 +22,11 @@ lanes (tenant_id, priority, first) AS (
 busy AS MATERIALIZED (
     SELECT tenant_id, priority, first FROM lanes WHERE first <= (SELECT now FROM clock)
 ),
+-- The tenants that may have only so many runs at work, and whether anybody is counted.
+limits AS MATERIALIZED (SELECT tenant_id, max_concurrent AS n FROM quotas WHERE max_concurrent IS NOT NULL),
+counted AS MATERIALIZED (
+    SELECT $5::integer IS NOT NULL OR EXISTS (SELECT 1 FROM limits JOIN busy USING (tenant_id)) AS yes
+),
 -- How many runs of one tenant may be chosen.
 quota AS MATERIALIZED (
     SELECT least($2::bigint, greatest(1024, 2 * $2::bigint * $6::bigint) / greatest(count(DISTINCT tenant_id), 1) + 1) AS n
@@ -50,7 +55,7 @@ held AS (
     FROM claims c
     CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
     JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
-    WHERE $5::integer IS NOT NULL OR (SELECT count(DISTINCT tenant_id) > 1 FROM busy)
+    WHERE (SELECT yes FROM counted) OR (SELECT count(DISTINCT tenant_id) > 1 FROM busy)
     GROUP BY r.tenant_id
 ),
 -- Each tenant's n-th run goes before any tenant's (n + 1)-th, what it holds included. A point of
@@ -59,7 +64,7 @@ placed AS (
     SELECT p.*, sum(p.n) OVER line AS place, count(p.id) OVER line AS nth
     FROM (
         SELECT 1 AS n, d.due_at - d.priority * 60000000::bigint AS rank, d.* FROM due d
-        WHERE (SELECT count(*) > 1 FROM busy) OR $5::integer IS NOT NULL
+        WHERE (SELECT count(*) > 1 FROM busy) OR (SELECT yes FROM counted)
         UNION ALL
         SELECT
             h.n, -9223372036854775808, NULL, NULL, h.tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -68,6 +73,7 @@ placed AS (
     ) AS p
     WINDOW line AS (PARTITION BY p.tenant_id ORDER BY p.rank, p.due_at, p.id)
 ),
+-- What is prepared starts by itself, so a tenant that is counted gets its runs when they are due.
 soon AS (
     SELECT r.*
     FROM lanes l
@@ -82,12 +88,13 @@ soon AS (
         ORDER BY r.due_at
         LIMIT $3::bigint
     ) AS r
+    WHERE l.tenant_id NOT IN (SELECT tenant_id FROM limits)
 ),
 -- Grants are numbered in this order. With one lane there is nothing to be fair about.
 chosen AS MATERIALIZED (
     (
         SELECT * FROM due
-        WHERE (SELECT count(*) = 1 FROM busy) AND $5::integer IS NULL
+        WHERE (SELECT count(*) = 1 FROM busy) AND NOT (SELECT yes FROM counted)
         LIMIT $2::bigint
     )
     UNION ALL
@@ -97,6 +104,7 @@ chosen AS MATERIALIZED (
             ignore_dependencies, parameters, attempts, lost, turn
         FROM placed
         WHERE id IS NOT NULL AND nth <= (SELECT n FROM quota) AND ($5::integer IS NULL OR place <= $5)
+            AND NOT EXISTS (SELECT 1 FROM limits l WHERE l.tenant_id = placed.tenant_id AND placed.place > l.n)
         ORDER BY place, rank, due_at, id
         LIMIT $2::bigint
     )

@@ -1,3 +1,3 @@
 -- Jobs that are not deleted.
-SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
+SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 FROM jobs WHERE id = ANY ($1::uuid[]) AND state || '' <> 'DELETED'

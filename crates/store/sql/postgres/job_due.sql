@@ -2,7 +2,7 @@
 SELECT j.*, c.now
 FROM (SELECT clock() AS now) AS c
 LEFT JOIN LATERAL (
-    SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
+    SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
     FROM jobs
     WHERE state = 'ENABLED' AND next_run IS NOT NULL AND next_run <= c.now + $1::bigint
     ORDER BY next_run

@@ -129,6 +129,7 @@ fn collision(change: &Change, row: &Row) -> Result<Changed> {
             Changed::NameTaken(JobId(holder))
         }
         (_, Some(version)) => Changed::VersionConflict(unsigned(version)),
+        (_, None) if change.expected.is_none() => Changed::TooMany,
         (_, None) => Changed::NotFound,
     })
 }
@@ -157,6 +158,7 @@ struct Columns<'a> {
     next_run: Vec<Option<i64>>,
     created_at: Vec<i64>,
     updated_at: Vec<i64>,
+    owner: Vec<Uuid>,
     expected: Vec<i32>,
     ends: Vec<bool>,
     moves: Vec<bool>,
@@ -186,6 +188,7 @@ impl<'a> Columns<'a> {
             columns.next_run.push(job.next_run.map(us));
             columns.created_at.push(us(job.created_at));
             columns.updated_at.push(us(job.updated_at));
+            columns.owner.push(job.owner.0);
             columns.expected.push(signed(expected.unwrap_or_default()));
             columns.ends.push(*prepared != Prepared::Keep);
             columns.moves.push(*prepared == Prepared::Drop);
@@ -195,6 +198,7 @@ impl<'a> Columns<'a> {
     }
 
     fn create(self, pipeline: &mut Pipeline<'a>) -> usize {
+        pipeline.push(sql!("quota_lock"), values![self.tenant.clone()]);
         pipeline.push(
             sql!("job_insert"),
             values![
@@ -209,6 +213,7 @@ impl<'a> Columns<'a> {
                 self.next_run,
                 self.created_at,
                 self.updated_at,
+                self.owner,
             ],
         )
     }

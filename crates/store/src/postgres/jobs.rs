@@ -23,7 +23,7 @@ impl Shared {
         let mut now = Timestamp::UNIX_EPOCH;
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &rows {
-            now = at(row.try_get(9)?);
+            now = at(row.try_get(10)?);
             if row.try_get::<_, Option<Uuid>>(0)?.is_none() {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
 use jiff::{SignedDuration, Timestamp};
@@ -87,7 +87,7 @@ pub(super) fn job_state(name: &str) -> Result<JobState> {
     })
 }
 
-/// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
+/// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 pub(super) fn job(row: &Row) -> Result<Job> {
     let name: String = row.try_get(2)?;
     let definition = serde_json::from_str(row.try_get(5)?).map_err(|error| {
@@ -96,6 +96,7 @@ pub(super) fn job(row: &Row) -> Result<Job> {
     Ok(Job {
         id: JobId(row.try_get(0)?),
         tenant: TenantId(row.try_get(1)?),
+        owner: UserId(row.try_get(9)?),
         name,
         version: unsigned(row.try_get(3)?),
         state: job_state(row.try_get(4)?)?,

@@ -52,9 +52,10 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
         return Ok(Vec::new());
     }
     let lanes = lanes(tx)?;
+    let limits = limits(tx)?;
     let due = due(tx, &lanes, want.due)?;
-    let due = choose(tx, due, lanes.len(), want);
-    let soon = soon(tx, &lanes, want)?;
+    let due = choose(tx, due, lanes.len(), want, &limits);
+    let soon = soon(tx, &lanes, want, &limits)?;
     take(tx, &due, i64::MIN)?;
     take(tx, &soon, tx.now_us())?;
     let mut claimed = Vec::with_capacity(due.len() + soon.len());
@@ -77,6 +78,13 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
         claimed.push(run);
     }
     Ok(claimed)
+}
+
+/// The tenants that may have only so many runs at work.
+pub(super) fn limits(tx: &Tx<'_>) -> Result<HashMap<Uuid, i64>> {
+    let mut query = tx.connection.prepare_cached(sql!("quota_running"))?;
+    let limits = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(limits.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Takes runs out of the queue: of each lane everything after a time up to the last of them.
@@ -138,11 +146,18 @@ fn due(tx: &Tx<'_>, lanes: &[Lane], limit: u32) -> Result<Vec<Queued>> {
     Ok(runs)
 }
 
-/// Runs that become due within `want.ahead`, earliest first.
-fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want) -> Result<Vec<Queued>> {
+/// Runs that become due within `want.ahead`, earliest first. What is prepared starts by itself, so
+/// a tenant that is counted gets its runs when they are due.
+fn soon(
+    tx: &Tx<'_>,
+    lanes: &[Lane],
+    want: Want,
+    limits: &HashMap<Uuid, i64>,
+) -> Result<Vec<Queued>> {
     let until = us(tx.now.saturating_add(want.ahead).unwrap_or(Timestamp::MAX));
     let mut runs = Vec::new();
-    for front in lanes.iter().filter(|_| want.soon > 0) {
+    let open = |lane: &&Lane| want.soon > 0 && !limits.contains_key(&lane.0);
+    for front in lanes.iter().filter(open) {
         runs.extend(lane(tx, *front, tx.now_us(), until, want.soon)?);
     }
     runs.sort_by_key(|queued| (queued.claimed.run.due_at, queued.seq));
@@ -152,11 +167,21 @@ fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want) -> Result<Vec<Queued>> {
 
 /// The runs that go first: each tenant's n-th before any tenant's (n + 1)-th, counting what the
 /// tenants hold already.
-fn choose(tx: &mut Tx<'_>, mut due: Vec<Queued>, lanes: usize, want: Want) -> Vec<Queued> {
-    if lanes == 1 && want.tenant_max.is_none() {
+fn choose(
+    tx: &mut Tx<'_>,
+    mut due: Vec<Queued>,
+    lanes: usize,
+    want: Want,
+    limits: &HashMap<Uuid, i64>,
+) -> Vec<Queued> {
+    if lanes == 1 && want.tenant_max.is_none() && limits.is_empty() {
         // There is nothing to be fair about, and a lane is in order.
         return due;
     }
+    let most = |queued: &Queued| {
+        let own = limits.get(&queued.claimed.run.tenant.0).copied().unwrap_or(i64::MAX);
+        own.min(want.tenant_max.map_or(i64::MAX, i64::from))
+    };
     due.sort_by_key(rank);
     let mut places: HashMap<TenantId, i64> = HashMap::new();
     let mut ordered: Vec<(i64, Queued)> = due
@@ -167,7 +192,7 @@ fn choose(tx: &mut Tx<'_>, mut due: Vec<Queued>, lanes: usize, want: Want) -> Ve
             *place += 1;
             (*place, queued)
         })
-        .filter(|(place, _)| want.tenant_max.is_none_or(|max| *place <= i64::from(max)))
+        .filter(|(place, queued)| *place <= most(queued))
         .collect();
     // The sort is stable, so runs of the same place stay in the order of their rank.
     ordered.sort_by_key(|(place, _)| *place);

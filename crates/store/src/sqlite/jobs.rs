@@ -34,6 +34,9 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
     let next_run = job.next_run.map(us);
     match change.expected {
         None => {
+            if is_full(tx.connection, job.tenant)? {
+                return Ok(Changed::TooMany);
+            }
             let inserted = tx.connection.prepare_cached(sql!("job_insert"))?.execute((
                 job.id.0,
                 job.tenant.0,
@@ -46,6 +49,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                 next_run,
                 us(job.created_at),
                 us(job.updated_at),
+                job.owner.0,
             ))?;
             if inserted == 0 {
                 return conflict(tx.connection, job.id);
@@ -84,6 +88,13 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
     write_upstream(tx.connection, job)?;
     unprepare(tx, job.id, change.prepared)?;
     Ok(Changed::Done)
+}
+
+/// Whether a tenant has as many jobs as it may have.
+fn is_full(connection: &Connection, tenant: TenantId) -> Result<bool> {
+    let mut query = connection.prepare_cached(sql!("quota_of"))?;
+    let counts = query.query_row((tenant.0,), |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(counts.optional()?.is_some_and(|(most, count): (i64, i64)| count >= most))
 }
 
 /// Why a job could not be written.

@@ -1,6 +1,6 @@
 //! Between columns and values.
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::run::{ClaimedRun, Grant, NewRun, Origin};
 use jiff::Timestamp;
@@ -51,7 +51,7 @@ pub(super) fn job_state(name: &str) -> Result<JobState> {
     })
 }
 
-/// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at
+/// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 pub(super) fn job(row: &Row<'_>) -> Result<Job> {
     let name: String = row.get(2)?;
     let definition: String = row.get(5)?;
@@ -61,6 +61,7 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job> {
     Ok(Job {
         id: JobId(row.get(0)?),
         tenant: TenantId(row.get(1)?),
+        owner: UserId(row.get(9)?),
         name,
         version: row.get(3)?,
         state: job_state(row.get_ref(4)?.as_str().map_err(unreadable)?)?,

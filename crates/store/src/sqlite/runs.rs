@@ -3,6 +3,7 @@
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
 
+use super::claim::limits;
 use super::ends::{self, End, Whose};
 use super::holdings::Held;
 use super::row::us;
@@ -44,9 +45,11 @@ pub(super) fn submit(
         submitted.accepted[new.place] = true;
     }
     if let Some(claim) = claim {
-        let now = tx.now;
+        let (now, limits) = (tx.now, limits(tx)?);
         new.retain(|new| {
-            let takes = submitted.claimed.len() < room && new.run.due_at <= now;
+            let takes = submitted.claimed.len() < room
+                && new.run.due_at <= now
+                && !limits.contains_key(&new.run.tenant.0);
             if takes {
                 submitted.claimed.push(hold(tx, claim.node, new));
             }

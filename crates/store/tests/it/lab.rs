@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::{Definition, Dependency, DependsOn, Job, JobState};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, NewRun, Origin, Outcome,
@@ -188,6 +188,7 @@ impl<B: Bench> Lab<B> {
         Job {
             id: JobId(self.id()),
             tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
             name: name.to_owned(),
             version: 1,
             state: JobState::Enabled,

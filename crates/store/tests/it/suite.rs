@@ -13,6 +13,7 @@ mod facts;
 mod finish;
 mod fire;
 mod follow;
+mod identity;
 mod list_jobs;
 mod list_runs;
 mod node;
@@ -255,6 +256,20 @@ promises! {
         a_missed_time_raises_an_alert
         ordinary_ends_raise_none
         a_recovery_is_told_once;
+    identity:
+        entries_are_read_as_they_were_written
+        a_name_is_taken_once_in_a_tenant
+        a_change_of_an_entry_names_its_version
+        racing_changes_of_an_entry_win_once
+        entries_are_listed_by_name_in_pages
+        what_belongs_to_a_user_goes_with_them
+        rights_are_reached_by_way_of_roles
+        racing_roles_never_contain_each_other
+        expired_keys_are_forgotten_after_a_day
+        a_tenant_has_no_more_jobs_than_it_may
+        racing_creations_keep_a_tenants_quota
+        a_tenant_has_no_more_runs_at_work_than_it_may
+        a_job_remembers_its_owner;
     storm:
         every_verb_at_once;
 }

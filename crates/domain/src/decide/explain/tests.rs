@@ -1,5 +1,5 @@
 use super::*;
-use crate::id::{JobId, TenantId};
+use crate::id::{JobId, TenantId, UserId};
 use crate::job::{Definition, When};
 use crate::schedule::{CatchUpPolicy, DstPolicy, Zones};
 use uuid::Uuid;
@@ -19,6 +19,7 @@ fn hourly(expression: &str, zone: &str) -> Job {
     Job {
         id: JobId(Uuid::from_u128(1)),
         tenant: TenantId::DEFAULT,
+        owner: UserId::ADMIN,
         name: "job".into(),
         version: 3,
         state: JobState::Enabled,

@@ -25,8 +25,9 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-pub const READ_ONLY: [&str; 7] = [
+pub const READ_ONLY: [&str; 8] = [
     "job_id",
+    "created_by",
     "next_run_time",
     "last_run_time",
     "last_status",
@@ -217,6 +218,8 @@ pub struct JobRecord {
     pub job_id: Uuid,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
+    /// The user who made it: it runs with their rights.
+    pub created_by: Uuid,
     /// The time that its last run stood for, among those that have ended; in lists and where one
     /// job is read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -400,6 +403,7 @@ impl JobView {
             record: JobRecord {
                 job_id: job.id.0,
                 next_run_time: next_run(job, now, zones),
+                created_by: job.owner.0,
                 last_run_time: None,
                 last_status: None,
                 created_at: job.created_at,

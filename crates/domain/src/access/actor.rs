@@ -1,0 +1,249 @@
+//! Whoever asks, and whether they may.
+
+use super::privilege::{Privilege, Privileges};
+use crate::id::{KeyId, TenantId, UserId};
+
+/// Whoever asks for something, after a door found out who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The user.
+    pub user: UserId,
+    /// Their name.
+    pub name: String,
+    /// Where they act.
+    pub tenant: TenantId,
+    /// The key that they showed; none for that of the data folder.
+    pub key: Option<KeyId>,
+    /// What they may do there, with this key.
+    pub privileges: Privileges,
+    /// Whether the key changes nothing.
+    pub read_only: bool,
+    /// The database roles that jobs of theirs may act as.
+    pub run_as: Vec<String>,
+}
+
+/// What somebody wants to do. What is about a job names its owner, who is known only if the actor
+/// and the job are of the same tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Make a job.
+    CreateJob,
+    /// See what a job is.
+    SeeJob(UserId),
+    /// Change, pause or resume a job.
+    AlterJob(UserId),
+    /// Remove a job.
+    DropJob(UserId),
+    /// Start or stop runs of a job.
+    ExecuteJob(UserId),
+    /// See the runs of a job.
+    SeeRuns(UserId),
+    /// See the runs of a job that is gone, or of all jobs of the tenant together.
+    SeeAllRuns,
+    /// See the nodes of the cluster.
+    SeeNodes,
+    /// See the users, roles, grants, keys, databases and alert channels of the tenant.
+    SeeAccess,
+    /// Change them.
+    ChangeAccess,
+    /// See the tenants and the settings of the cluster.
+    SeeCluster,
+    /// Change them.
+    ChangeCluster,
+}
+
+impl Deed {
+    fn changes(self) -> bool {
+        match self {
+            Deed::CreateJob
+            | Deed::AlterJob(_)
+            | Deed::DropJob(_)
+            | Deed::ExecuteJob(_)
+            | Deed::ChangeAccess
+            | Deed::ChangeCluster => true,
+            Deed::SeeJob(_)
+            | Deed::SeeRuns(_)
+            | Deed::SeeAllRuns
+            | Deed::SeeNodes
+            | Deed::SeeAccess
+            | Deed::SeeCluster => false,
+        }
+    }
+}
+
+/// Why somebody may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// As far as they are concerned, it does not exist.
+    #[error("it does not exist")]
+    Absent,
+    /// They lack a privilege.
+    #[error("this needs the privilege {0}")]
+    Lacks(Privilege),
+    /// It is somebody else's.
+    #[error("only its owner and administrators of the tenant may do this")]
+    NotOwner,
+    /// Their key changes nothing.
+    #[error("the key is read-only")]
+    ReadOnly,
+    /// They would give or take what they do not have.
+    #[error("this concerns rights that you do not have")]
+    BeyondOwn,
+    /// They may not act as that role on a database.
+    #[error("RUN AS needs a grant of the role")]
+    RunAs,
+}
+
+/// Whether an actor may do something: the one answer for every door.
+pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
+    let has = |privilege| actor.privileges.has(privilege);
+    let needs = |privilege| if has(privilege) { Ok(()) } else { Err(Refusal::Lacks(privilege)) };
+    let owns = |owner: UserId| owner == actor.user;
+    let is_admin = has(Privilege::AdministerTenant);
+    let sees_job =
+        |owner| owns(owner) || has(Privilege::ViewJobHistory) || has(Privilege::ExecuteJob);
+    // What cannot be seen is not there, whatever else is wrong.
+    let visible = match deed {
+        Deed::SeeJob(owner)
+        | Deed::AlterJob(owner)
+        | Deed::DropJob(owner)
+        | Deed::ExecuteJob(owner)
+        | Deed::SeeRuns(owner) => sees_job(owner),
+        _ => true,
+    };
+    if !visible {
+        return Err(Refusal::Absent);
+    }
+    if actor.read_only && deed.changes() {
+        return Err(Refusal::ReadOnly);
+    }
+    let own = |owner, privilege| match owns(owner) {
+        _ if is_admin => Ok(()),
+        true => needs(privilege),
+        false => Err(Refusal::NotOwner),
+    };
+    match deed {
+        Deed::SeeJob(_) => Ok(()),
+        Deed::SeeRuns(owner) if owns(owner) => Ok(()),
+        Deed::SeeRuns(_) | Deed::SeeAllRuns => needs(Privilege::ViewJobHistory),
+        Deed::CreateJob => needs(Privilege::CreateJob),
+        Deed::AlterJob(owner) => own(owner, Privilege::AlterJob),
+        Deed::DropJob(owner) => own(owner, Privilege::DropJob),
+        Deed::ExecuteJob(_) => needs(Privilege::ExecuteJob),
+        Deed::SeeNodes | Deed::SeeAccess | Deed::ChangeAccess => needs(Privilege::AdministerTenant),
+        Deed::SeeCluster | Deed::ChangeCluster => needs(Privilege::AdministerCluster),
+    }
+}
+
+impl Actor {
+    /// The server itself, for what nobody asked for.
+    pub fn admin() -> Self {
+        Actor {
+            user: UserId::ADMIN,
+            name: "admin".to_owned(),
+            tenant: TenantId::DEFAULT,
+            key: None,
+            privileges: Privileges::ALL,
+            read_only: false,
+            run_as: Vec::new(),
+        }
+    }
+
+    /// Whether jobs of theirs may act as a role on a database.
+    pub fn may_run_as(&self, role: &str) -> bool {
+        self.privileges.has(Privilege::AdministerCluster)
+            || self.run_as.iter().any(|granted| granted == role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const ME: UserId = UserId(Uuid::from_u128(7));
+    const OTHER: UserId = UserId(Uuid::from_u128(8));
+
+    fn actor(privileges: &[Privilege]) -> Actor {
+        Actor {
+            user: ME,
+            privileges: privileges.iter().copied().collect::<Privileges>().expanded(),
+            ..Actor::admin()
+        }
+    }
+
+    /// One letter for each answer: yes, absent, lacks a privilege, not the owner, read-only.
+    fn letter(actor: &Actor, deed: Deed) -> char {
+        match may(actor, deed) {
+            Ok(()) => 'y',
+            Err(Refusal::Absent) => '-',
+            Err(Refusal::Lacks(_)) => 'l',
+            Err(Refusal::NotOwner) => 'o',
+            Err(Refusal::ReadOnly) => 'r',
+            Err(refusal) => panic!("{refusal}"),
+        }
+    }
+
+    #[test]
+    fn every_deed_of_every_kind_of_actor() {
+        use Privilege::*;
+        let owned = |owner| {
+            [
+                Deed::SeeJob(owner),
+                Deed::AlterJob(owner),
+                Deed::DropJob(owner),
+                Deed::ExecuteJob(owner),
+                Deed::SeeRuns(owner),
+            ]
+        };
+        let general = [
+            Deed::CreateJob,
+            Deed::SeeAllRuns,
+            Deed::SeeNodes,
+            Deed::SeeAccess,
+            Deed::ChangeAccess,
+            Deed::SeeCluster,
+            Deed::ChangeCluster,
+        ];
+        // Who; one's own job and another's (see, alter, drop, execute, see runs); create,
+        // all runs, nodes, access twice, cluster twice.
+        for (name, privileges, expected) in [
+            ("nothing", &[][..], "ylll y ----- lllllll"),
+            ("creator", &[CreateJob], "ylll y ----- yllllll"),
+            ("alter", &[AlterJob], "yyll y ----- lllllll"),
+            ("drop", &[DropJob], "ylyl y ----- lllllll"),
+            ("executor", &[ExecuteJob], "ylly y yooyl lllllll"),
+            ("viewer", &[ViewJobHistory], "ylll y yooly lylllll"),
+            ("external", &[ExecuteExternalJob], "ylll y ----- lllllll"),
+            ("tenant", &[AdministerTenant], "yyyy y yyyyy yyyyyll"),
+            ("cluster", &[AdministerCluster], "yyyy y yyyyy yyyyyyy"),
+        ] {
+            let expected: String = expected.replace(' ', "");
+            let actor = actor(privileges);
+            let deeds = owned(ME).into_iter().chain(owned(OTHER)).chain(general);
+            let letters: String = deeds.map(|deed| letter(&actor, deed)).collect();
+            assert_eq!(letters, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_read_only_key_sees_what_it_may_and_changes_nothing() {
+        let actor = Actor { read_only: true, ..actor(&[Privilege::AdministerCluster]) };
+        for deed in [Deed::SeeJob(OTHER), Deed::SeeRuns(OTHER), Deed::SeeCluster] {
+            assert_eq!(may(&actor, deed), Ok(()), "{deed:?}");
+        }
+        for deed in [Deed::CreateJob, Deed::AlterJob(ME), Deed::ExecuteJob(ME), Deed::ChangeAccess]
+        {
+            assert_eq!(may(&actor, deed), Err(Refusal::ReadOnly), "{deed:?}");
+        }
+    }
+
+    #[test]
+    fn only_members_and_the_cluster_run_as_a_role() {
+        let member = Actor { run_as: vec!["reporter".into()], ..actor(&[]) };
+        assert!(member.may_run_as("reporter") && !member.may_run_as("owner"));
+        assert!(!actor(&[Privilege::AdministerTenant]).may_run_as("reporter"));
+        assert!(actor(&[Privilege::AdministerCluster]).may_run_as("reporter"));
+    }
+}

@@ -1,0 +1,211 @@
+//! What is kept about tenants, users, roles, keys and grants.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::privilege::{Privilege, Privileges};
+use crate::id::{KeyId, RoleId, TenantId, UserId};
+
+/// The longest name of a tenant, a user or a role.
+pub const NAME_BYTES_MAX: usize = 100;
+
+/// Who jobs belong to, apart from all others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Its identity.
+    pub id: TenantId,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// Its class of service, a word for people.
+    pub tier: Option<String>,
+    /// The most jobs that it may have; as many as it likes when absent.
+    pub max_jobs: Option<u32>,
+    /// The most runs that it may have at work at a time, on all nodes together.
+    pub max_concurrent: Option<u32>,
+    /// The most requests a second of each of its keys.
+    pub requests_per_second: Option<u32>,
+}
+
+/// Somebody with rights of their own, a person or a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Their identity.
+    pub id: UserId,
+    /// Where they belong.
+    pub tenant: TenantId,
+    /// Their name, unique in the tenant.
+    pub name: String,
+    /// What is kept of their password: its hash in PHC form. Without one they have only keys.
+    pub password: Option<String>,
+    /// Whether they can do nothing for now, and their jobs neither.
+    pub disabled: bool,
+}
+
+/// A bundle of rights that users and other roles are given together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Role {
+    /// Its identity.
+    pub id: RoleId,
+    /// Where it belongs.
+    pub tenant: TenantId,
+    /// Its name, unique in the tenant.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// Whether jobs of its members may act as the role of the same name on a database. Only an
+    /// administrator of the cluster says so: databases are shared between tenants.
+    pub run_as: bool,
+}
+
+/// A key of a user. The key itself is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// Which one it is.
+    pub id: KeyId,
+    /// Where its user belongs.
+    pub tenant: TenantId,
+    /// Whose it is.
+    pub user: UserId,
+    /// What it is for.
+    pub label: String,
+    /// The SHA-256 of its text.
+    pub hash: [u8; 32],
+    /// It gives no more than these of the user's rights; all of them when absent.
+    pub scopes: Option<Privileges>,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// When it stops working.
+    pub expires_at: Option<Timestamp>,
+    /// Whether a login made it.
+    pub session: bool,
+}
+
+/// Something that is kept about identity, with a version of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Entry {
+    /// A tenant.
+    Tenant(Tenant),
+    /// A user.
+    User(User),
+    /// A role.
+    Role(Role),
+    /// A key.
+    Key(ApiKey),
+}
+
+/// What an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A tenant.
+    Tenant = 1,
+    /// A user.
+    User = 2,
+    /// A role.
+    Role = 3,
+    /// A key.
+    Key = 4,
+}
+
+impl Entry {
+    /// What it is about.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Entry::Tenant(_) => Kind::Tenant,
+            Entry::User(_) => Kind::User,
+            Entry::Role(_) => Kind::Role,
+            Entry::Key(_) => Kind::Key,
+        }
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> Uuid {
+        match self {
+            Entry::Tenant(tenant) => tenant.id.0,
+            Entry::User(user) => user.id.0,
+            Entry::Role(role) => role.id.0,
+            Entry::Key(key) => key.id.0,
+        }
+    }
+
+    /// Where it belongs; a tenant belongs to the cluster.
+    pub fn tenant(&self) -> TenantId {
+        match self {
+            Entry::Tenant(_) => TenantId(Uuid::nil()),
+            Entry::User(user) => user.tenant,
+            Entry::Role(role) => role.tenant,
+            Entry::Key(key) => key.tenant,
+        }
+    }
+
+    /// Its name, unique among those of its kind where it belongs.
+    pub fn name(&self) -> String {
+        match self {
+            Entry::Tenant(tenant) => tenant.name.clone(),
+            Entry::User(user) => user.name.clone(),
+            Entry::Role(role) => role.name.clone(),
+            Entry::Key(key) => key.id.text(),
+        }
+    }
+
+    /// Whose it is: it goes when they go.
+    pub fn owner(&self) -> Option<UserId> {
+        match self {
+            Entry::Key(key) => Some(key.user),
+            _ => None,
+        }
+    }
+
+    /// When it is of no use any more.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self {
+            Entry::Key(key) => key.expires_at,
+            _ => None,
+        }
+    }
+}
+
+/// An entry as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The entry.
+    pub entry: Entry,
+    /// Grows with every change, from 1; a change names the version that it is based on.
+    pub version: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What a user or a role was given. The doors call it a grant; here, a grant is the right to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Award {
+    /// Where it counts.
+    pub tenant: TenantId,
+    /// The user or the role that has it.
+    pub to: Uuid,
+    /// What was given.
+    pub what: Awarded,
+}
+
+/// What can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Awarded {
+    /// A privilege.
+    Privilege(Privilege),
+    /// All that a role has.
+    Role(RoleId),
+}
+
+impl Award {
+    /// Its identity: the same is given once.
+    pub fn id(&self) -> Uuid {
+        match self.what {
+            Awarded::Privilege(privilege) => Uuid::new_v5(&self.to, privilege.name().as_bytes()),
+            Awarded::Role(role) => Uuid::new_v5(&self.to, role.0.as_bytes()),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Privileges and sets of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The right to a kind of deed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Privilege {
+    /// To make jobs.
+    CreateJob,
+    /// To change jobs of one's own.
+    AlterJob,
+    /// To remove jobs of one's own.
+    DropJob,
+    /// To have jobs run, and to start and stop runs of every job of the tenant.
+    ExecuteJob,
+    /// To see the runs of every job of the tenant.
+    ViewJobHistory,
+    /// To have commands of the machine run.
+    ExecuteExternalJob,
+    /// To do everything within a tenant, and to say who else may do what there.
+    AdministerTenant,
+    /// To do everything everywhere.
+    AdministerCluster,
+}
+
+/// A word that is no privilege.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not one of {list}", list = Privileges::ALL)]
+pub struct UnknownPrivilege(pub String);
+
+impl Privilege {
+    /// Every privilege.
+    pub const ALL: [Privilege; 8] = [
+        Privilege::CreateJob,
+        Privilege::AlterJob,
+        Privilege::DropJob,
+        Privilege::ExecuteJob,
+        Privilege::ViewJobHistory,
+        Privilege::ExecuteExternalJob,
+        Privilege::AdministerTenant,
+        Privilege::AdministerCluster,
+    ];
+
+    /// The name at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            Privilege::CreateJob => "CREATE JOB",
+            Privilege::AlterJob => "ALTER JOB",
+            Privilege::DropJob => "DROP JOB",
+            Privilege::ExecuteJob => "EXECUTE JOB",
+            Privilege::ViewJobHistory => "VIEW JOB HISTORY",
+            Privilege::ExecuteExternalJob => "EXECUTE EXTERNAL JOB",
+            Privilege::AdministerTenant => "ADMINISTER TENANT",
+            Privilege::AdministerCluster => "ADMINISTER CLUSTER",
+        }
+    }
+
+    /// What it allows, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Privilege::CreateJob => "make jobs",
+            Privilege::AlterJob => "change, pause and resume jobs of one's own",
+            Privilege::DropJob => "remove jobs of one's own",
+            Privilege::ExecuteJob => {
+                "have jobs run; see, trigger, backfill, cancel and retry every job of the tenant"
+            }
+            Privilege::ViewJobHistory => "see every job of the tenant and its runs",
+            Privilege::ExecuteExternalJob => "define, trigger and have run jobs that are commands",
+            Privilege::AdministerTenant => {
+                "everything above for every job of the tenant; users, roles, grants and keys"
+            }
+            Privilege::AdministerCluster => "everything in every tenant; tenants and settings",
+        }
+    }
+}
+
+impl fmt::Display for Privilege {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Privilege {
+    type Err = UnknownPrivilege;
+
+    /// Reads a name. Its case does not matter, and an underscore or a hyphen is a space.
+    fn from_str(text: &str) -> Result<Self, UnknownPrivilege> {
+        let name = text.replace(['_', '-'], " ").to_ascii_uppercase();
+        let found = Privilege::ALL.into_iter().find(|privilege| privilege.name() == name);
+        found.ok_or_else(|| UnknownPrivilege(text.to_owned()))
+    }
+}
+
+impl Serialize for Privilege {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Privilege {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A set of privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Privileges(u8);
+
+impl Privileges {
+    /// None of them.
+    pub const NONE: Privileges = Privileges(0);
+    /// All of them.
+    pub const ALL: Privileges = Privileges(0xff);
+
+    /// Whether one is among them.
+    pub fn has(self, privilege: Privilege) -> bool {
+        self.0 & bit(privilege) != 0
+    }
+
+    /// Whether all of the others are among them.
+    pub fn cover(self, others: Privileges) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Those that are in both sets.
+    pub fn within(self, others: Privileges) -> Privileges {
+        Privileges(self.0 & others.0)
+    }
+
+    /// With those that an administrator has without being given them.
+    pub fn expanded(self) -> Privileges {
+        if self.has(Privilege::AdministerCluster) {
+            Privileges::ALL
+        } else if self.has(Privilege::AdministerTenant) {
+            Privileges(!bit(Privilege::AdministerCluster))
+        } else {
+            self
+        }
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = Privilege> {
+        Privilege::ALL.into_iter().filter(move |privilege| self.has(*privilege))
+    }
+}
+
+fn bit(privilege: Privilege) -> u8 {
+    1 << privilege as u8
+}
+
+impl FromIterator<Privilege> for Privileges {
+    fn from_iter<I: IntoIterator<Item = Privilege>>(privileges: I) -> Self {
+        Privileges(privileges.into_iter().fold(0, |set, privilege| set | bit(privilege)))
+    }
+}
+
+impl fmt::Display for Privileges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(Privilege::name).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+impl Serialize for Privileges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Privileges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Privilege>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_any_case() {
+        for privilege in Privilege::ALL {
+            let name = privilege.name();
+            for text in [name.to_owned(), name.to_lowercase().replace(' ', "-")] {
+                assert_eq!(text.parse(), Ok(privilege));
+            }
+        }
+        let error = "FLY".parse::<Privilege>().unwrap_err().to_string();
+        assert!(error.starts_with("\"FLY\" is not one of CREATE JOB, ALTER JOB"), "{error}");
+    }
+
+    #[test]
+    fn administrators_have_what_they_can_give() {
+        let of = |list: &[Privilege]| list.iter().copied().collect::<Privileges>().expanded();
+        assert_eq!(of(&[Privilege::AdministerCluster]), Privileges::ALL);
+        let tenant = of(&[Privilege::AdministerTenant]);
+        assert!(!tenant.has(Privilege::AdministerCluster));
+        assert_eq!(tenant.iter().count(), 7);
+        let one = of(&[Privilege::DropJob]);
+        assert_eq!(one.iter().collect::<Vec<_>>(), [Privilege::DropJob]);
+        assert!(tenant.cover(one) && !one.cover(tenant));
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let mut table = String::from("| privilege | allows to |\n|---|---|\n");
+        for privilege in Privilege::ALL {
+            table.push_str(&format!("| `{privilege}` | {} |\n", privilege.describe()));
+        }
+        let page = include_str!("../../../../docs/security.md");
+        assert!(page.contains(&table), "docs/security.md must contain:\n\n{table}");
+    }
+}

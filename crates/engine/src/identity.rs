@@ -1,0 +1,403 @@
+//! Tenants, users, roles, keys and grants, as far as whoever asks may know or change them.
+//!
+//! Nobody gives or takes what they do not have: who changes a user, a role or a key must have every
+//! privilege that it reaches. So an administrator of a tenant never becomes one of the cluster by
+//! way of somebody who is.
+
+use domain::access::{
+    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal,
+};
+use domain::id::{TenantId, UserId};
+use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
+use uuid::Uuid;
+
+use crate::acting::Acting;
+use crate::error::{EngineError, Result};
+use crate::register::founding_award;
+
+/// How many keys are looked at at a time.
+const PAGE: u32 = 500;
+
+/// What a kind of entry is called.
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tenant => "tenant",
+        Kind::User => "user",
+        Kind::Role => "role",
+        Kind::Key => "key",
+    }
+}
+
+fn none(kind: Kind, name: impl std::fmt::Display) -> EngineError {
+    EngineError::NotFound(format!("{} {name}", word(kind)))
+}
+
+impl<S: FullStore> Acting<'_, S> {
+    /// Where entries of a kind belong that the actor sees.
+    fn place(&self, kind: Kind) -> TenantId {
+        if kind == Kind::Tenant { TenantId(Uuid::nil()) } else { self.actor.tenant }
+    }
+
+    /// Whether the actor sees an entry; what they do not see is not there.
+    fn sees_entry(&self, entry: &Entry) -> bool {
+        let is_admin = self.may(Deed::SeeAccess).is_ok();
+        match entry {
+            Entry::Tenant(tenant) => {
+                self.may(Deed::SeeCluster).is_ok() || is_admin && tenant.id == self.actor.tenant
+            }
+            Entry::User(user) => {
+                user.tenant == self.actor.tenant && (is_admin || user.id == self.actor.user)
+            }
+            Entry::Role(role) => role.tenant == self.actor.tenant && is_admin,
+            Entry::Key(key) => {
+                key.user == self.actor.user || is_admin && key.tenant == self.actor.tenant
+            }
+        }
+    }
+
+    /// Entries of the tenant by name; a user's own keys, or all if they administer.
+    pub async fn list_entries(
+        &self,
+        kind: Kind,
+        owner: Option<UserId>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Record, String>> {
+        let is_own = kind == Kind::Key && owner == Some(self.actor.user);
+        if !is_own {
+            self.may(Deed::SeeAccess)?;
+        }
+        if kind == Kind::Tenant && self.may(Deed::SeeCluster).is_err() {
+            // Who administers one tenant sees one.
+            let own = self.node().store.entries(&[self.actor.tenant.0]).await?;
+            let own =
+                own.into_iter().filter(|it| after.is_none_or(|after| *it.entry.name() > *after));
+            return Ok(Page { items: own.collect(), next: None });
+        }
+        let tenant = match owner {
+            Some(owner) if is_own => self.home_of(owner).await?,
+            _ => self.place(kind),
+        };
+        let filter = EntryFilter { kind, tenant, owner };
+        Ok(self.node().store.list_entries(&filter, after, limit).await?)
+    }
+
+    async fn home_of(&self, user: UserId) -> Result<TenantId> {
+        let standing = self.node().standing(user).await?;
+        Ok(standing.map_or(self.actor.tenant, |standing| standing.user.tenant))
+    }
+
+    /// An entry by its name or id.
+    pub async fn entry(&self, kind: Kind, text: &str) -> Result<Record> {
+        let store = &self.node().store;
+        let of_kind =
+            |record: &Record| record.entry.kind() == kind && self.sees_entry(&record.entry);
+        let id = match kind {
+            Kind::Key => domain::id::KeyId::of_text(text).map(|key| key.0),
+            _ => text.parse::<Uuid>().ok(),
+        };
+        if let Some(id) = id
+            && let Some(record) = store.entries(&[id]).await?.pop().filter(of_kind)
+        {
+            return Ok(record);
+        }
+        let named = match kind {
+            Kind::Key => None,
+            kind => store.entry_named(kind, self.place(kind), text).await?,
+        };
+        named.filter(of_kind).ok_or_else(|| none(kind, format_args!("{text:?}")))
+    }
+
+    /// What a user or a role has, whichever way.
+    pub(crate) async fn rights_of(&self, id: Uuid) -> Result<Privileges> {
+        Ok(self.node().store.reach(id).await?.privileges.expanded())
+    }
+
+    /// Refuses what concerns rights that the actor does not have.
+    fn covers(&self, rights: Privileges) -> Result<()> {
+        if self.actor.privileges.cover(rights) { Ok(()) } else { Err(Refusal::BeyondOwn.into()) }
+    }
+
+    /// Whether the actor may make, change or remove an entry.
+    async fn may_touch(&self, entry: &Entry) -> Result<()> {
+        match entry {
+            Entry::Tenant(_) => self.may(Deed::ChangeCluster),
+            Entry::User(user) => {
+                self.may(Deed::ChangeAccess)?;
+                self.covers(self.rights_of(user.id.0).await?)
+            }
+            Entry::Role(role) => {
+                self.may(Deed::ChangeAccess)?;
+                if role.run_as {
+                    // Databases are shared between tenants.
+                    self.may(Deed::ChangeCluster)?;
+                }
+                self.covers(self.rights_of(role.id.0).await?)
+            }
+            Entry::Key(key) => {
+                if self.actor.read_only {
+                    return Err(Refusal::ReadOnly.into());
+                }
+                let rights = self.rights_of(key.user.0).await?;
+                if key.user != self.actor.user {
+                    self.may(Deed::ChangeAccess)?;
+                    return self.covers(rights);
+                }
+                // A narrow key has no say about wider ones.
+                let is_itself = self.actor.key == Some(key.id);
+                let scopes = key.scopes.unwrap_or(Privileges::ALL);
+                if is_itself { Ok(()) } else { self.covers(rights.within(scopes)) }
+            }
+        }
+    }
+
+    /// A key gives no more than the one that it was made with, and no longer. Only who came with a
+    /// password makes keys that outlive the visit.
+    async fn may_make(&self, key: &ApiKey) -> Result<()> {
+        let rights = self.rights_of(key.user.0).await?;
+        self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))?;
+        let Some(own) = self.actor.key else { return Ok(()) };
+        let Some((own, _)) = self.node().key(own).await? else { return Ok(()) };
+        match own.expires_at {
+            Some(end) if !own.session && key.expires_at.is_none_or(|at| at > end) => {
+                Err(Refusal::BeyondOwn.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes an entry, or changes the one of the expected version.
+    pub async fn put_entry(&self, entry: Entry, expected: Option<u32>) -> Result<Record> {
+        let kind = entry.kind();
+        if kind != Kind::Tenant && entry.tenant() != self.actor.tenant && !self.sees_entry(&entry) {
+            return Err(none(kind, entry.name()));
+        }
+        check_name(&entry)?;
+        self.may_touch(&entry).await?;
+        if let Entry::Key(key) = &entry {
+            self.may_make(key).await?;
+        }
+        let mut is_other_password = false;
+        if expected.is_some() {
+            let old = self.node().store.entries(&[entry.id()]).await?.pop();
+            let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
+            self.may_touch(&old).await?;
+            check_founders(&old, Some(&entry))?;
+            match (&old, &entry) {
+                (Entry::User(old), Entry::User(new)) => {
+                    is_other_password = old.password != new.password;
+                }
+                (Entry::Key(old), Entry::Key(new))
+                    if old.session && new.expires_at.is_none_or(|at| Some(at) > old.expires_at) =>
+                {
+                    let text = "the key of a login keeps its end";
+                    return Err(EngineError::WrongState(text.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        match self.node().store.put_entry(&entry, expected).await? {
+            Recorded::Done(record) => {
+                if is_other_password {
+                    self.end_sessions(record.entry.id(), record.entry.tenant()).await?;
+                }
+                self.node().register.changed();
+                Ok(record)
+            }
+            Recorded::Taken => Err(EngineError::EntryTaken(word(kind))),
+            Recorded::Conflict(0) => Err(none(kind, entry.name())),
+            Recorded::Conflict(current) => {
+                Err(EngineError::VersionConflict { expected: expected.unwrap_or(0), current })
+            }
+        }
+    }
+
+    /// Who got in with the old password is out.
+    async fn end_sessions(&self, user: Uuid, tenant: TenantId) -> Result<()> {
+        let store = &self.node().store;
+        let filter = EntryFilter { kind: Kind::Key, tenant, owner: Some(UserId(user)) };
+        let mut after = None;
+        loop {
+            let page = store.list_entries(&filter, after.as_deref(), PAGE).await?;
+            for record in page.items {
+                if matches!(&record.entry, Entry::Key(key) if key.session) {
+                    store.remove_entry(record.entry.id(), None).await?;
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Removes an entry with what belongs to it.
+    pub async fn remove_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<()> {
+        let kind = entry.kind();
+        self.may_touch(entry).await?;
+        check_founders(entry, None)?;
+        let removed = self.node().store.remove_entry(entry.id(), expected).await?;
+        self.node().register.changed();
+        match removed {
+            Removed::Done => Ok(()),
+            Removed::Conflict(0) => Err(none(kind, entry.name())),
+            Removed::Conflict(current) => {
+                Err(EngineError::VersionConflict { expected: expected.unwrap_or(0), current })
+            }
+            Removed::InUse => Err(EngineError::WrongState(
+                "the tenant still has jobs, users, roles or keys; remove them first".to_owned(),
+            )),
+        }
+    }
+
+    /// What the award would give.
+    async fn worth(&self, what: Awarded) -> Result<Privileges> {
+        match what {
+            Awarded::Privilege(privilege) => {
+                Ok([privilege].into_iter().collect::<Privileges>().expanded())
+            }
+            Awarded::Role(role) => self.rights_of(role.0).await,
+        }
+    }
+
+    /// Gives a privilege or a role to a user or a role of the tenant. Answers whether it is new.
+    pub async fn award(&self, award: Award) -> Result<bool> {
+        self.may(Deed::ChangeAccess)?;
+        if award.tenant != self.actor.tenant {
+            return Err(EngineError::NotFound("grantee".to_owned()));
+        }
+        self.covers(self.worth(award.what).await?)?;
+        let given = self.node().store.award(&award).await?;
+        self.node().register.changed();
+        match given {
+            Given::Done => Ok(true),
+            Given::Known => Ok(false),
+            Given::Cycle => Err(EngineError::Invalid {
+                field: "role",
+                problem: "the role would contain itself".to_owned(),
+            }),
+            Given::Absent => Err(EngineError::NotFound("grantee".to_owned())),
+        }
+    }
+
+    /// An award of the tenant by its id.
+    pub async fn award_by_id(&self, id: Uuid) -> Result<Award> {
+        self.may(Deed::SeeAccess)?;
+        let found = self.node().store.award_by_id(id).await?;
+        let found = found.filter(|award| award.tenant == self.actor.tenant);
+        found.ok_or_else(|| EngineError::NotFound(format!("grant {id}")))
+    }
+
+    /// What was given in the tenant, to everybody or to one.
+    pub async fn list_awards(
+        &self,
+        to: Option<Uuid>,
+        after: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Page<Award, Uuid>> {
+        self.may(Deed::SeeAccess)?;
+        Ok(self.node().store.list_awards(self.actor.tenant, to, after, limit).await?)
+    }
+
+    /// Takes an award away.
+    pub async fn revoke(&self, id: Uuid) -> Result<()> {
+        let award = self.award_by_id(id).await?;
+        self.may(Deed::ChangeAccess)?;
+        self.covers(self.worth(award.what).await?)?;
+        if award == founding_award() {
+            return Err(EngineError::WrongState(
+                "the user admin stays the administrator of the cluster".to_owned(),
+            ));
+        }
+        let gone = self.node().store.revoke(id).await?;
+        self.node().register.changed();
+        if gone { Ok(()) } else { Err(EngineError::NotFound(format!("grant {id}"))) }
+    }
+}
+
+/// Names of what people name.
+fn check_name(entry: &Entry) -> Result<()> {
+    let name = entry.name();
+    let well = |c: char| c.is_alphanumeric() || "-_.@ ".contains(c);
+    let is_good = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name.trim() == name
+        && name.chars().all(well)
+        // It would be taken for an id.
+        && name.parse::<Uuid>().is_err();
+    if is_good {
+        return Ok(());
+    }
+    let problem = format!(
+        "a name has 1 to {NAME_BYTES_MAX} bytes of letters, digits, spaces inside, and any of -_.@"
+    );
+    Err(EngineError::Invalid { field: "name", problem })
+}
+
+/// The tenant and the user of the first start stay, so that there is always a way in.
+fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
+    let stays = |what: &str| {
+        Err(EngineError::WrongState(format!("{what} is there from the first start and stays")))
+    };
+    match (old, new) {
+        (Entry::Tenant(tenant), None) if tenant.id == TenantId::DEFAULT => stays("this tenant"),
+        (Entry::User(user), None) if user.id == UserId::ADMIN => stays("this user"),
+        (Entry::User(old), Some(Entry::User(new)))
+            if old.id == UserId::ADMIN && (new.disabled || new.name != old.name) =>
+        {
+            stays("this user")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who logs in.
+impl<S: FullStore> crate::run::Engine<S> {
+    /// The user of a name in a tenant, for a door that checks their password.
+    pub async fn user_named(
+        &self,
+        tenant: &str,
+        name: &str,
+    ) -> Result<Option<std::sync::Arc<domain::access::Standing>>> {
+        let Some(tenant) = self.node().tenant_named(tenant).await? else { return Ok(None) };
+        let found = self.node().store.entry_named(Kind::User, tenant, name).await?;
+        match found {
+            Some(record) => self.node().standing(UserId(record.entry.id())).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps the key that a login made.
+    pub async fn open_session(&self, key: ApiKey) -> Result<Record> {
+        match self.node().store.put_entry(&Entry::Key(key), None).await? {
+            Recorded::Done(record) => Ok(record),
+            _ => Err(EngineError::NotFound("user".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        let user = |name: &str| {
+            Entry::User(domain::access::User {
+                id: UserId::ADMIN,
+                tenant: TenantId::DEFAULT,
+                name: name.to_owned(),
+                password: None,
+                disabled: false,
+            })
+        };
+        for name in ["ann", "Zo\u{eb}", "ann.b@example.com", "night shift", "a-b_c"] {
+            assert!(check_name(&user(name)).is_ok(), "{name}");
+        }
+        let long = "x".repeat(101);
+        let id = Uuid::nil().to_string();
+        for name in ["", " ann", "ann ", "a\nb", "a\"; DROP", "a/b", "\u{202e}ann", &long, &id] {
+            assert!(check_name(&user(name)).is_err(), "{name:?}");
+        }
+    }
+}

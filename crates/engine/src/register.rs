@@ -1,0 +1,226 @@
+//! Who there is, remembered as long as nothing changes.
+//!
+//! ```text
+//!   question ──▶ looked within a second? ──yes──▶ memory ──▶ answer
+//!                        │ no                        ▲
+//!                        ▼                           │ miss: read and remember
+//!                 generation changed? ──yes──▶ forget everything
+//! ```
+//!
+//! The store is asked for one number a second, whatever the number of requests and runs, and what
+//! was taken away somewhere counts here a second later. While the store is away, what is known is
+//! used for a few seconds; a node that does not reach the store for longer stops by itself.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::access::{ApiKey, Award, Awarded, Entry, Kind, Privilege, Standing, Tenant, User};
+use domain::id::{KeyId, TenantId, UserId};
+use domain::job::Job;
+use store::{Given, Identity, Recorded};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::node::Node;
+
+/// How long the generation is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// How long memory is used when the store does not answer.
+const STALE_MAX: Duration = Duration::from_secs(5);
+
+/// How much is remembered of a kind before everything is read anew.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// What was read since the last change.
+#[derive(Default)]
+pub(crate) struct Register(Mutex<Memory>);
+
+#[derive(Default)]
+struct Memory {
+    generation: i64,
+    looked_at: Option<Instant>,
+    standings: HashMap<UserId, Option<Arc<Standing>>>,
+    keys: HashMap<KeyId, Option<Arc<ApiKey>>>,
+    tenants: HashMap<String, Option<TenantId>>,
+}
+
+impl Memory {
+    fn forget(&mut self) {
+        self.standings.clear();
+        self.keys.clear();
+        self.tenants.clear();
+    }
+}
+
+impl Register {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Identity was changed here: the next question asks the store.
+    pub(crate) fn changed(&self) {
+        self.memory().looked_at = None;
+    }
+}
+
+fn remember<K: std::hash::Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, value: V) {
+    if memory.len() >= REMEMBERED_MAX {
+        memory.clear();
+    }
+    memory.insert(key, value);
+}
+
+impl<S: Identity> Node<S> {
+    /// Makes sure that memory is of the present generation, as far as that can be known. Answers
+    /// the generation, under which what is read next may be remembered.
+    async fn look(&self) -> Result<i64> {
+        let (known, age) = {
+            let memory = self.register.memory();
+            (memory.generation, memory.looked_at.map(|at| at.elapsed()))
+        };
+        if age.is_some_and(|age| age < BELIEVED) {
+            return Ok(known);
+        }
+        let asked_at = Instant::now();
+        match self.store.generation().await {
+            Ok(generation) => {
+                let mut memory = self.register.memory();
+                if generation != memory.generation {
+                    memory.forget();
+                    memory.generation = generation;
+                }
+                memory.looked_at = Some(asked_at);
+                Ok(generation)
+            }
+            Err(_) if age.is_some_and(|age| age < STALE_MAX) => Ok(known),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Remembers something unless identity has changed since it was asked for.
+    fn keep(&self, generation: i64, keep: impl FnOnce(&mut Memory)) {
+        let mut memory = self.register.memory();
+        if memory.generation == generation {
+            keep(&mut memory);
+        }
+    }
+
+    /// A user with all that they have; none when they are not there.
+    pub async fn standing(&self, user: UserId) -> Result<Option<Arc<Standing>>> {
+        let generation = self.look().await?;
+        if let Some(known) = self.register.memory().standings.get(&user) {
+            return Ok(known.clone());
+        }
+        let standing = self.read_standing(user).await?.map(Arc::new);
+        self.keep(generation, |memory| remember(&mut memory.standings, user, standing.clone()));
+        Ok(standing)
+    }
+
+    async fn read_standing(&self, id: UserId) -> Result<Option<Standing>> {
+        let found = self.store.entries(&[id.0]).await?.pop();
+        let Some(Entry::User(user)) = found.map(|record| record.entry) else { return Ok(None) };
+        let reach = self.store.reach(id.0).await?;
+        let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
+        ids.push(user.tenant.0);
+        let (mut home, mut run_as) = (None, Vec::new());
+        for record in self.store.entries(&ids).await? {
+            match record.entry {
+                Entry::Tenant(tenant) => home = Some(tenant),
+                Entry::Role(role) if role.run_as => run_as.push(role.name),
+                _ => {}
+            }
+        }
+        run_as.sort();
+        let privileges = reach.privileges.expanded();
+        Ok(home.map(|tenant| Standing { user, tenant, privileges, run_as }))
+    }
+
+    /// A key and its user; none when either is not there, or the user is disabled. Whether the key
+    /// is the right one, and has not expired, is for the door to see.
+    pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<Standing>)>> {
+        let generation = self.look().await?;
+        let known = self.register.memory().keys.get(&id).cloned();
+        let key = match known {
+            Some(known) => known,
+            None => {
+                let found = self.store.entries(&[id.0]).await?.pop();
+                let key = match found.map(|record| record.entry) {
+                    Some(Entry::Key(key)) => Some(Arc::new(key)),
+                    _ => None,
+                };
+                self.keep(generation, |memory| remember(&mut memory.keys, id, key.clone()));
+                key
+            }
+        };
+        let Some(key) = key else { return Ok(None) };
+        let standing = self.standing(key.user).await?;
+        Ok(standing.filter(|standing| !standing.user.disabled).map(|standing| (key, standing)))
+    }
+
+    /// The tenant of a name.
+    pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
+        let generation = self.look().await?;
+        if let Some(known) = self.register.memory().tenants.get(name) {
+            return Ok(*known);
+        }
+        let found = self.store.entry_named(Kind::Tenant, TenantId(Uuid::nil()), name).await?;
+        let id = found.map(|record| TenantId(record.entry.id()));
+        self.keep(generation, |memory| remember(&mut memory.tenants, name.to_owned(), id));
+        Ok(id)
+    }
+
+    /// Why a job may not run with the rights of its owner; none when it may.
+    pub(crate) async fn obstacle(&self, job: &Job) -> Result<Option<String>> {
+        // This one cannot be disabled, and has every privilege for ever.
+        if job.owner == UserId::ADMIN {
+            return Ok(None);
+        }
+        Ok(match self.standing(job.owner).await? {
+            Some(standing) => standing.obstacle(job),
+            None => Some("the job's owner does not exist any more".to_owned()),
+        })
+    }
+
+    /// Makes the tenant and the user that are there from the first start.
+    pub(crate) async fn found(&self) -> store::Result<()> {
+        let tenant = Entry::Tenant(Tenant {
+            id: TenantId::DEFAULT,
+            name: "default".to_owned(),
+            tier: None,
+            max_jobs: None,
+            max_concurrent: None,
+            requests_per_second: None,
+        });
+        let admin = Entry::User(User {
+            id: UserId::ADMIN,
+            tenant: TenantId::DEFAULT,
+            name: "admin".to_owned(),
+            password: None,
+            disabled: false,
+        });
+        if self.store.entries(&[admin.id()]).await?.is_empty() {
+            for entry in [tenant, admin] {
+                if let Recorded::Conflict(_) = self.store.put_entry(&entry, None).await? {
+                    tracing::error!(?entry, "cannot be made");
+                }
+            }
+        }
+        match self.store.award(&founding_award()).await? {
+            Given::Done | Given::Known => {}
+            refused => tracing::error!(?refused, "the administrator lacks the privilege"),
+        }
+        Ok(())
+    }
+}
+
+/// What makes the first user the administrator of the cluster.
+pub(crate) fn founding_award() -> Award {
+    Award {
+        tenant: TenantId::DEFAULT,
+        to: UserId::ADMIN.0,
+        what: Awarded::Privilege(Privilege::AdministerCluster),
+    }
+}

@@ -1,0 +1,89 @@
+//! Who somebody is, and how they get in with a password.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use domain::access::Privilege;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::Body;
+use crate::login::Login;
+use crate::problem::{ErrorBody, Result};
+
+/// A user and their password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoginBody {
+    /// The name of the tenant; `default` when absent.
+    #[serde(default)]
+    tenant: Option<String>,
+    /// The name of the user.
+    user: String,
+    /// The password.
+    #[schema(write_only)]
+    password: String,
+}
+
+/// A key for some hours.
+#[derive(Serialize, ToSchema)]
+pub struct LoggedIn {
+    /// The key, for `Authorization: Bearer`.
+    pub key: String,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}
+
+/// Makes a key for some hours of a user and their password.
+#[utoipa::path(
+    post, path = "/v1/login", tag = "access", security(()), request_body = LoginBody,
+    responses(
+        (status = 200, body = LoggedIn), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 429, body = ErrorBody),
+    )
+)]
+pub(crate) async fn login(State(app): State<App>, Body(body): Body<LoginBody>) -> Result<Response> {
+    let tenant = body.tenant.unwrap_or_else(|| "default".to_owned());
+    let login = Login { tenant, user: body.user, password: body.password };
+    let session = app.authority.login(login).await?;
+    let body = LoggedIn { key: session.key.reveal().to_owned(), expires_at: session.expires_at };
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
+}
+
+/// Who somebody is.
+#[derive(Serialize, ToSchema)]
+pub struct Whoami {
+    /// Their identity.
+    pub user_id: Uuid,
+    /// Their name.
+    pub user: String,
+    /// Where they act.
+    pub tenant_id: Uuid,
+    /// The key that they showed; null for that of the data folder.
+    pub key_id: Option<String>,
+    /// What they may do there with this key.
+    pub privileges: Vec<&'static str>,
+    /// Whether the key changes nothing.
+    pub read_only: bool,
+}
+
+/// Says who the caller is and what they may do.
+#[utoipa::path(
+    get, path = "/v1/whoami", tag = "access",
+    responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn whoami(actor: Actor) -> Json<Whoami> {
+    Json(Whoami {
+        user_id: actor.user.0,
+        user: actor.name.clone(),
+        tenant_id: actor.tenant.0,
+        key_id: actor.key.map(|key| key.text()),
+        privileges: actor.privileges.iter().map(Privilege::name).collect(),
+        read_only: actor.read_only,
+    })
+}

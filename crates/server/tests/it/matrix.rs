@@ -1,0 +1,316 @@
+//! Every route, asked by every kind of person: one table has the answers. A route that is missing
+//! in it fails the test, and what is not yours is answered word for word like what is not there.
+
+use std::collections::BTreeMap;
+
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::auth::{PUBLIC, routes};
+use crate::people::{Person, request};
+use crate::world::World;
+
+/// Nobody; an administrator of another tenant; in the tenant of what is asked about: a user
+/// without privileges, the owner of the job, one who sees history, one who executes, the
+/// administrator; the administrator of the cluster.
+const TABLE: &str = "
+                                                   nobody stranger plain owner viewer executor admin cluster
+GET    /metrics                                       401      403   403   403    403      403   403     200
+POST   /v1/jobs                                       401      201   403   201    403      403   201     201
+GET    /v1/jobs                                       401      200   200   200    200      200   200     200
+POST   /v1/jobs:bulk                                  401      200   403   200    403      403   200     200
+POST   /v1/jobs:validate                              401      200   403   200    403      403   200     200
+GET    /v1/jobs/{job_id}                              401      404   404   200    200      200   200     200
+PUT    /v1/jobs/{job_id}                              401      404   404   200    403      403   200     200
+PATCH  /v1/jobs/{job_id}                              401      404   404   200    403      403   200     200
+DELETE /v1/jobs/{job_id}                              401      404   404   204    403      403   204     204
+POST   /v1/jobs/{job_id}/pause                        401      404   404   200    403      403   200     200
+POST   /v1/jobs/{job_id}/resume                       401      404   404   200    403      403   200     200
+POST   /v1/jobs/{job_id}/trigger                      401      404   404   202    403      202   202     202
+POST   /v1/jobs/{job_id}/backfill                     401      404   404   202    403      202   202     202
+GET    /v1/jobs/{job_id}/next-runs                    401      404   404   200    200      200   200     200
+GET    /v1/jobs/{job_id}/explain                      401      404   404   200    200      403   200     200
+GET    /v1/jobs/{job_id}/executions                   401      404   404   200    200      403   200     200
+GET    /v1/jobs/{job_id}/stats                        401      404   404   200    200      403   200     200
+GET    /v1/executions                                 401      200   200   200    200      200   200     200
+GET    /v1/executions/{execution_id}                  401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/attempts         401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/logs             401      404   404   200    200      404   200     200
+POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409
+POST   /v1/executions/{execution_id}/retry            401      404   404   202    403      404   202     202
+GET    /v1/dead-letters                               401      200   200   200    200      200   200     200
+POST   /v1/dead-letters:redrive                       401      200   200   200    200      200   200     200
+POST   /v1/dead-letters:acknowledge                   401      200   200   200    200      200   200     200
+GET    /v1/events                                     401      200   200   200    200      200   200     200
+GET    /v1/stats                                      401      200   403   403    200      403   200     200
+GET    /v1/nodes                                      401      200   403   403    403      403   200     200
+GET    /v1/settings                                   401      403   403   403    403      403   403     200
+PUT    /v1/settings/{name}                            401      403   403   403    403      403   403     200
+DELETE /v1/settings/{name}                            401      403   403   403    403      403   403     204
+GET    /v1/databases                                  401      200   403   403    403      403   200     200
+POST   /v1/databases                                  401      403   403   403    403      403   403     201
+GET    /v1/databases/{name}                           401      404   403   403    403      403   200     200
+PUT    /v1/databases/{name}                           401      403   403   403    403      403   403     200
+PATCH  /v1/databases/{name}                           401      403   403   403    403      403   403     200
+DELETE /v1/databases/{name}                           401      403   403   403    403      403   403     204
+POST   /v1/databases/{name}/test                      401      404   403   403    403      403   200     200
+GET    /v1/alert-channels                             401      200   403   403    403      403   200     200
+POST   /v1/alert-channels                             401      201   403   403    403      403   201     201
+GET    /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+PUT    /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+PATCH  /v1/alert-channels/{name}                      401      404   403   403    403      403   200     200
+DELETE /v1/alert-channels/{name}                      401      404   403   403    403      403   204     204
+POST   /v1/alert-channels/{name}/test                 401      404   403   403    403      403   200     200
+GET    /v1/alert-channels/{name}/deliveries           401      404   403   403    403      403   200     200
+POST   /v1/backups                                    401      403   403   403    403      403   403     501
+GET    /v1/backup                                     401      403   403   403    403      403   403     501
+GET    /v1/whoami                                     401      200   200   200    200      200   200     200
+GET    /v1/tenants                                    401      200   403   403    403      403   200     200
+POST   /v1/tenants                                    401      403   403   403    403      403   403     201
+GET    /v1/tenants/{tenant}                           401      404   404   404    404      404   404     200
+PATCH  /v1/tenants/{tenant}                           401      404   404   404    404      404   404     200
+DELETE /v1/tenants/{tenant}                           401      404   404   404    404      404   404     204
+GET    /v1/users                                      401      200   403   403    403      403   200     200
+POST   /v1/users                                      401      201   403   403    403      403   201     201
+GET    /v1/users/{user}                               401      404   404   404    404      404   200     200
+PATCH  /v1/users/{user}                               401      404   404   404    404      404   200     200
+DELETE /v1/users/{user}                               401      404   404   404    404      404   204     204
+GET    /v1/roles                                      401      200   403   403    403      403   200     200
+POST   /v1/roles                                      401      201   403   403    403      403   201     201
+GET    /v1/roles/{role}                               401      404   404   404    404      404   200     200
+PATCH  /v1/roles/{role}                               401      404   404   404    404      404   200     200
+DELETE /v1/roles/{role}                               401      404   404   404    404      404   204     204
+GET    /v1/grants                                     401      200   403   403    403      403   200     200
+POST   /v1/grants                                     401      404   404   404    404      404   201     201
+GET    /v1/grants/{grant_id}                          401      404   403   403    403      403   200     200
+DELETE /v1/grants/{grant_id}                          401      404   403   403    403      403   204     204
+GET    /v1/keys                                       401      200   200   200    200      200   200     200
+POST   /v1/keys                                       401      201   201   201    201      201   201     201
+GET    /v1/keys/{key_id}                              401      404   404   404    404      404   200     200
+PATCH  /v1/keys/{key_id}                              401      404   404   404    404      404   200     200
+DELETE /v1/keys/{key_id}                              401      404   404   404    404      404   204     204
+";
+
+/// A method and a path.
+type Route = (&'static str, &'static str);
+
+/// The answers by route, and who they are for.
+fn table() -> (Vec<&'static str>, BTreeMap<Route, Vec<u16>>) {
+    let mut lines = TABLE.lines().filter(|line| !line.trim().is_empty());
+    let people = lines.next().unwrap().split_whitespace().collect();
+    let row = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let route = (words.next().unwrap(), words.next().unwrap());
+        (route, words.map(|word| word.parse().unwrap()).collect())
+    };
+    (people, lines.map(row).collect())
+}
+
+/// Something of everything, made for one question.
+pub struct Things(BTreeMap<&'static str, String>);
+
+impl Things {
+    async fn new(world: &World, owner: &Person, n: usize) -> Self {
+        let name = format!("thing-{n}");
+        let job = json!({
+            "name": name, "job_type": "CRON", "cron_expression": "0 0 * * *",
+            "payload": {"endpoint": "http://fail"}, "retry_config": {"max_attempts": 1},
+        });
+        let reply = world.ask(owner, "POST", "/v1/jobs", job).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        let job = word(&reply.json(), "job_id");
+        let path = format!("/v1/jobs/{job}/trigger");
+        let run = word(&world.ask(owner, "POST", &path, Value::Null).await.json(), "execution_id");
+        let tenant = &owner.tenant;
+        let made = async |path: &str, body: Value, id: &str| {
+            word(&world.rule(tenant, "POST", path, body).await, id)
+        };
+        let user = made("/v1/users", json!({"name": name}), "user_id").await;
+        let role = made("/v1/roles", json!({"name": name}), "role_id").await;
+        let grant = json!({"to_role": name, "privilege": "DROP JOB"});
+        let grant = made("/v1/grants", grant, "grant_id").await;
+        let key = made("/v1/keys", json!({"user": name}), "key_id").await;
+        let elsewhere = made("/v1/tenants", json!({"name": name}), "tenant_id").await;
+        world.rule(tenant, "PUT", &format!("/v1/settings/{name}"), json!({"value": 1})).await;
+        made("/v1/databases", database(&name), "database_id").await;
+        made("/v1/alert-channels", channel(&name), "channel_id").await;
+        // The run has ended and is a dead letter.
+        world.ended_in(tenant, &run).await;
+        Things(BTreeMap::from([
+            ("{job_id}", job),
+            ("{execution_id}", run),
+            ("{user}", user),
+            ("{role}", role),
+            ("{grant_id}", grant),
+            ("{key_id}", key),
+            ("{tenant}", elsewhere),
+            ("{name}", name),
+        ]))
+    }
+
+    /// Ids that nobody has, of the same shape.
+    fn absent() -> Self {
+        let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
+        let of = |place: &&'static str| match *place {
+            "{key_id}" => (*place, "00000000deadbeef".to_owned()),
+            "{name}" => (*place, "nothing".to_owned()),
+            _ => (*place, id.clone()),
+        };
+        let places = [
+            "{job_id}",
+            "{execution_id}",
+            "{user}",
+            "{role}",
+            "{grant_id}",
+            "{key_id}",
+            "{tenant}",
+            "{name}",
+        ];
+        Things(places.iter().map(of).collect())
+    }
+
+    fn put_into(&self, path: &str) -> String {
+        self.0.iter().fold(path.to_owned(), |path, (place, id)| path.replace(place, id))
+    }
+
+    /// Without what was named.
+    fn take_out_of(&self, text: &str) -> String {
+        self.0.values().fold(text.to_owned(), |text, id| text.replace(id.as_str(), "ID"))
+    }
+
+    /// What a route needs to do its work.
+    fn body(&self, method: &str, path: &str, n: usize) -> Option<Value> {
+        let named = json!({"name": format!("new-{n}")});
+        let job = json!({
+            "name": format!("new-{n}"), "job_type": "MANUAL", "payload": {"type": "NOOP"},
+        });
+        let runs = json!({"execution_ids": [self.0["{execution_id}"]]});
+        Some(match (method, path) {
+            ("POST", "/v1/jobs" | "/v1/jobs:validate") | ("PUT", "/v1/jobs/{job_id}") => job,
+            ("POST", "/v1/jobs:bulk") => json!([job]),
+            ("PATCH", "/v1/jobs/{job_id}") => json!({"description": "changed"}),
+            ("POST", "/v1/jobs/{job_id}/backfill") => {
+                json!({"from": "2024-01-01T00:00:00Z", "until": "2024-01-02T00:00:00Z"})
+            }
+            ("POST", "/v1/dead-letters:redrive" | "/v1/dead-letters:acknowledge") => runs,
+            ("PUT", "/v1/settings/{name}") => json!({"value": 2}),
+            ("POST", "/v1/databases") | ("PUT", "/v1/databases/{name}") => {
+                database(&format!("new-{n}"))
+            }
+            ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
+                channel(&format!("new-{n}"))
+            }
+            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
+            ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles") => named,
+            ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "gold"}),
+            ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
+            ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/keys/{key_id}") => json!({"label": "changed"}),
+            ("POST", "/v1/grants") => {
+                json!({"to_user": self.0["{user}"], "privilege": "CREATE JOB"})
+            }
+            ("POST", "/v1/backups") => json!({"target": "nightly"}),
+            ("POST", "/v1/keys") => json!({}),
+            _ => return None,
+        })
+    }
+}
+
+fn database(name: &str) -> Value {
+    json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn channel(name: &str) -> Value {
+    json!({
+        "name": name, "url": "https://hooks.example.com/x",
+        "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    })
+}
+
+fn word(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_else(|| panic!("no {field}: {value}")).to_owned()
+}
+
+/// The status and the text; a stream is not waited for.
+async fn answer(
+    world: &World,
+    key: Option<&str>,
+    tenant: Option<&str>,
+    route: (&str, &str),
+    things: &Things,
+    n: usize,
+) -> (u16, String) {
+    let (method, path) = route;
+    let headers: Vec<_> = tenant.map(|tenant| ("punctual-tenant", tenant)).into_iter().collect();
+    let body = things.body(method, path, n);
+    let request = request(key, method, &things.put_into(path), &headers, body);
+    let response = world.router.clone().oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    if path == "/v1/events" && status == 200 {
+        return (status, String::new());
+    }
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_answers_everybody_as_the_table_says() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    world.tenant("acme").await;
+    world.tenant("other").await;
+    let owns = ["CREATE JOB", "ALTER JOB", "DROP JOB", "EXECUTE JOB"];
+    let owner = world.person("acme", "owner", &owns).await;
+    let keys: BTreeMap<&str, Option<String>> = BTreeMap::from([
+        ("nobody", None),
+        ("stranger", Some(world.person("other", "boss", &["ADMINISTER TENANT"]).await.key)),
+        ("plain", Some(world.person("acme", "plain", &[]).await.key)),
+        ("owner", Some(owner.key.clone())),
+        ("viewer", Some(world.person("acme", "viewer", &["VIEW JOB HISTORY"]).await.key)),
+        ("executor", Some(world.person("acme", "executor", &["EXECUTE JOB"]).await.key)),
+        ("admin", Some(world.person("acme", "boss", &["ADMINISTER TENANT"]).await.key)),
+        ("cluster", Some(world.key.clone())),
+    ]);
+    let (people, table) = table();
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for (method, path) in routes() {
+        if PUBLIC.contains(&path.as_str()) {
+            continue;
+        }
+        let row = table.get(&(method.as_str(), path.as_str()));
+        let row = row.unwrap_or_else(|| panic!("the table says nothing about {method} {path}"));
+        for (person, expected) in people.iter().zip(row) {
+            asked += 1;
+            let things = Things::new(&world, &owner, asked).await;
+            let (key, route) = (keys[person].as_deref(), (method.as_str(), path.as_str()));
+            let tenant = (*person == "cluster").then_some("acme");
+            let (status, text) = answer(&world, key, tenant, route, &things, asked).await;
+            if status != *expected {
+                wrong.push(format!("{method} {path} {person}: {status} not {expected}: {text}"));
+                continue;
+            }
+            if status == 404 {
+                // What is not yours is answered like what is not there.
+                let absent = Things::absent();
+                let (same, words) = answer(&world, key, tenant, route, &absent, asked).await;
+                let (text, words) = (things.take_out_of(&text), absent.take_out_of(&words));
+                if (same, &words) != (status, &text) {
+                    wrong.push(format!("{method} {path} {person}: {text} differs from {words}"));
+                }
+            }
+            if ["stranger", "plain"].contains(person) && status == 200 {
+                let named: Vec<&String> =
+                    things.0.values().filter(|id| text.contains(id.as_str())).collect();
+                // A batch names what it was asked about, and says that it is not there.
+                let echo = path.starts_with("/v1/dead-letters:");
+                if !(named.is_empty() || echo && text.contains("\"ok\":false")) {
+                    wrong.push(format!("{method} {path} {person} is told of {named:?}"));
+                }
+            }
+        }
+    }
+    assert_eq!(table.len() * people.len(), asked, "a row of the table is about no route");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,2 @@
+-- Identity changes.
+UPDATE identity_generation SET generation = generation + 1

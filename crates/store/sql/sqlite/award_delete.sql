@@ -1,0 +1,2 @@
+-- Takes something away.
+DELETE FROM awards WHERE id = ?1

@@ -1,0 +1,2 @@
+-- How often identity has changed.
+SELECT generation FROM identity_generation

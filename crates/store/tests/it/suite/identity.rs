@@ -1,0 +1,323 @@
+//! Identity: names are unique where they count, changes name what they are based on, and what
+//! belongs to what is gone goes with it.
+
+use domain::access::{
+    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User,
+};
+use domain::id::{KeyId, RoleId, TenantId, UserId};
+use domain::job::Job;
+use domain::run::Outcome;
+use store::{
+    Change, Changed, EntryFilter, Given, Identity, Prepared, Reach, Recorded, Removed, Store, Want,
+};
+use uuid::Uuid;
+
+use crate::bench::Bench;
+use crate::lab::{Lab, ended, minutes, want, want_soon};
+
+fn change(job: &Job, expected: Option<u32>) -> Change {
+    Change { job: job.clone(), expected, prepared: Prepared::Keep }
+}
+
+async fn put<B: Bench>(lab: &Lab<B>, entry: &Entry) -> Record {
+    match lab.store.put_entry(entry, None).await.unwrap() {
+        Recorded::Done(record) => record,
+        refused => panic!("{entry:?}: {refused:?}"),
+    }
+}
+
+async fn tenant<B: Bench>(lab: &Lab<B>, name: &str) -> Tenant {
+    let tenant = Tenant {
+        id: TenantId(lab.id()),
+        name: name.to_owned(),
+        tier: Some("gold".to_owned()),
+        max_jobs: None,
+        max_concurrent: None,
+        requests_per_second: None,
+    };
+    put(lab, &Entry::Tenant(tenant.clone())).await;
+    tenant
+}
+
+fn user_of<B: Bench>(lab: &Lab<B>, tenant: TenantId, name: &str) -> User {
+    let id = UserId(lab.id());
+    User { id, tenant, name: name.to_owned(), password: None, disabled: false }
+}
+
+async fn role<B: Bench>(lab: &Lab<B>, tenant: TenantId, name: &str) -> Role {
+    let id = RoleId(lab.id());
+    let role = Role { id, tenant, name: name.to_owned(), description: None, run_as: false };
+    put(lab, &Entry::Role(role.clone())).await;
+    role
+}
+
+fn key<B: Bench>(lab: &Lab<B>, user: &User) -> ApiKey {
+    ApiKey {
+        id: KeyId(lab.id()),
+        tenant: user.tenant,
+        user: user.id,
+        label: "for a test".to_owned(),
+        hash: [7; 32],
+        scopes: Some([Privilege::ExecuteJob].into_iter().collect()),
+        read_only: true,
+        expires_at: None,
+        session: false,
+    }
+}
+
+pub async fn entries_are_read_as_they_were_written<B: Bench>(lab: &Lab<B>) {
+    let before = lab.store.generation().await.unwrap();
+    let tenant = tenant(lab, "acme").await;
+    let user = user_of(lab, tenant.id, "Zo\u{eb} \u{2714}");
+    let record = put(lab, &Entry::User(user.clone())).await;
+    assert_eq!((record.version, &record.entry), (1, &Entry::User(user.clone())));
+    assert!(record.created_at <= lab.now().await);
+    let role = role(lab, tenant.id, "ops").await;
+    let key = Entry::Key(key(lab, &user));
+    put(lab, &key).await;
+    let found = lab.store.entries(&[key.id(), lab.id(), role.id.0]).await.unwrap();
+    let mut found: Vec<_> = found.into_iter().map(|record| record.entry).collect();
+    found.sort_by_key(Entry::id);
+    assert_eq!(found, [Entry::Role(role), key]);
+    let named = lab.store.entry_named(Kind::User, tenant.id, &user.name).await.unwrap();
+    assert_eq!(named, Some(record));
+    assert_eq!(lab.store.entry_named(Kind::Role, tenant.id, &user.name).await.unwrap(), None);
+    assert!(lab.store.generation().await.unwrap() > before);
+}
+
+pub async fn a_name_is_taken_once_in_a_tenant<B: Bench>(lab: &Lab<B>) {
+    let (here, there) = (tenant(lab, "here").await, tenant(lab, "there").await);
+    put(lab, &Entry::User(user_of(lab, here.id, "ann"))).await;
+    put(lab, &Entry::User(user_of(lab, there.id, "ann"))).await;
+    role(lab, here.id, "ann").await;
+    let twin = Entry::User(user_of(lab, here.id, "ann"));
+    assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
+    let mut bob = user_of(lab, here.id, "bob");
+    put(lab, &Entry::User(bob.clone())).await;
+    bob.name = "ann".to_owned();
+    assert_eq!(lab.store.put_entry(&Entry::User(bob), Some(1)).await.unwrap(), Recorded::Taken);
+    let nowhere = Entry::User(user_of(lab, TenantId(lab.id()), "cid"));
+    assert_eq!(lab.store.put_entry(&nowhere, None).await.unwrap(), Recorded::Conflict(0));
+}
+
+pub async fn a_change_of_an_entry_names_its_version<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let mut user = user_of(lab, tenant.id, "ann");
+    let entry = |user: &User| Entry::User(user.clone());
+    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(0));
+    put(lab, &entry(&user)).await;
+    user.disabled = true;
+    let Recorded::Done(changed) = lab.store.put_entry(&entry(&user), Some(1)).await.unwrap() else {
+        panic!("it was refused");
+    };
+    assert_eq!((changed.version, changed.entry), (2, entry(&user)));
+    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(2));
+    let remove = async |expected| lab.store.remove_entry(user.id.0, expected).await.unwrap();
+    assert_eq!(remove(Some(1)).await, Removed::Conflict(2));
+    assert_eq!(remove(Some(2)).await, Removed::Done);
+    assert_eq!(remove(None).await, Removed::Conflict(0));
+}
+
+pub async fn racing_changes_of_an_entry_win_once<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let user = user_of(lab, tenant.id, "ann");
+    let entry = Entry::User(user.clone());
+    put(lab, &entry).await;
+    let door = lab.bench.door().await;
+    for version in 1..5 {
+        let (first, second) = tokio::join!(
+            lab.store.put_entry(&entry, Some(version)),
+            door.put_entry(&entry, Some(version))
+        );
+        let done = [first.unwrap(), second.unwrap()];
+        let done = done.iter().filter(|put| matches!(put, Recorded::Done(_))).count();
+        assert_eq!(done, 1);
+    }
+}
+
+pub async fn entries_are_listed_by_name_in_pages<B: Bench>(lab: &Lab<B>) {
+    let (here, there) = (tenant(lab, "here").await, tenant(lab, "there").await);
+    for name in ["cid", "ann", "bob"] {
+        put(lab, &Entry::User(user_of(lab, here.id, name))).await;
+    }
+    put(lab, &Entry::User(user_of(lab, there.id, "eve"))).await;
+    let filter = EntryFilter { kind: Kind::User, tenant: here.id, owner: None };
+    let page = lab.store.list_entries(&filter, None, 2).await.unwrap();
+    let names = |records: &[Record]| -> Vec<String> {
+        records.iter().map(|record| record.entry.name()).collect()
+    };
+    assert_eq!(names(&page.items), ["ann", "bob"]);
+    let rest = lab.store.list_entries(&filter, page.next.as_deref(), 2).await.unwrap();
+    assert_eq!((names(&rest.items), rest.next), (vec!["cid".to_owned()], None));
+    let all = EntryFilter { kind: Kind::Tenant, tenant: TenantId(Uuid::nil()), owner: None };
+    let tenants = lab.store.list_entries(&all, None, 9).await.unwrap();
+    assert_eq!(names(&tenants.items), ["here", "there"]);
+}
+
+pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let (ann, bob) = (user_of(lab, tenant.id, "ann"), user_of(lab, tenant.id, "bob"));
+    for user in [&ann, &bob] {
+        put(lab, &Entry::User(user.clone())).await;
+        put(lab, &Entry::Key(key(lab, user))).await;
+        let what = Awarded::Privilege(Privilege::CreateJob);
+        let award = Award { tenant: tenant.id, to: user.id.0, what };
+        assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done);
+    }
+    assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::InUse);
+    assert_eq!(lab.store.remove_entry(ann.id.0, None).await.unwrap(), Removed::Done);
+    let keys = EntryFilter { kind: Kind::Key, tenant: tenant.id, owner: None };
+    let left = lab.store.list_entries(&keys, None, 9).await.unwrap().items;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].entry.owner(), Some(bob.id));
+    let of_ann = EntryFilter { owner: Some(ann.id), ..keys };
+    assert_eq!(lab.store.list_entries(&of_ann, None, 9).await.unwrap().items, []);
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
+    // Nobody makes a key for somebody who is gone.
+    let late = Entry::Key(key(lab, &ann));
+    assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
+    lab.store.remove_entry(bob.id.0, None).await.unwrap();
+    assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::Done);
+}
+
+pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let ann = user_of(lab, tenant.id, "ann");
+    put(lab, &Entry::User(ann.clone())).await;
+    let (ops, dev) = (role(lab, tenant.id, "ops").await, role(lab, tenant.id, "dev").await);
+    let give = async |to: Uuid, what| {
+        lab.store.award(&Award { tenant: tenant.id, to, what }).await.unwrap()
+    };
+    assert_eq!(give(ops.id.0, Awarded::Privilege(Privilege::ExecuteJob)).await, Given::Done);
+    assert_eq!(give(dev.id.0, Awarded::Privilege(Privilege::CreateJob)).await, Given::Done);
+    assert_eq!(give(dev.id.0, Awarded::Role(ops.id)).await, Given::Done);
+    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Done);
+    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Known);
+    assert_eq!(give(ops.id.0, Awarded::Role(dev.id)).await, Given::Cycle);
+    assert_eq!(give(ops.id.0, Awarded::Role(ops.id)).await, Given::Cycle);
+    assert_eq!(give(lab.id(), Awarded::Role(ops.id)).await, Given::Absent);
+    assert_eq!(give(ann.id.0, Awarded::Role(RoleId(lab.id()))).await, Given::Absent);
+    let mut reach = lab.store.reach(ann.id.0).await.unwrap();
+    reach.roles.sort();
+    let privileges: Privileges =
+        [Privilege::CreateJob, Privilege::ExecuteJob].into_iter().collect();
+    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id] });
+    let page = lab.store.list_awards(tenant.id, None, None, 3).await.unwrap();
+    assert_eq!(page.items.len(), 3);
+    let rest = lab.store.list_awards(tenant.id, None, page.next, 3).await.unwrap();
+    assert_eq!((rest.items.len(), rest.next), (1, None));
+    let own = lab.store.list_awards(tenant.id, Some(ann.id.0), None, 9).await.unwrap().items;
+    assert_eq!(own.len(), 1);
+    assert_eq!(lab.store.award_by_id(own[0].id()).await.unwrap(), Some(own[0]));
+    lab.store.remove_entry(dev.id.0, None).await.unwrap();
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
+    let award =
+        Award { tenant: tenant.id, to: ops.id.0, what: Awarded::Privilege(Privilege::ExecuteJob) };
+    assert!(lab.store.revoke(award.id()).await.unwrap());
+    assert!(!lab.store.revoke(award.id()).await.unwrap());
+}
+
+pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let door = lab.bench.door().await;
+    for round in 0..5 {
+        let a = role(lab, tenant.id, &format!("a{round}")).await;
+        let b = role(lab, tenant.id, &format!("b{round}")).await;
+        let (one, other) = (
+            Award { tenant: tenant.id, to: a.id.0, what: Awarded::Role(b.id) },
+            Award { tenant: tenant.id, to: b.id.0, what: Awarded::Role(a.id) },
+        );
+        let (one, other) = tokio::join!(lab.store.award(&one), door.award(&other));
+        let mut given = [one.unwrap(), other.unwrap()];
+        given.sort_by_key(|given| *given != Given::Done);
+        assert_eq!(given, [Given::Done, Given::Cycle]);
+    }
+}
+
+pub async fn expired_keys_are_forgotten_after_a_day<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let ann = user_of(lab, tenant.id, "ann");
+    put(lab, &Entry::User(ann.clone())).await;
+    let now = lab.now().await;
+    for age in [minutes(25 * 60), minutes(23 * 60), minutes(-5)] {
+        let key = ApiKey { expires_at: Some(now - age), ..key(lab, &ann) };
+        put(lab, &Entry::Key(key)).await;
+    }
+    put(lab, &Entry::Key(key(lab, &ann))).await;
+    assert_eq!(lab.store.forget_keys(9).await.unwrap(), 1);
+    assert_eq!(lab.store.forget_keys(9).await.unwrap(), 0);
+}
+
+pub async fn a_tenant_has_no_more_jobs_than_it_may<B: Bench>(lab: &Lab<B>) {
+    let mut tenant = tenant(lab, "acme").await;
+    tenant.max_jobs = Some(2);
+    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
+    let mut jobs = Vec::new();
+    for n in 0..3 {
+        let mut job = lab.draft(&format!("job {n}")).await;
+        job.tenant = tenant.id;
+        jobs.push(job);
+    }
+    let changes: Vec<_> = jobs.iter().map(|job| change(job, None)).collect();
+    let changed = lab.store.define(&changes).await.unwrap();
+    assert_eq!(changed, [Changed::Done, Changed::Done, Changed::TooMany]);
+    assert_eq!(lab.store.define(&changes[2..]).await.unwrap(), [Changed::TooMany]);
+    // Another tenant is not counted, and a change makes no job.
+    lab.job("elsewhere").await;
+    let mut renamed = jobs[0].clone();
+    (renamed.name, renamed.version) = ("renamed".to_owned(), 2);
+    assert_eq!(lab.store.define(&[change(&renamed, Some(1))]).await.unwrap(), [Changed::Done]);
+    tenant.max_jobs = None;
+    lab.store.put_entry(&Entry::Tenant(tenant), Some(2)).await.unwrap();
+    assert_eq!(lab.store.define(&changes[2..]).await.unwrap(), [Changed::Done]);
+}
+
+pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
+    let mut tenant = tenant(lab, "acme").await;
+    tenant.max_jobs = Some(3);
+    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
+    let door = lab.bench.door().await;
+    let mut done = 0;
+    for round in 0..4 {
+        let (mut a, mut b) =
+            (lab.draft(&format!("a{round}")).await, lab.draft(&format!("b{round}")).await);
+        (a.tenant, b.tenant) = (tenant.id, tenant.id);
+        let (a, b) = ([change(&a, None)], [change(&b, None)]);
+        let (a, b) = tokio::join!(lab.store.define(&a), door.define(&b));
+        done += [a.unwrap(), b.unwrap()].iter().filter(|it| it[0] == Changed::Done).count();
+    }
+    assert_eq!(done, 3);
+}
+
+pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B>) {
+    let mut acme = tenant(lab, "acme").await;
+    acme.max_concurrent = Some(2);
+    lab.store.put_entry(&Entry::Tenant(acme.clone()), Some(1)).await.unwrap();
+    let (node, now) = (lab.node().await, lab.now().await);
+    let mut job = lab.draft("job").await;
+    job.tenant = acme.id;
+    lab.create(&job).await;
+    let runs: Vec<_> = (0..4).map(|n| lab.run(&job, now - minutes(60 - n))).collect();
+    // Not even who asks for a run gets it at once.
+    let claim = Some(store::ClaimFor { node, max: 9 });
+    assert_eq!(lab.store.submit(&runs, claim).await.unwrap().claimed, []);
+    lab.submit(&[lab.run(&job, now + minutes(1))]).await;
+    let held = lab.claim(node, want(9)).await;
+    assert_eq!(held.len(), 2);
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    assert_eq!(lab.claim(node, want_soon(9)).await, []);
+    let done = [ended(node, &held[0], Outcome::Completed)];
+    let pumped = lab.store.pump(node, &done, Want { due: 9, ..Want::default() }).await.unwrap();
+    assert_eq!(pumped.claimed.len(), 1);
+}
+
+pub async fn a_job_remembers_its_owner<B: Bench>(lab: &Lab<B>) {
+    let mut job = lab.draft("job").await;
+    job.owner = UserId(lab.id());
+    lab.create(&job).await;
+    let mut changed = job.clone();
+    changed.version = 2;
+    lab.store.define(&[change(&changed, Some(1))]).await.unwrap();
+    let found = lab.store.jobs_by_id(&[job.id]).await.unwrap();
+    assert_eq!(found[0].owner, job.owner);
+}

@@ -1,0 +1,117 @@
+//! `punctual tenant`: who jobs belong to.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
+
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use crate::exit::Failure;
+use crate::output::{Column, Shape, text};
+
+/// The verbs of `punctual tenant`.
+#[derive(Subcommand)]
+pub enum TenantCommand {
+    /// List tenants
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a tenant
+    Show(OneArgs),
+    /// Make a tenant
+    Create(CreateArgs),
+    /// Change a tenant
+    Edit(EditArgs),
+    /// Remove tenants that have nothing left
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+}
+
+/// A new tenant.
+#[derive(Args)]
+pub struct CreateArgs {
+    /// Its name
+    name: String,
+
+    #[command(flatten)]
+    fields: Fields,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// A changed tenant.
+#[derive(Args)]
+pub struct EditArgs {
+    /// Its name or id
+    name: String,
+
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+
+    #[command(flatten)]
+    fields: Fields,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+#[derive(Args)]
+struct Fields {
+    /// Its class of service, a word for people
+    #[arg(long, value_name = "WORD")]
+    tier: Option<String>,
+
+    /// The most jobs that it may have
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u32>,
+
+    /// The most runs that it may have at work at a time
+    #[arg(long, value_name = "N")]
+    max_concurrent: Option<u32>,
+
+    /// The most requests a second of each of its keys
+    #[arg(long, value_name = "N")]
+    requests_per_second: Option<u32>,
+}
+
+impl Fields {
+    fn body(self, name: Option<String>) -> Map<String, Value> {
+        fields([
+            ("name", name.map(Value::from)),
+            ("tier", self.tier.map(Value::from)),
+            ("max_jobs", self.max_jobs.map(Value::from)),
+            ("max_concurrent", self.max_concurrent.map(Value::from)),
+            ("requests_per_second", self.requests_per_second.map(Value::from)),
+        ])
+    }
+}
+
+const NOUN: Noun = Noun {
+    path: "tenants",
+    word: "tenant",
+    name: "name",
+    id: "tenant_id",
+    shape: Shape {
+        columns: &[
+            Column { title: "NAME", cell: |it| text(it, "name") },
+            Column { title: "TIER", cell: |it| text(it, "tier") },
+            Column { title: "MAX JOBS", cell: |it| text(it, "max_jobs") },
+            Column { title: "MAX CONCURRENT", cell: |it| text(it, "max_concurrent") },
+        ],
+        name: "name",
+    },
+    rows,
+};
+
+/// Runs the verb.
+pub fn run(command: TenantCommand) -> Result<(), Failure> {
+    match command {
+        TenantCommand::List(args) => NOUN.list(&args),
+        TenantCommand::Show(args) => NOUN.show(&args),
+        TenantCommand::Create(args) => NOUN.create(&args.asking, args.fields.body(Some(args.name))),
+        TenantCommand::Edit(args) => {
+            NOUN.edit(&args.asking, &args.name, args.fields.body(args.rename))
+        }
+        TenantCommand::Delete(args) => NOUN.delete(&args),
+    }
+}

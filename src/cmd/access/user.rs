@@ -1,0 +1,125 @@
+//! `punctual user`: people and programs with rights of their own.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::{Asking, rows};
+use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
+use crate::exit::Failure;
+use crate::output::{Column, Shape, instant, text};
+
+/// The verbs of `punctual user`.
+#[derive(Subcommand)]
+pub enum UserCommand {
+    /// List users
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a user
+    Show(OneArgs),
+    /// Make a user
+    Create(CreateArgs),
+    /// Change a user
+    Edit(EditArgs),
+    /// Remove users with their keys and grants; their jobs fail from then on
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+}
+
+/// A new user.
+#[derive(Args)]
+pub struct CreateArgs {
+    /// Their name
+    name: String,
+
+    /// Read a password from stdin
+    #[arg(long)]
+    password_stdin: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// A changed user.
+#[derive(Args)]
+pub struct EditArgs {
+    /// Their name or id
+    name: String,
+
+    /// Their new name
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+
+    /// Let them do nothing for now, and their jobs neither
+    #[arg(long, conflicts_with = "enable")]
+    disable: bool,
+
+    /// Let them do again what they may do
+    #[arg(long)]
+    enable: bool,
+
+    /// Read a new password from stdin
+    #[arg(long, conflicts_with = "no_password")]
+    password_stdin: bool,
+
+    /// Take their password away
+    #[arg(long)]
+    no_password: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+const NOUN: Noun = Noun {
+    path: "users",
+    word: "user",
+    name: "name",
+    id: "user_id",
+    shape: Shape {
+        columns: &[
+            Column { title: "NAME", cell: |it| text(it, "name") },
+            Column {
+                title: "STATUS",
+                cell: |it| {
+                    if it["disabled"] == true { "disabled".into() } else { "enabled".into() }
+                },
+            },
+            Column {
+                title: "PASSWORD",
+                cell: |it| if it["has_password"] == true { "yes".into() } else { "no".into() },
+            },
+            Column { title: "CREATED", cell: |it| instant(it, "created_at") },
+        ],
+        name: "name",
+    },
+    rows,
+};
+
+fn password() -> Result<Value, Failure> {
+    from_file("-").map(Value::from)
+}
+
+/// Runs the verb.
+pub fn run(command: UserCommand) -> Result<(), Failure> {
+    match command {
+        UserCommand::List(args) => NOUN.list(&args),
+        UserCommand::Show(args) => NOUN.show(&args),
+        UserCommand::Create(args) => {
+            let password = args.password_stdin.then(password).transpose()?;
+            let body = fields([("name", Some(args.name.into())), ("password", password)]);
+            NOUN.create(&args.asking, body)
+        }
+        UserCommand::Edit(args) => {
+            let password = match args.no_password {
+                true => Some(Value::Null),
+                false => args.password_stdin.then(password).transpose()?,
+            };
+            let body = fields([
+                ("name", args.rename.map(Value::from)),
+                ("disabled", (args.disable || args.enable).then(|| args.disable.into())),
+                ("password", password),
+            ]);
+            NOUN.edit(&args.asking, &args.name, body)
+        }
+        UserCommand::Delete(args) => NOUN.delete(&args),
+    }
+}
