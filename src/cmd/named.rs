@@ -135,7 +135,9 @@ impl Noun {
         let names: Vec<String> = items.iter().map(|item| text(item, self.name)).collect();
         confirm(args.yes, &format!("Delete the {} {}?", self.word, names.join(", ")))?;
         for item in &items {
-            let call = client.call(Method::DELETE, &["v1", self.path, &text(item, self.id)]);
+            // What the settings name has no id.
+            let id = item[self.id].as_str().or(item[self.name].as_str()).unwrap_or_default();
+            let call = client.call(Method::DELETE, &["v1", self.path, id]);
             call.if_version(item["version"].as_u64()).send()?;
             let words = format!("deleted {}", text(item, self.name));
             output::print_done(&args.asking.output, item, self.name, &words)?;
