@@ -20,7 +20,8 @@ use domain::run::AttemptResult;
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
 pub use exec::sql::{Database, DatabaseError, Databases, PostgresDatabase, SqliteDatabase};
-use output::Output;
+use output::{Output, Veiled};
+use secrets::Remembering;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
 
@@ -61,7 +62,7 @@ pub(crate) struct Attempt<'a> {
     /// What to do.
     pub assignment: &'a Assignment,
     /// Where its output goes.
-    pub output: Output,
+    pub output: Veiled,
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: &'a dyn Secrets,
     /// Tells when it must end.
@@ -89,8 +90,14 @@ impl Agent {
         output: Output,
         stop: Stop,
     ) -> AttemptResult {
-        let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
-        match &assignment.action {
+        let output = Veiled::new(output);
+        let secrets = Remembering::new(self.secrets.as_ref(), output.clone());
+        let attempt = Attempt { assignment, output: output.clone(), secrets: &secrets, stop };
+        output.result(self.carry_out(attempt).await)
+    }
+
+    async fn carry_out(&self, attempt: Attempt<'_>) -> AttemptResult {
+        match &attempt.assignment.action {
             Action::Noop => AttemptResult::completed(),
             Action::Http(action) => self.http.execute(action, attempt).await,
             Action::External(action) => exec::external::run(&self.external, action, attempt).await,

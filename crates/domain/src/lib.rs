@@ -11,4 +11,5 @@ pub mod id;
 pub mod job;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod tally;

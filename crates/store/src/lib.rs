@@ -39,6 +39,7 @@ mod error;
 mod filter;
 mod follow;
 pub mod postgres;
+mod safe;
 pub mod sqlite;
 mod view;
 
@@ -48,6 +49,7 @@ pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -201,9 +203,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow {}
+pub trait FullStore: Alerts + Desk + Follow + Safe {}
 
-impl<S: Alerts + Desk + Follow> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Safe> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

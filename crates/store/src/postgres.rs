@@ -49,6 +49,7 @@ mod pump;
 mod read;
 mod row;
 mod runs;
+mod safe;
 mod signal;
 mod submit;
 mod vacuum;

@@ -61,6 +61,7 @@ mod read;
 mod row;
 mod rows;
 mod runs;
+mod safe;
 mod schema;
 mod wake;
 mod writer;

@@ -70,6 +70,11 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
     if !changed.is_empty() {
         pipeline.push(sql!("tag_clear"), values![changed]);
     }
+    let gone = wave.iter().filter(|change| change.job.state == JobState::Deleted);
+    let gone: Vec<Uuid> = gone.map(|change| change.job.id.0).collect();
+    if !gone.is_empty() {
+        pipeline.push(sql!("secret_delete_of_jobs"), values![gone]);
+    }
     let mut tags: Vec<(Uuid, Cow<'_, str>)> = Vec::new();
     for Change { job, .. } in wave.iter().filter(|change| change.job.state != JobState::Deleted) {
         tags.extend(job.definition.tags.iter().map(|tag| (job.id.0, text(tag))));

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::row::{job, state_name, us};
+use super::safe;
 use super::wake;
 use super::writer::Tx;
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
@@ -78,6 +79,9 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             }
             wake_changed(tx, job)?;
             tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
+            if job.state == JobState::Deleted {
+                safe::remove_of_job(tx, job.tenant, job.id)?;
+            }
         }
     }
     write_tags(tx.connection, job)?;

@@ -21,6 +21,7 @@ mod prepared;
 mod prune;
 mod read;
 mod request;
+mod secret;
 mod setting;
 mod storm;
 mod submit;
@@ -224,6 +225,14 @@ promises! {
         a_setting_changes_for_who_has_seen_it
         racing_changes_of_a_setting_win_once
         live_runs_of_a_tenant_are_counted;
+    secret:
+        a_secret_changes_for_who_has_seen_it
+        racing_changes_of_a_secret_win_once
+        a_secret_belongs_to_its_scope
+        lists_of_secrets_hold_no_values
+        secrets_of_a_job_go_with_it
+        a_data_key_moves_to_another_master_key
+        a_changed_secret_is_not_rewrapped;
     follow:
         ended_runs_come_in_the_order_of_their_ends
         changed_jobs_come_in_the_order_of_their_changes
