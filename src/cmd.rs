@@ -12,6 +12,7 @@ mod import;
 mod job;
 mod man;
 mod run;
+mod secret;
 pub mod serve;
 mod status;
 
@@ -44,6 +45,10 @@ enum Command {
     /// Look after runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
+
+    /// Keep values that jobs use and nobody sees
+    #[command(subcommand, arg_required_else_help = true)]
+    Secret(secret::SecretCommand),
 
     /// Make jobs what files say that they are
     Apply(apply::ApplyArgs),
@@ -92,6 +97,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),
+        Command::Secret(command) => secret::run(command),
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),

@@ -15,10 +15,12 @@ use server::{AdminKey, App, Key, Metrics};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
+use vault::{Keeper, Ring, Rotated, Vault};
 
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
-use crate::data::DataFolder;
+use crate::custody::{self, FromSettings, KeyFile};
+use crate::data::{DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
@@ -92,6 +94,7 @@ pub struct Plan {
     http: SocketAddr,
     certificate: Option<Arc<Certificate>>,
     admin_key: Option<Key>,
+    master_keys: Option<Ring>,
     grace: Duration,
     settings: Settings,
     options: server::Options,
@@ -184,6 +187,7 @@ impl Plan {
             http,
             certificate,
             admin_key,
+            master_keys: custody::from_settings(config)?,
             grace: grace.try_into().unwrap_or_default(),
             settings,
             options: server::Options {
@@ -255,7 +259,8 @@ async fn serve<S: FullStore>(
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    folder.master_key().map_err(Failure::Failed)?;
+    let store = Arc::new(store);
+    let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let (admin_key, is_new) = match &plan.admin_key {
         Some(key) => (key.clone(), false),
         None => folder.admin_key().map_err(Failure::Failed)?,
@@ -272,7 +277,7 @@ async fn serve<S: FullStore>(
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
     let executor = LocalAgent {
         outputs: outputs.clone(),
-        agent: Agent::new(plan.agent),
+        agent: Agent::new(agent::Options { secrets: vault.clone(), ..plan.agent }),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -280,13 +285,14 @@ async fn serve<S: FullStore>(
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }
-    let engine = Engine::start(Arc::new(store), executor, couriers, plan.settings.clone(), parts)
+    let engine = Engine::start(store, executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
     let engine = Arc::new(engine);
     let app = App {
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
         authority: Arc::new(AdminKey::new(&admin_key)),
+        secrets: vault.clone(),
         outputs,
         metrics,
         clock,
@@ -295,6 +301,7 @@ async fn serve<S: FullStore>(
         options: Arc::new(plan.options.clone()),
     };
     tokio::spawn(server::Sweeper::new(&app).run());
+    tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::oneshot::channel::<()>();
     let closed = async {
@@ -335,6 +342,38 @@ async fn serve<S: FullStore>(
     let _ = tokio::time::timeout(CONNECTION_GRACE, http).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The vault of a server, with the keys of its settings or of its folder.
+fn open_vault<S: FullStore>(
+    plan: &Plan,
+    folder: &DataFolder,
+    store: &Arc<S>,
+) -> Result<Vault<S>, Failure> {
+    let store = Arc::clone(store);
+    Ok(match &plan.master_keys {
+        Some(ring) => Vault::new(store, ring.clone(), FromSettings, random::bytes),
+        None => {
+            let ring = folder.master_keys().map_err(Failure::Failed)?;
+            Vault::new(store, ring, KeyFile(folder.join(MASTER_KEY)), random::bytes)
+        }
+    })
+}
+
+/// Says what cannot be read, and goes on with what a rotation left undone.
+async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
+    match vault.resume().await {
+        Ok(Rotated { key, rewrapped: 1.., .. }) => {
+            tracing::info!(key, "every secret that can be read is under this master key now");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "secrets could not be looked into"),
+    }
+    if let Ok(health) = vault.health().await {
+        for (key, secrets) in health.unreadable {
+            tracing::error!(key, secrets, "secrets are sealed under a master key that is not here");
+        }
+    }
 }
 
 fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {

@@ -7,4 +7,5 @@ mod dev;
 mod killed;
 pub mod process;
 mod restart;
+mod secrets;
 mod tls;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent::output::Outputs;
 use domain::schedule::Zones;
 use jiff::Timestamp;
+use vault::Keeper;
 
 use crate::actor::Authority;
 use crate::metrics::Metrics;
@@ -17,6 +18,8 @@ pub struct App {
     pub scheduler: Arc<dyn Scheduler>,
     /// Who has which key.
     pub authority: Arc<dyn Authority>,
+    /// The secrets, sealed.
+    pub secrets: Arc<dyn Keeper>,
     /// What attempts of this machine have said.
     pub outputs: Outputs,
     /// The figures.

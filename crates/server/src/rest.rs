@@ -16,6 +16,7 @@ mod jobs;
 mod logs;
 mod nodes;
 mod outlook;
+mod secrets;
 mod settings;
 pub mod shape;
 mod stats;
@@ -48,6 +49,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::stats))
         .routes(routes!(stats::job_stats))
         .routes(routes!(nodes::list))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::get, secrets::put, secrets::delete))
+        .routes(routes!(secrets::rotate))
         .routes(routes!(settings::list))
         .routes(routes!(settings::put, settings::delete))
 }

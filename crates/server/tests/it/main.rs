@@ -8,5 +8,6 @@ mod golden;
 mod jobs;
 mod logs;
 mod problems;
+mod secrets;
 mod sweeper;
 mod world;

@@ -21,6 +21,7 @@ use store::sqlite::SqliteStore;
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 use uuid::Uuid;
+use vault::{Custody, MasterKey, Ring, Vault};
 
 /// Does what the job's endpoint says: `http://ok`, `http://fail`, `http://held`, `http://talk`.
 struct Hands {
@@ -104,6 +105,22 @@ fn present() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }
 
+fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&random().to_be_bytes());
+    bytes[16..].copy_from_slice(&random().to_le_bytes());
+    bytes
+}
+
+/// Keys that live as long as the test.
+struct Memory;
+
+impl Custody for Memory {
+    fn keep(&self, _: &Ring) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 impl World {
     /// A server whose clock stands still.
     pub async fn at(start: &str) -> Self {
@@ -137,12 +154,15 @@ impl World {
             random: Arc::new(random),
             zones: Zones::bundled(),
         };
+        let ring = Ring::new([MasterKey::new([5; 32])]);
+        let vault = Vault::new(Arc::clone(&store), ring, Memory, random_bytes);
         let engine = Engine::start(store, hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
         let key = Key::new([9; 40]);
         let app = App {
             scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
             authority: Arc::new(AdminKey::new(&key)),
+            secrets: Arc::new(vault),
             outputs,
             metrics: Arc::new(Metrics::new()),
             clock: Arc::new(now),
