@@ -1,6 +1,7 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod apply;
+mod audit;
 mod completions;
 mod config;
 mod cron;
@@ -50,6 +51,10 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::SecretCommand),
 
+    /// See who did what, and whether nobody changed the record
+    #[command(subcommand, arg_required_else_help = true)]
+    Audit(audit::AuditCommand),
+
     /// Make jobs what files say that they are
     Apply(apply::ApplyArgs),
 
@@ -98,6 +103,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
+        Command::Audit(command) => audit::run(command),
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),

@@ -64,6 +64,7 @@ pub const KEYS: &[Key] = &[
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    key("engine.audit_retention_days", "365", "days that the audit is kept"),
     secret("alerts.webhook_url", "", "where alerts are posted to"),
     secret(
         "alerts.webhook_secret",

@@ -168,6 +168,7 @@ impl Plan {
             poll_every: config.duration("engine.poll_every")?,
             retention_days: config.parse("engine.retention_days", number)?,
             failed_retention_days: config.parse("engine.failed_retention_days", number)?,
+            audit_retention_days: config.parse("engine.audit_retention_days", number)?,
             ..Settings::default()
         };
         if settings.renew_every + settings.stop_before_lease_end >= settings.lease {

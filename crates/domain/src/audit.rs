@@ -24,7 +24,7 @@ pub type Hash = [u8; 32];
 pub const GENESIS: Hash = [0; 32];
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A job was made.
     JobCreated,
@@ -50,10 +50,12 @@ pub enum Kind {
     SettingChanged,
     /// A backup was made or read.
     Backup,
+    /// Something that this release does not know.
+    Other(String),
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind that this release knows.
     pub const ALL: [Kind; 12] = [
         Kind::JobCreated,
         Kind::JobModified,
@@ -70,7 +72,7 @@ impl Kind {
     ];
 
     /// The word for it.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Kind::JobCreated => "JOB_CREATED",
             Kind::JobModified => "JOB_MODIFIED",
@@ -84,12 +86,14 @@ impl Kind {
             Kind::SecretChanged => "SECRET_CHANGED",
             Kind::SettingChanged => "SETTING_CHANGED",
             Kind::Backup => "BACKUP",
+            Kind::Other(name) => name,
         }
     }
 
     /// The kind of a word.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    pub fn of(name: &str) -> Self {
+        let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.unwrap_or_else(|| Kind::Other(name.to_owned()))
     }
 }
 
@@ -121,7 +125,7 @@ pub struct Event {
 /// A row of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The place at which it was written; never the same twice.
+    /// Where it was written: later rows have larger places.
     pub place: i64,
     /// When.
     pub at: Timestamp,
@@ -395,7 +399,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_word() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+            assert_eq!(Kind::of(kind.name()), kind);
         }
     }
 }

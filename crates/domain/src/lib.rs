@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod alert;
+pub mod audit;
 pub mod decide;
 pub mod facts;
 pub mod id;

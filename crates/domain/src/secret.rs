@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use uuid::Uuid;
-
 use crate::id::{JobId, TenantId};
 
 /// The longest name.
@@ -36,7 +34,7 @@ impl Scope {
     /// The scope as two ids, zero where there is none.
     pub fn ids(self) -> (TenantId, JobId) {
         match self {
-            Scope::Cluster => (TenantId(Uuid::nil()), JobId::NONE),
+            Scope::Cluster => (TenantId::CLUSTER, JobId::NONE),
             Scope::Tenant(tenant) => (tenant, JobId::NONE),
             Scope::Job(tenant, job) => (tenant, job),
         }
@@ -44,10 +42,10 @@ impl Scope {
 
     /// The scope of two ids.
     pub fn of_ids(tenant: TenantId, job: JobId) -> Self {
-        match (tenant.0.is_nil(), job) {
-            (true, _) => Scope::Cluster,
-            (false, JobId::NONE) => Scope::Tenant(tenant),
-            (false, job) => Scope::Job(tenant, job),
+        match (tenant, job) {
+            (TenantId::CLUSTER, _) => Scope::Cluster,
+            (tenant, JobId::NONE) => Scope::Tenant(tenant),
+            (tenant, job) => Scope::Job(tenant, job),
         }
     }
 
@@ -112,6 +110,8 @@ pub fn problem_of_value(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]

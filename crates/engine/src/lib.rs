@@ -20,11 +20,13 @@ mod stats;
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, LogCourier};
 pub use error::{EngineError, Result};
-pub use node::{ClockHealth, Node, PlanReport, ReapReport, Started, TallyReport};
+pub use node::{
+    ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
+};
 pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter, LiveCounts,
-    NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, AuditFilter, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter,
+    LiveCounts, NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting, as_author,
 };

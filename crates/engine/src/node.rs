@@ -37,12 +37,14 @@ mod plan;
 mod prune;
 mod pump;
 mod reap;
+mod seal;
 mod start;
 mod tally;
 
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use seal::{SealReport, Verified};
 pub use tally::TallyReport;
 
 use crowd::Crowd;

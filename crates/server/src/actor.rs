@@ -8,7 +8,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use domain::audit::{Event, Kind};
 use domain::id::TenantId;
+use engine::as_author;
+use serde_json::json;
 
 use crate::app::App;
 use crate::key::{Key, KeyHash};
@@ -21,6 +24,21 @@ pub struct Actor {
     pub name: String,
     /// Whose jobs they see.
     pub tenant: TenantId,
+}
+
+impl Actor {
+    /// What the audit says when they were refused.
+    fn denied(&self, details: String) -> Event {
+        Event {
+            tenant: self.tenant,
+            actor: self.name.clone(),
+            kind: Kind::Denied,
+            job: None,
+            run: None,
+            outcome: "DENIED".to_owned(),
+            details,
+        }
+    }
 }
 
 /// Knows who has which key.
@@ -71,8 +89,16 @@ pub(crate) async fn require_key(
         None => None,
     };
     let actor = actor.ok_or_else(Problem::unauthenticated)?;
-    request.extensions_mut().insert(actor);
-    Ok(next.run(request).await)
+    request.extensions_mut().insert(actor.clone());
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let response = as_author(actor.name.clone(), next.run(request)).await;
+    // Whoever was refused has tried: an answer that cannot be recorded is not given.
+    let denied = |problem: &&Problem| problem.code == Code::Forbidden;
+    if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
+        let details = json!({ "request": asked, "problem": problem.message }).to_string();
+        app.scheduler.record(actor.denied(details)).await?;
+    }
+    Ok(response)
 }
 
 impl<S: Sync> FromRequestParts<S> for Actor {

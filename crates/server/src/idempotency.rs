@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::{Answer, Begun};
+use engine::{Answer, Begun, as_author};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -67,7 +67,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
     }
     // A caller who goes away does not take the answer with them.
     let (tenant, scheduler) = (actor.tenant, scheduler.clone());
-    let answered = tokio::spawn(async move {
+    let answered = tokio::spawn(as_author(actor.name, async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
         if !response.status().is_success() {
             // Nothing was done: whoever sends it again tries again.
@@ -86,7 +86,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
         let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
         scheduler.finish_request(tenant, &key, Some(&answer)).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
-    });
+    }));
     answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))
 }
 

@@ -5,6 +5,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 
+mod audit;
 mod backfill;
 mod bulk;
 mod dead_letters;
@@ -49,6 +50,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::stats))
         .routes(routes!(stats::job_stats))
         .routes(routes!(nodes::list))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::verify))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::get, secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate))

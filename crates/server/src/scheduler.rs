@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 
+use domain::audit::{Event, Record, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
-    Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, Engine,
-    FullStore, JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting, Stats,
-    Trigger,
+    Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
+    Engine, FullStore, JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting,
+    Stats, Trigger, Verified,
 };
 use jiff::Timestamp;
 
@@ -96,6 +97,17 @@ pub trait Scheduler: Send + Sync + 'static {
     fn settings(&self) -> Answer<'_, Vec<Setting>>;
     /// Changes a setting, or removes it.
     fn set<'a>(&'a self, name: &'a str, value: Option<&'a str>, expected: u32) -> Answer<'a, Set>;
+    /// What was done, newest first, from the given place backwards.
+    fn audit<'a>(
+        &'a self,
+        filter: &'a AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Answer<'a, Vec<Record>>;
+    /// Looks at a tenant's whole chain of what was done.
+    fn verify_audit(&self, tenant: TenantId, known: Option<Seal>) -> Answer<'_, Verified>;
+    /// Records what no other command does.
+    fn record(&self, event: Event) -> Answer<'_, ()>;
     /// Runs that ended after the cursor and before a time, in that order.
     fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Answer<'_, Vec<EndedRun>>;
     /// Jobs that were changed after the cursor, in that order.
@@ -274,6 +286,23 @@ impl<S: FullStore> Scheduler for Engine<S> {
 
     fn set<'a>(&'a self, name: &'a str, value: Option<&'a str>, expected: u32) -> Answer<'a, Set> {
         Box::pin(self.node().set(name, value, expected))
+    }
+
+    fn audit<'a>(
+        &'a self,
+        filter: &'a AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.node().audit(filter, from, limit))
+    }
+
+    fn verify_audit(&self, tenant: TenantId, known: Option<Seal>) -> Answer<'_, Verified> {
+        Box::pin(async move { Ok(self.node().verify_audit(tenant, known).await?) })
+    }
+
+    fn record(&self, event: Event) -> Answer<'_, ()> {
+        Box::pin(self.node().record(event))
     }
 
     fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Answer<'_, Vec<EndedRun>> {

@@ -1,6 +1,9 @@
 -- tables
 alerts
 attempts
+audit with fillfactor=80
+audit_chains
+audit_place_seq
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
 dead_letter_notices
 deliveries
@@ -12,6 +15,7 @@ last_ends with fillfactor=50
 nodes with fillfactor=50
 requests
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
+secrets
 settings
 tallies with fillfactor=70
 tally_cursor
@@ -36,6 +40,24 @@ attempts.attempt_end smallint not null
 attempts.message text
 attempts.error text
 attempts.details text
+audit.place bigint not null
+audit.tenant_id uuid not null
+audit.at bigint not null
+audit.actor text not null
+audit.kind text not null collate C
+audit.job_id uuid
+audit.run_id uuid
+audit.node_id uuid
+audit.outcome text not null
+audit.details text not null
+audit.runs bytea not null
+audit.number bigint
+audit.hash bytea
+audit_chains.tenant_id uuid not null
+audit_chains.anchor_number bigint not null
+audit_chains.anchor_hash bytea not null
+audit_chains.head_number bigint not null
+audit_chains.head_hash bytea not null
 claims.id bigint not null
 claims.node_id uuid not null
 claims.claimed_at bigint not null
@@ -137,6 +159,15 @@ runs.shard text not null
 runs.parameters text
 runs.cancel_code text
 runs.cancel_text text
+secrets.tenant_id uuid not null
+secrets.job_id uuid not null
+secrets.name text not null collate C
+secrets.version integer not null
+secrets.key_id text not null collate C
+secrets.data_key bytea not null
+secrets.value bytea not null
+secrets.changed_at bigint not null
+secrets.changed_by text not null
 settings.name text not null collate C
 settings.value text not null
 settings.version integer not null
@@ -156,6 +187,8 @@ upstream.depends_on uuid not null
 -- constraints
 alerts alerts_pkey PRIMARY KEY (id)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
+audit audit_pkey PRIMARY KEY (place)
+audit_chains audit_chains_pkey PRIMARY KEY (tenant_id)
 claims claims_pkey PRIMARY KEY (id)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
@@ -168,6 +201,7 @@ last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 runs runs_pkey PRIMARY KEY (id)
+secrets secrets_pkey PRIMARY KEY (tenant_id, job_id, name)
 settings settings_pkey PRIMARY KEY (name)
 tallies tallies_pkey PRIMARY KEY (tenant_id, job_id, hour, measure, class)
 tally_cursor tally_cursor_one_check CHECK ((one = 1))
@@ -177,6 +211,8 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
+CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
@@ -191,10 +227,14 @@ CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
 CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
+CREATE INDEX secrets_key ON punctual.secrets USING btree (key_id, tenant_id, job_id, name)
 CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
+CREATE UNIQUE INDEX audit_chain ON punctual.audit USING btree (tenant_id, number) WHERE (number IS NOT NULL)
+CREATE UNIQUE INDEX audit_chains_pkey ON punctual.audit_chains USING btree (tenant_id)
+CREATE UNIQUE INDEX audit_pkey ON punctual.audit USING btree (place)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
@@ -207,6 +247,7 @@ CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
+CREATE UNIQUE INDEX secrets_pkey ON punctual.secrets USING btree (tenant_id, job_id, name)
 CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)
 CREATE UNIQUE INDEX tallies_pkey ON punctual.tallies USING btree (tenant_id, job_id, hour, measure, class)
 CREATE UNIQUE INDEX tally_cursor_pkey ON punctual.tally_cursor USING btree (one)

@@ -42,6 +42,7 @@ mod finish;
 mod follow;
 mod holdings;
 mod jobs;
+mod journal;
 mod nodes;
 mod pipeline;
 mod prune;

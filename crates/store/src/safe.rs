@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, TenantId};
 use domain::secret::SecretPlace;
 use jiff::Timestamp;
@@ -56,6 +57,23 @@ pub trait Safe: Store {
     /// Puts data keys under another master key, where secrets are still the ones that were read.
     /// Their versions stay. Answers how many were.
     fn rewrap(&self, batch: &[Rewrapped]) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// What the audit says about a change of a secret; version 0 stands for its removal.
+pub(crate) fn place_audit(place: &SecretPlace, version: u32, by: &str) -> Event {
+    let (tenant, job) = place.scope.ids();
+    Event {
+        tenant,
+        actor: by.to_owned(),
+        kind: Kind::SecretChanged,
+        job: Some(job).filter(|job| *job != JobId::NONE),
+        run: None,
+        outcome: if version == 0 { "DELETED" } else { "DONE" }.to_owned(),
+        details: serde_json::json!({
+            "name": place.name, "scope": place.scope.name(), "version": version,
+        })
+        .to_string(),
+    }
 }
 
 impl SecretView {

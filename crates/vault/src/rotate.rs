@@ -10,6 +10,8 @@
 //! anything is under it, the old one goes after nothing is. The next start finds two keys and goes
 //! on with the rewrapping.
 
+use domain::audit::{Event, Kind};
+use domain::id::TenantId;
 use store::{FullStore, Rewrapped};
 
 use crate::keeper::{Rotated, VaultError};
@@ -18,14 +20,29 @@ use crate::ring::Ring;
 use crate::seal;
 use crate::vault::{Vault, no_key};
 
+/// What the audit says.
+fn replaced(by: &str) -> Event {
+    Event {
+        tenant: TenantId::CLUSTER,
+        actor: by.to_owned(),
+        kind: Kind::SecretChanged,
+        job: None,
+        run: None,
+        outcome: "REQUESTED".to_owned(),
+        details: "the master key is replaced".to_owned(),
+    }
+}
+
 /// Data keys that one call to the store moves. Small, so that nobody waits for it.
 const BATCH: u32 = 200;
 
 impl<S: FullStore> Vault<S> {
     /// Makes a new master key and puts every secret under it.
-    pub(crate) async fn rotate_master(&self) -> Result<Rotated, VaultError> {
+    pub(crate) async fn rotate_master(&self, by: &str) -> Result<Rotated, VaultError> {
         let _alone = self.rotating.lock().await;
         self.alone_with_its_keys().await?;
+        // Before anything is done: what cannot be recorded does not happen.
+        self.store.record(&[replaced(by)]).await?;
         {
             // Nothing is being sealed now, and what comes next is sealed under the new key.
             let mut ring = self.ring.write().await;

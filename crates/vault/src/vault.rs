@@ -8,7 +8,7 @@ use agent::{SecretError, Secrets};
 use domain::action::Assignment;
 use domain::id::{JobId, TenantId};
 use domain::secret::{Scope, SecretPlace};
-use store::{FullStore, KeptSecret, Page, SecretView, Set};
+use store::{FullStore, KeptSecret, Page, SecretView, Set, as_author};
 use tokio::sync::{Mutex, RwLock};
 use zeroize::Zeroizing;
 
@@ -132,13 +132,9 @@ impl<S: FullStore> Keeper for Vault<S> {
         Box::pin(self.seal(place, value, expected, by))
     }
 
-    fn remove<'a>(
-        &'a self,
-        place: &'a SecretPlace,
-        expected: u32,
-        _by: &'a str,
-    ) -> Answer<'a, Set> {
-        Box::pin(async move { Ok(self.store.remove_secret(place, expected).await?) })
+    fn remove<'a>(&'a self, place: &'a SecretPlace, expected: u32, by: &'a str) -> Answer<'a, Set> {
+        let removed = async move { Ok(self.store.remove_secret(place, expected).await?) };
+        Box::pin(as_author(by.to_owned(), removed))
     }
 
     fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>> {
@@ -154,8 +150,8 @@ impl<S: FullStore> Keeper for Vault<S> {
         Box::pin(async move { Ok(self.store.list_secrets(tenant, after, limit).await?) })
     }
 
-    fn rotate<'a>(&'a self, _by: &'a str) -> Answer<'a, Rotated> {
-        Box::pin(self.rotate_master())
+    fn rotate<'a>(&'a self, by: &'a str) -> Answer<'a, Rotated> {
+        Box::pin(self.rotate_master(by))
     }
 
     fn health(&self) -> Answer<'_, Health> {

@@ -91,7 +91,8 @@ impl Server {
 
     /// Everything that the log says from now on, until the process has ended.
     pub fn rest_of_log(&self) -> String {
-        let lines: Vec<String> = std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).collect();
+        let lines: Vec<String> =
+            std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).collect();
         lines.join("\n")
     }
 

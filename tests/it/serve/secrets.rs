@@ -182,7 +182,10 @@ fn planted_values_are_found_nowhere() {
     for (name, sql) in [
         ("sql-select", select.as_str()),
         ("sql-error", "SELECT ${secrets.C1}::int"),
-        ("sql-raise", "SELECT set_config('search_path', ${secrets.C2}, false), 1 / length(${secrets.C0}::text || 'x') * 0, ('{' || ${secrets.C2})::json"),
+        (
+            "sql-raise",
+            "SELECT set_config('search_path', ${secrets.C2}, false), 1 / length(${secrets.C0}::text || 'x') * 0, ('{' || ${secrets.C2})::json",
+        ),
     ] {
         executions.push(executed(
             &server,
@@ -219,8 +222,16 @@ fn planted_values_are_found_nowhere() {
     }
     assert!(starred >= 2 * executions.len(), "{starred} {executions:#?}");
     for path in [
-        "/v1/jobs", "/v1/executions", "/v1/dead-letters", "/v1/secrets", "/v1/settings", "/v1/stats",
-        "/v1/workers", "/metrics", "/openapi.json", "/readyz?verbose",
+        "/v1/jobs",
+        "/v1/executions",
+        "/v1/dead-letters",
+        "/v1/secrets",
+        "/v1/settings",
+        "/v1/stats",
+        "/v1/workers",
+        "/metrics",
+        "/openapi.json",
+        "/readyz?verbose",
     ] {
         let (_, said) = server.call("GET", path, None);
         assert_absent(path, said.to_string().as_bytes());

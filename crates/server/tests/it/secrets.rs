@@ -87,7 +87,7 @@ async fn what_is_wrong_is_said_without_the_value() {
         ("KEY", json!({"value": "abc"}), 422, "value"),
         ("KEY", json!({"value": long}), 422, "value"),
         ("KEY", json!({"value": 31_337_313_373_u64}), 422, "value"),
-        ("KEY", json!({"value": VALUE, "valeu": "31337313373"}), 422, ""),
+        ("KEY", json!({"value": VALUE, "valeu": "31337313373"}), 422, "valeu"),
         ("KEY", json!({}), 422, "value"),
         ("K%20Y", json!({"value": VALUE}), 422, "name"),
         ("KEY?job=nobody", json!({"value": VALUE}), 404, ""),

@@ -15,3 +15,34 @@ CREATE TABLE secrets (
 );
 
 CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
+
+-- Who did what. A row is written with what it records, and sealed a moment later: then it has a number and a hash.
+CREATE TABLE audit (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    at bigint NOT NULL,
+    actor text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    job_id uuid,
+    run_id uuid,
+    node_id uuid,
+    outcome text NOT NULL,
+    details text NOT NULL,
+    -- Runs that ended together.
+    runs bytea NOT NULL,
+    number bigint,
+    hash bytea
+) WITH (fillfactor = 80);
+
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+
+-- Where the chain of a tenant begins and ends.
+CREATE TABLE audit_chains (
+    tenant_id uuid PRIMARY KEY,
+    anchor_number bigint NOT NULL,
+    anchor_hash bytea NOT NULL,
+    head_number bigint NOT NULL,
+    head_hash bytea NOT NULL
+);

@@ -15,3 +15,34 @@ CREATE TABLE secrets (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
+
+-- Who did what. A row is written with what it records, and sealed a moment later: then it has a number and a hash.
+CREATE TABLE audit (
+    place INTEGER PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    job_id BLOB,
+    run_id BLOB,
+    node_id BLOB,
+    outcome TEXT NOT NULL,
+    details TEXT NOT NULL,
+    -- Runs that ended together.
+    runs BLOB NOT NULL,
+    number INTEGER,
+    hash BLOB
+) STRICT;
+
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+
+-- Where the chain of a tenant begins and ends.
+CREATE TABLE audit_chains (
+    tenant_id BLOB PRIMARY KEY,
+    anchor_number INTEGER NOT NULL,
+    anchor_hash BLOB NOT NULL,
+    head_number INTEGER NOT NULL,
+    head_hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;

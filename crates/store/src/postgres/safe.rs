@@ -8,6 +8,8 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::values;
 use super::row::{at, signed, text, unsigned};
+use crate::author::author;
+use crate::safe::place_audit;
 use crate::{KeptSecret, Page, Result, Rewrapped, Safe, Sealed, SecretView, Set};
 
 impl Safe for PostgresStore {
@@ -16,14 +18,16 @@ impl Safe for PostgresStore {
         let (tenant, job) = place.scope.ids();
         let (key, data_key) = (sealed.key.as_str(), sealed.data_key.as_slice());
         let (name, by, value) = (text(&place.name), text(changed_by), sealed.value.as_slice());
+        let details = text(&place_audit(place, *version, changed_by).details).into_owned();
         let rows = match version.saturating_sub(1) {
             0 => {
-                let values = values![tenant.0, job.0, name, key, data_key, value, by];
+                let values = values![tenant.0, job.0, name, key, data_key, value, by, details];
                 self.shared.query(sql!("secret_insert"), values).await?
             }
             expected => {
                 let expected = signed(expected);
-                let values = values![tenant.0, job.0, name, expected, key, data_key, value, by];
+                let values =
+                    values![tenant.0, job.0, name, expected, key, data_key, value, by, details];
                 self.shared.query(sql!("secret_update"), values).await?
             }
         };
@@ -35,7 +39,10 @@ impl Safe for PostgresStore {
 
     async fn remove_secret(&self, place: &SecretPlace, expected: u32) -> Result<Set> {
         let (tenant, job) = place.scope.ids();
-        let values = values![tenant.0, job.0, text(&place.name), signed(expected)];
+        let by = author();
+        let details = text(&place_audit(place, 0, &by).details).into_owned();
+        let by = text(&by).into_owned();
+        let values = values![tenant.0, job.0, text(&place.name), signed(expected), by, details];
         if !self.shared.query(sql!("secret_delete"), values).await?.is_empty() {
             return Ok(Set::Done(0));
         }

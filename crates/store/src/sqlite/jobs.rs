@@ -1,5 +1,6 @@
 //! Jobs: defining them, finding those that are due, reading them.
 
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
@@ -8,13 +9,36 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::row::{job, state_name, us};
-use super::safe;
 use super::wake;
 use super::writer::Tx;
+use super::{journal, safe};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
-pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>> {
-    changes.iter().map(|change| define_one(tx, change)).collect()
+pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+    let define = |change: &Change| {
+        let changed = define_one(tx, change)?;
+        if changed == Changed::Done {
+            let kind = match (change.expected, change.job.state) {
+                (None, _) => Kind::JobCreated,
+                (Some(_), JobState::Deleted) => Kind::JobDeleted,
+                (Some(_), _) => Kind::JobModified,
+            };
+            journal::insert(
+                tx,
+                &Event {
+                    tenant: change.job.tenant,
+                    actor: by.to_owned(),
+                    kind,
+                    job: Some(change.job.id),
+                    run: None,
+                    outcome: "DONE".to_owned(),
+                    details: change.audit_details(),
+                },
+            )?;
+        }
+        Ok(changed)
+    };
+    changes.iter().map(define).collect()
 }
 
 fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {

@@ -5,20 +5,34 @@ use domain::secret::{Scope, SecretPlace};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
-use super::SqliteStore;
 use super::row::at;
 use super::writer::Tx;
+use super::{SqliteStore, journal};
+use crate::author::author;
+use crate::safe::place_audit;
 use crate::{KeptSecret, Page, Result, Rewrapped, Safe, Sealed, SecretView, Set};
 
 impl Safe for SqliteStore {
     async fn keep_secret(&self, secret: &KeptSecret) -> Result<Set> {
         let secret = secret.clone();
-        self.writer.write(move |tx| keep(tx, &secret)).await
+        self.writer
+            .write(move |tx| {
+                let kept = keep(tx, &secret)?;
+                audit(tx, kept, &secret.place, &secret.changed_by)?;
+                Ok(kept)
+            })
+            .await
     }
 
     async fn remove_secret(&self, place: &SecretPlace, expected: u32) -> Result<Set> {
-        let place = place.clone();
-        self.writer.write(move |tx| remove(tx, &place, expected)).await
+        let (place, by) = (place.clone(), author());
+        self.writer
+            .write(move |tx| {
+                let removed = remove(tx, &place, expected)?;
+                audit(tx, removed, &place, &by)?;
+                Ok(removed)
+            })
+            .await
     }
 
     async fn secrets(&self, places: &[SecretPlace]) -> Result<Vec<KeptSecret>> {
@@ -103,6 +117,14 @@ impl Safe for SqliteStore {
                 Ok(done)
             })
             .await
+    }
+}
+
+/// Who changed a secret, if it was.
+fn audit(tx: &Tx<'_>, set: Set, place: &SecretPlace, by: &str) -> Result<()> {
+    match set {
+        Set::Done(version) => journal::insert(tx, &place_audit(place, version, by)),
+        Set::Conflict(_) => Ok(()),
     }
 }
 

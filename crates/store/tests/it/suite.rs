@@ -5,6 +5,7 @@
 //! compiler says so.
 
 mod alert;
+mod audit;
 mod cancel;
 mod claim;
 mod dead_letter;
@@ -233,6 +234,15 @@ promises! {
         secrets_of_a_job_go_with_it
         a_data_key_moves_to_another_master_key
         a_changed_secret_is_not_rewrapped;
+    audit:
+        what_is_done_is_recorded_with_it
+        changes_of_secrets_are_recorded_without_values
+        who_asked_for_an_end_is_recorded
+        runs_that_end_together_are_one_row
+        rows_are_sealed_in_order_and_stay_what_they_were
+        of_two_who_seal_one_is_first
+        a_forgotten_beginning_leaves_its_hash
+        rows_are_found_by_what_they_say;
     follow:
         ended_runs_come_in_the_order_of_their_ends
         changed_jobs_come_in_the_order_of_their_changes
