@@ -29,7 +29,7 @@ CREATE TABLE attempts (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audit (
-    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    place INTEGER PRIMARY KEY,
     tenant_id BLOB NOT NULL,
     at INTEGER NOT NULL,
     actor TEXT NOT NULL,
@@ -256,8 +256,6 @@ CREATE TABLE settings (
     version INTEGER NOT NULL,
     changed_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE TABLE tallies (
     tenant_id BLOB NOT NULL,
