@@ -2,9 +2,11 @@
 
 mod apply;
 mod audit;
+mod channel;
 mod completions;
 mod config;
 mod cron;
+mod database;
 mod dev;
 mod dlq;
 mod doctor;
@@ -12,6 +14,7 @@ mod export;
 mod import;
 mod job;
 mod man;
+mod named;
 mod run;
 mod secret;
 pub mod serve;
@@ -54,6 +57,14 @@ enum Command {
     /// See who did what, and whether nobody changed the record
     #[command(subcommand, arg_required_else_help = true)]
     Audit(audit::AuditCommand),
+
+    /// Name the databases that SQL jobs work in
+    #[command(subcommand, arg_required_else_help = true)]
+    Database(database::DatabaseCommand),
+
+    /// Say where alerts are carried to
+    #[command(subcommand, arg_required_else_help = true)]
+    Channel(channel::ChannelCommand),
 
     /// Make jobs what files say that they are
     Apply(apply::ApplyArgs),
@@ -104,6 +115,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
         Command::Audit(command) => audit::run(command),
+        Command::Database(command) => database::run(command),
+        Command::Channel(command) => channel::run(command),
         Command::Apply(args) => apply::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),

@@ -13,7 +13,7 @@ use server::Metrics;
 /// Carries out the runs of this process.
 pub struct LocalAgent {
     /// What does the work.
-    pub agent: Agent,
+    pub agent: Arc<Agent>,
     /// Where what it says is kept.
     pub outputs: Outputs,
     /// The figures.

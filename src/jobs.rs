@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agent::guard::Rule;
 use agent::sandbox::Level;
 use agent::{
-    Database, Databases, ExternalOptions, HttpOptions, Network, PostgresDatabase, SqliteDatabase,
+    Database, DatabaseError, Databases, ExternalOptions, HttpOptions, Network, SqliteDatabase,
 };
 
 use crate::complaint::Complaint;
@@ -61,6 +61,18 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
 /// The name of the database that is there without being configured.
 const EMBEDDED: &str = "main";
 
+/// The addresses of the databases of the settings, by name.
+pub fn addresses(config: &Config, data: &Path) -> BTreeMap<String, String> {
+    let named = config.named("databases");
+    let mut all: BTreeMap<String, String> =
+        named.map(|(name, url)| (name.to_owned(), url.to_owned())).collect();
+    if config.text("store") == "sqlite" {
+        let file = data.join("main.db");
+        all.entry(EMBEDDED.to_owned()).or_insert_with(|| format!("sqlite:{}", file.display()));
+    }
+    all
+}
+
 /// The databases of the settings. A server on the embedded store has one more, a file of its own,
 /// so that SQL jobs work at once; nodes of a cluster would each have another one.
 fn databases(config: &Config, data: &Path) -> Result<Databases, Complaint> {
@@ -70,15 +82,12 @@ fn databases(config: &Config, data: &Path) -> Result<Databases, Complaint> {
         all.insert(EMBEDDED.to_owned(), Database::Sqlite(SqliteDatabase::new(file)));
     }
     for (name, url) in config.named("databases") {
-        let wrong = |problem: &str| Complaint::new(format!("databases.{name}: {problem}"));
-        let database = match url.strip_prefix("sqlite:") {
-            Some("") => return Err(wrong("names no file: write sqlite:/path/to/file.db")),
-            Some(file) => Database::Sqlite(SqliteDatabase::new(file)),
-            None if url.starts_with("postgres") => Database::Postgres(
-                PostgresDatabase::parse(url).map_err(|error| wrong(&error.to_string()))?,
-            ),
-            None => return Err(wrong("must begin with postgres:// or sqlite:")),
-        };
+        let database = Database::parse(url).map_err(|error| match error {
+            DatabaseError::Bad { problem, .. } => {
+                Complaint::new(format!("databases.{name}: {problem}"))
+            }
+            error => Complaint::new(format!("databases.{name}: {error}")),
+        })?;
         all.insert(name.to_owned(), database);
     }
     let default = match config.text("jobs.database") {

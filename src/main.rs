@@ -2,6 +2,7 @@
 //! agent starts it as its helper, too.
 
 mod alerts;
+mod channels;
 mod client;
 mod clock;
 mod cmd;

@@ -136,11 +136,6 @@ fn find(
     job: Option<&str>,
     limit: Option<usize>,
 ) -> Result<(Vec<Value>, bool), Failure> {
-    let Some(job) = job else { return client.list(&["v1", "dead-letters"], &[], limit) };
-    let id = text(&client.get(&["v1", "jobs", job])?, "job_id");
-    let (mut runs, _) = client.list(&["v1", "dead-letters"], &[], None)?;
-    runs.retain(|run| text(run, "job_id") == id);
-    let is_more = limit.is_some_and(|limit| runs.len() > limit);
-    runs.truncate(limit.unwrap_or(usize::MAX));
-    Ok((runs, is_more))
+    let filters: Vec<_> = job.map(|job| ("job", job.to_owned())).into_iter().collect();
+    client.list(&["v1", "dead-letters"], &filters, limit)
 }

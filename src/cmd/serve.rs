@@ -11,12 +11,13 @@ use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
-use server::{AdminKey, App, Key, Metrics};
+use server::{AdminKey, App, Key, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
 use vault::{Keeper, Ring, Rotated, Vault};
 
+use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
 use crate::custody::{self, FromSettings, KeyFile};
@@ -92,14 +93,18 @@ pub struct Plan {
     data: PathBuf,
     store: StoreKind,
     http: SocketAddr,
+    /// An address of its own for figures and health, and whether figures need no key there.
+    watch: Option<(SocketAddr, bool)>,
     certificate: Option<Arc<Certificate>>,
     admin_key: Option<Key>,
     master_keys: Option<Ring>,
     grace: Duration,
     settings: Settings,
     options: server::Options,
+    patience: Patience,
     agent: agent::Options,
     webhook: Option<Webhook>,
+    poster: Poster,
 }
 
 #[derive(Clone)]
@@ -124,11 +129,18 @@ impl Plan {
             }
         };
         let insecure = config.parse::<bool>("insecure", yes_or_no)?;
-        if !http.ip().is_loopback() && certificate.is_none() && !insecure {
-            let text = format!("http: {http} is reached from outside, and there is no TLS");
-            return Err(Complaint::new(text).hint(
-                "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
-            ));
+        let watch: Option<SocketAddr> =
+            config.parse_optional("api.metrics_http", "an address such as 127.0.0.1:8631")?;
+        for (name, address) in [("http", Some(http)), ("api.metrics_http", watch)] {
+            let outside = address.is_some_and(|address| !address.ip().is_loopback());
+            if let Some(address) = address.filter(|_| outside && certificate.is_none() && !insecure)
+            {
+                let text =
+                    format!("{name}: {address} is reached from outside, and there is no TLS");
+                return Err(Complaint::new(text).hint(
+                    "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
+                ));
+            }
         }
         let store = match config.text("store") {
             "sqlite" => StoreKind::Sqlite,
@@ -143,10 +155,12 @@ impl Plan {
                 config.wrong("admin_key", "a key of the form pk_<id>_<secret>_<crc>")
             })?),
         };
-        let open_metrics = match config.text("api.open_metrics") {
-            "auto" => http.ip().is_loopback(),
-            _ => config.parse("api.open_metrics", "true, false or auto")?,
+        let open_on = |address: SocketAddr| match config.text("api.open_metrics") {
+            "auto" => Ok(address.ip().is_loopback()),
+            _ => config.parse("api.open_metrics", "true, false or auto"),
         };
+        let open_metrics = open_on(http)?;
+        let watch = watch.map(|address| Ok((address, open_on(address)?))).transpose()?;
         let grace = config.duration("shutdown_grace")?;
         let settings = Settings {
             info: NodeInfo {
@@ -180,12 +194,18 @@ impl Plan {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
         }
         let data = PathBuf::from(config.text("data"));
+        let databases = jobs::addresses(config, &data);
+        let agent = jobs::options(config, &data)?;
+        let poster = Poster::new(&agent.http.allow_private, clock::now)
+            .map_err(|error| Complaint::new(format!("nothing can be posted from here: {error}")))?;
         Ok(Plan {
-            agent: jobs::options(config, &data)?,
+            agent,
+            poster,
             webhook: alerts::webhook(config)?,
             data,
             store,
             http,
+            watch,
             certificate,
             admin_key,
             master_keys: custody::from_settings(config)?,
@@ -197,6 +217,20 @@ impl Plan {
                 body_bytes_max: config.parse("api.body_bytes_max", number)?,
                 bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
                 lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
+                rate: Rate {
+                    per_second: config.parse("api.rate_per_second", number)?,
+                    burst: config.parse("api.rate_burst", number)?,
+                },
+                failure_rate: Rate {
+                    per_second: config.parse("api.failures_per_second", number)?,
+                    burst: config.parse("api.failures_burst", number)?,
+                },
+                databases,
+            },
+            patience: Patience {
+                head: config.duration("api.head_patience")?.unsigned_abs(),
+                body: config.duration("api.body_patience")?.unsigned_abs(),
+                connections_max: config.parse("api.connections_max", number)?,
             },
         })
     }
@@ -276,9 +310,13 @@ async fn serve<S: FullStore>(
         Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
     let zones = parts.zones.clone();
     let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let source = Arc::new(StoreDatabases(Arc::clone(&store)));
+    let databases = plan.agent.databases.with_source(source);
+    let agent =
+        Arc::new(Agent::new(agent::Options { databases, secrets: vault.clone(), ..plan.agent }));
     let executor = LocalAgent {
         outputs: outputs.clone(),
-        agent: Agent::new(agent::Options { secrets: vault.clone(), ..plan.agent }),
+        agent: Arc::clone(&agent),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
@@ -286,9 +324,11 @@ async fn serve<S: FullStore>(
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }
+    let channels = StoreChannels { store: Arc::clone(&store), poster: plan.poster.clone() };
     let engine = Engine::start(store, executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
+    engine.carry_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
     let app = App {
         scheduler: Arc::clone(&engine) as Arc<dyn server::Scheduler>,
@@ -299,25 +339,29 @@ async fn serve<S: FullStore>(
         clock,
         random,
         zones,
+        trials: Arc::new(RealTrials { agent, poster: plan.poster }),
         options: Arc::new(plan.options.clone()),
     };
     tokio::spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
-    let (close, closed) = tokio::sync::oneshot::channel::<()>();
-    let closed = async {
-        let _ = closed.await;
-    };
-    let router = server::router(app);
-    let http = match &plan.certificate {
-        None => {
-            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
-        }
-        Some(certificate) => {
-            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
-            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(closed).into_future())
-        }
-    };
+    let (close, closed) = tokio::sync::watch::channel(());
+    let certificate = plan.certificate.as_ref();
+    let mut doors = vec![open_door(
+        listener,
+        server::router(app.clone()),
+        plan.patience,
+        certificate,
+        closed.clone(),
+    )?];
+    if let Some((address, open_metrics)) = plan.watch {
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| cannot_listen(address, error))?;
+        tracing::info!(address = %listener.local_addr()?, "figures have an address of their own");
+        let options = Arc::new(server::Options { open_metrics, ..plan.options.clone() });
+        let router = server::watch_router(App { options, ..app });
+        doors.push(open_door(listener, router, plan.patience, certificate, closed)?);
+    }
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
@@ -338,9 +382,14 @@ async fn serve<S: FullStore>(
         () = engine.stop(plan.grace) => {}
         () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
     }
-    let _ = close.send(());
+    drop(close);
     // Whoever still listens to a stream has been told enough.
-    let _ = tokio::time::timeout(CONNECTION_GRACE, http).await;
+    let closing = async {
+        for door in doors {
+            let _ = door.await;
+        }
+    };
+    let _ = tokio::time::timeout(CONNECTION_GRACE, closing).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -357,6 +406,24 @@ fn open_vault<S: FullStore>(
         None => {
             let ring = folder.master_keys().map_err(Failure::Failed)?;
             Vault::new(store, ring, KeyFile(folder.join(MASTER_KEY)), random::bytes)
+        }
+    })
+}
+
+/// Answers callers of an address until the server closes.
+fn open_door(
+    listener: TcpListener,
+    router: axum::Router,
+    patience: Patience,
+    certificate: Option<&Arc<Certificate>>,
+    mut closed: tokio::sync::watch::Receiver<()>,
+) -> Result<tokio::task::JoinHandle<()>, Failure> {
+    let closed = async move { while closed.changed().await.is_ok() {} };
+    Ok(match certificate {
+        None => tokio::spawn(server::serve(listener, router, patience, closed)),
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
+            tokio::spawn(server::serve(listener, router, patience, closed))
         }
     })
 }

@@ -5,5 +5,6 @@ mod bench;
 mod ends;
 mod import;
 mod life;
+mod named;
 mod output;
 mod pages;

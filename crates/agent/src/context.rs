@@ -77,11 +77,36 @@ pub const FACTS: &[Fact] = &[
     },
 ];
 
-/// The trace that the run belongs to, in the form of the `traceparent` header: made from the ids,
-/// so that every attempt of a run is part of the same trace.
+/// The trace that the run belongs to, in the form of the `traceparent` header: that of whoever
+/// asked for the run, if it named one, or one made from the ids. Every attempt of a run is a part
+/// of the same trace, under an id of its own.
 pub fn traceparent(assignment: &Assignment) -> String {
-    let trace = assignment.run.0.simple();
-    format!("00-{trace}-{:016x}-01", assignment.fence.max(1))
+    let given = assignment.parameters.get("traceparent").and_then(|value| value.as_str());
+    let span = assignment.fence.max(1);
+    match given.and_then(trace_of) {
+        Some((trace, flags)) => format!("00-{trace}-{span:016x}-{flags}"),
+        None => format!("00-{}-{span:016x}-01", assignment.run.0.simple()),
+    }
+}
+
+/// The trace and the flags of a `traceparent` of the version that is in use; none when it is not
+/// one.
+pub fn trace_of(traceparent: &str) -> Option<(&str, &str)> {
+    let mut parts = traceparent.split('-');
+    let (version, trace, parent, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_hex = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let valid = version == "00"
+        && is_hex(trace, 32)
+        && is_some(trace)
+        && is_hex(parent, 16)
+        && is_some(parent)
+        && is_hex(flags, 2)
+        && parts.next().is_none();
+    valid.then_some((trace, flags))
 }
 
 #[cfg(test)]
@@ -89,6 +114,25 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
+
+    #[test]
+    fn a_traceparent_is_read_strictly() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let good = format!("00-{trace}-00f067aa0ba902b7-01");
+        assert_eq!(trace_of(&good), Some((trace, "01")));
+        for bad in [
+            "",
+            "00",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            assert_eq!(trace_of(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn the_documented_table_is_the_one_in_force() {

@@ -15,11 +15,14 @@ mod stop;
 use std::sync::Arc;
 
 use domain::action::{Action, Assignment};
+use domain::id::TenantId;
 use domain::run::AttemptResult;
 
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
-pub use exec::sql::{Database, DatabaseError, Databases, PostgresDatabase, SqliteDatabase};
+pub use exec::sql::{
+    Database, DatabaseError, DatabaseSource, Databases, PostgresDatabase, SqliteDatabase,
+};
 use output::{Output, Veiled};
 use secrets::Remembering;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
@@ -81,6 +84,11 @@ impl Agent {
             external: options.external,
             databases: options.databases,
         }
+    }
+
+    /// Tries whether a tenant's database answers, and says what it is, or why it does not.
+    pub async fn try_database(&self, tenant: TenantId, name: &str) -> Result<String, String> {
+        self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
     /// Carries out an attempt. Everything that goes wrong is part of the answer.

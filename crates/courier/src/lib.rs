@@ -3,6 +3,7 @@
 //! The engine decides what to tell and when to try again; here is only the way: HTTP requests
 //! signed as Standard Webhooks 1.0.0 asks for.
 
+pub mod message;
 mod sign;
 mod webhook;
 

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::alert::Alert;
-use domain::id::JobId;
 use engine::Courier;
 use jiff::Timestamp;
-use serde_json::json;
 
+use crate::message::{Content, signed};
 use crate::sign::SigningSecret;
 
 /// How long an endpoint may take to answer.
@@ -45,25 +44,11 @@ impl Webhook {
     }
 
     async fn post(&self, alert: &Alert) -> Result<(), String> {
-        let id = alert.id().to_string();
-        let timestamp = (self.clock)().as_second();
-        let job = Some(alert.job).filter(|job| *job != JobId::NONE);
-        let body = json!({
-            "type": alert.kind.name(),
-            "timestamp": alert.at.to_string(),
-            "data": { "tenant_id": alert.tenant, "job_id": job, "execution_id": alert.run, "text": alert.text },
-        })
-        .to_string();
-        let signatures: Vec<String> =
-            self.secrets.iter().map(|secret| secret.sign(&id, timestamp, &body)).collect();
-        let request = self
-            .client
-            .post(&self.url)
-            .header("content-type", "application/json")
-            .header("webhook-id", &id)
-            .header("webhook-timestamp", timestamp)
-            .header("webhook-signature", signatures.join(" "))
-            .body(body);
+        let message = signed(&Content::Alert(alert), &self.secrets, (self.clock)());
+        let mut request = self.client.post(&self.url).body(message.body);
+        for (name, value) in message.headers {
+            request = request.header(name, value);
+        }
         let response = request.send().await.map_err(|error| error.without_url().to_string())?;
         match response.status() {
             status if status.is_success() => Ok(()),

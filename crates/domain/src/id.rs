@@ -57,6 +57,10 @@ id! {
     NodeId
 }
 id! {
+    /// A thing with a name: a database, a channel for alerts.
+    ObjectId
+}
+id! {
     /// A request to change something, the same when it is sent again.
     CommandId
 }

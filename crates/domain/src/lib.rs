@@ -10,6 +10,7 @@ pub mod decide;
 pub mod facts;
 pub mod id;
 pub mod job;
+pub mod object;
 pub mod run;
 pub mod schedule;
 pub mod secret;

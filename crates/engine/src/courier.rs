@@ -3,18 +3,34 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use std::sync::Arc;
+
 use domain::alert::Alert;
+use store::Channel;
 
 /// A way to tell somebody.
 pub trait Courier: Send + Sync + 'static {
     /// The channel's name, under which deliveries are recorded. It must not change.
     fn channel(&self) -> &str;
 
+    /// Which alerts it wants to be given; all, unless it says otherwise.
+    fn wants(&self) -> Channel {
+        Channel::of_all(self.channel())
+    }
+
     /// Delivers an alert, or says why it could not.
     fn deliver<'a>(
         &'a self,
         alert: &'a Alert,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+}
+
+/// Couriers that come and go while the process runs.
+pub trait Couriers: Send + Sync + 'static {
+    /// Those who are there now, or why nobody knows.
+    fn present<'a>(
+        &'a self,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>>;
 }
 
 /// Writes alerts to the process's log.

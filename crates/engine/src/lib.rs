@@ -18,7 +18,7 @@ mod settings;
 mod stats;
 
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier};
 pub use error::{EngineError, Result};
 pub use node::{
     ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
@@ -27,6 +27,7 @@ pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, AuditFilter, Begun, Cancelled, Counts, Cursor, FullStore, JobFilter,
-    LiveCounts, NodeInfo, NodeView, Page, RunFilter, RunView, RunsOf, Set, Setting, as_author,
+    Answer, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey,
+    DeliveryView, FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
+    Put, RunFilter, RunView, RunsOf, Set, Setting, as_author,
 };

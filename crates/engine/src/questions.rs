@@ -2,13 +2,15 @@
 //! decides what runs.
 
 use domain::audit::{Event, Record};
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::job::Job;
+use domain::object::{Object, ObjectKind};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, Desk, Follow, JobFilter, Journal,
-    NodeView, Page, RunFilter, RunView, Set, Setting, Store,
+    Alerts, Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView,
+    Desk, Follow, JobFilter, Journal, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView,
+    Set, Setting, Store,
 };
 
 use crate::error::Result;
@@ -67,6 +69,11 @@ impl<S: Desk> Node<S> {
         Ok(self.store.acknowledge(runs).await?)
     }
 
+    /// The last runs of jobs; a job without one is left out.
+    pub async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
+        Ok(self.store.last_runs(jobs).await?)
+    }
+
     /// The nodes of the cluster.
     pub async fn nodes(&self) -> Result<Vec<NodeView>> {
         Ok(self.store.nodes().await?)
@@ -117,6 +124,61 @@ impl<S: Journal> Node<S> {
     /// Records what no other command does.
     pub async fn record(&self, event: Event) -> Result<()> {
         Ok(self.store.record(&[event]).await?)
+    }
+}
+
+impl<S: Objects> Node<S> {
+    /// Makes an object, or changes the one that still has the version that the change is based on.
+    pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
+        Ok(self.store.put_object(object, expected).await?)
+    }
+
+    /// Removes an object if it still has the version that was seen.
+    pub async fn remove_object(
+        &self,
+        tenant: TenantId,
+        id: ObjectId,
+        expected: u32,
+    ) -> Result<Set> {
+        Ok(self.store.remove_object(tenant, id, expected).await?)
+    }
+
+    /// An object by its id, whosever it is.
+    pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
+        Ok(self.store.object(id).await?)
+    }
+
+    /// An object by its name.
+    pub async fn object_by_name(
+        &self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        name: &str,
+    ) -> Result<Option<Object>> {
+        Ok(self.store.object_by_name(tenant, kind, name).await?)
+    }
+
+    /// A tenant's objects of a kind by name, after the given one.
+    pub async fn list_objects(
+        &self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Object, String>> {
+        Ok(self.store.list_objects(tenant, kind, after, limit).await?)
+    }
+}
+
+impl<S: Alerts> Node<S> {
+    /// What a channel has tried to deliver, newest first, from before the given one.
+    pub async fn deliveries(
+        &self,
+        channel: &str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Result<Page<DeliveryView, DeliveryKey>> {
+        Ok(self.store.deliveries(channel, before, limit).await?)
     }
 }
 

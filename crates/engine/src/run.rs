@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::batch::Batcher;
-use crate::courier::Courier;
+use crate::courier::{Courier, Couriers};
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Started};
 use crate::settings::{Parts, Settings};
@@ -35,6 +35,9 @@ const TALLY_EVERY: Duration = Duration::from_secs(15);
 
 /// How often what was recorded is sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
+
+/// Couriers that are on their way at the same time.
+const COURIERS_AT_ONCE: usize = 16;
 
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {
@@ -143,6 +146,12 @@ impl<S: FullStore> Engine<S> {
             async move { driver.submit(runs, &sizes).await }
         });
         Ok(Engine { node, submits, shared, tasks: tokio::sync::Mutex::new(tasks) })
+    }
+
+    /// Carries alerts to these couriers too, as they come and go.
+    pub async fn carry_to(&self, couriers: Arc<dyn Couriers>) {
+        let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
+        self.tasks.lock().await.spawn(notify_present(node, shared, couriers));
     }
 
     /// The node, for commands and questions.
@@ -530,6 +539,40 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                 sizes.iter().map(part).collect()
             }
             Err(error) => sizes.iter().map(|_| Err(error.to_string())).collect(),
+        }
+    }
+}
+
+/// Every channel at the same time: one that does not answer keeps no other waiting.
+async fn notify_present<S: FullStore>(
+    node: Arc<Node<S>>,
+    shared: Arc<Shared>,
+    couriers: Arc<dyn Couriers>,
+) {
+    let mut patience = Patience::new(&shared, "notify");
+    loop {
+        tokio::time::sleep(std_duration(node.settings.poll_every)).await;
+        let present = match couriers.present().await {
+            Ok(present) => present,
+            Err(problem) => {
+                tracing::warn!(problem, "nobody knows whom alerts are carried to");
+                continue;
+            }
+        };
+        let mut rounds = JoinSet::new();
+        for courier in present {
+            if rounds.len() >= COURIERS_AT_ONCE
+                && let Some(Ok(round)) = rounds.join_next().await
+            {
+                patience.after(round).await;
+            }
+            let node = Arc::clone(&node);
+            rounds.spawn(async move { node.deliver(courier.as_ref()).await });
+        }
+        while let Some(ended) = rounds.join_next().await {
+            if let Ok(round) = ended {
+                patience.after(round).await;
+            }
         }
     }
 }

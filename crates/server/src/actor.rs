@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -15,6 +17,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::key::{Key, KeyHash};
+use crate::limit::{Caller, KeyId, Limits};
 use crate::problem::{Code, Problem};
 
 /// Whoever sent a request, after their key was checked.
@@ -78,25 +81,43 @@ pub(crate) fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
     (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
 }
 
-/// The door: nobody passes without a valid key. What was wrong with it is not told.
+/// Who sent a request, and with which key. What was wrong with a key is not told; who has sent too
+/// many wrong ones is told to wait.
+pub(crate) async fn authenticate(
+    app: &App,
+    limits: &Limits,
+    caller: Option<Caller>,
+    headers: &HeaderMap,
+) -> Result<(Actor, KeyId), Problem> {
+    if let Some(key) = key_of_headers(headers)
+        && let Some(actor) = app.authority.owner(&key).await
+    {
+        return Ok((actor, KeyId(key.id().to_owned())));
+    }
+    Err(limits.refuse(caller, app.options.failure_rate, app.now()))
+}
+
+/// The door: nobody passes without a valid key, and nobody too often.
 pub(crate) async fn require_key(
     State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let actor = match key_of_headers(request.headers()) {
-        Some(key) => app.authority.owner(&key).await,
-        None => None,
-    };
-    let actor = actor.ok_or_else(Problem::unauthenticated)?;
+    let caller = request.extensions().get::<Caller>().copied();
+    let (actor, key) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let left = limits.admit(&key, app.options.rate, app.now())?;
     request.extensions_mut().insert(actor.clone());
     let asked = format!("{} {}", request.method(), request.uri().path());
-    let response = as_author(actor.name.clone(), next.run(request)).await;
+    let mut response = as_author(actor.name.clone(), next.run(request)).await;
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
         let details = json!({ "request": asked, "problem": problem.message }).to_string();
         app.scheduler.record(actor.denied(details)).await?;
+    }
+    if let Some(left) = left {
+        left.tell(response.headers_mut());
     }
     Ok(response)
 }

@@ -1,5 +1,6 @@
 //! What every handler works with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent::output::Outputs;
@@ -8,8 +9,10 @@ use jiff::Timestamp;
 use vault::Keeper;
 
 use crate::actor::Authority;
+use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::scheduler::Scheduler;
+use crate::trials::Trials;
 
 /// What a server is given.
 #[derive(Clone)]
@@ -30,12 +33,14 @@ pub struct App {
     pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The time-zone databases.
     pub zones: Zones,
+    /// Tries databases and channels out.
+    pub trials: Arc<dyn Trials>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }
 
 /// What the administrator decides about the HTTP door.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.
     pub strict_concurrency: bool,
@@ -47,6 +52,12 @@ pub struct Options {
     pub bulk_bytes_max: usize,
     /// A due run that waits longer than this makes the server unready, in seconds.
     pub lag_seconds_max: u32,
+    /// How often requests may come with one key.
+    pub rate: Rate,
+    /// How often requests may come from one address without a valid key.
+    pub failure_rate: Rate,
+    /// The databases of the settings: addresses by name.
+    pub databases: BTreeMap<String, String>,
 }
 
 impl Default for Options {
@@ -57,6 +68,9 @@ impl Default for Options {
             body_bytes_max: 2 << 20,
             bulk_bytes_max: 64 << 20,
             lag_seconds_max: 60,
+            rate: Rate::default(),
+            failure_rate: Rate::default(),
+            databases: BTreeMap::new(),
         }
     }
 }

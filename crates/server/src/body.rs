@@ -87,6 +87,10 @@ pub(crate) async fn read(body: RawBody, bytes_max: usize) -> Result<Bytes> {
                 let text = format!("the body is longer than {bytes_max} bytes");
                 return Problem::new(Code::BodyTooLarge, text);
             }
+            let error_of_io = error.downcast_ref::<std::io::Error>();
+            if error_of_io.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
+                return Problem::new(Code::RequestTimeout, "the body did not come in time");
+            }
             cause = error.source();
         }
         Problem::new(Code::InvalidRequest, "the body ended too early")

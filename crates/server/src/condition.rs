@@ -46,8 +46,13 @@ impl Condition {
         }
     }
 
-    /// Refuses another version.
+    /// Refuses another version of a job.
     pub fn check(self, version: u32) -> Result<()> {
+        self.check_of("job", version)
+    }
+
+    /// Refuses another version.
+    pub fn check_of(self, what: &str, version: u32) -> Result<()> {
         let (code, expected) = match self {
             Condition::Header(expected) => (Code::PreconditionFailed, expected),
             Condition::Body(expected) => (Code::VersionConflict, expected),
@@ -56,7 +61,7 @@ impl Condition {
         if expected == version {
             return Ok(());
         }
-        let text = format!("the job has version {version}; the change is based on {expected}");
+        let text = format!("the {what} has version {version}; the change is based on {expected}");
         Err(Problem { message: text.clone(), ..Problem::field(code, "version", text) })
     }
 }

@@ -1,17 +1,20 @@
 //! Whether the server lives, whether it works, and what it is.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use vault::Health;
 
-use crate::actor::key_of_headers;
+use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Problem, Result};
+use crate::limit::{Caller, Limits};
+use crate::problem::Result;
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -134,10 +137,14 @@ pub(crate) async fn version() -> Json<Version> {
     get, path = "/metrics", tag = "server",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
-pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+pub(crate) async fn metrics(
+    State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
+    caller: Option<Extension<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response> {
     if !app.options.open_metrics {
-        let key = key_of_headers(&headers).ok_or_else(Problem::unauthenticated)?;
-        app.authority.owner(&key).await.ok_or_else(Problem::unauthenticated)?;
+        authenticate(&app, &limits, caller.map(|Extension(caller)| caller), &headers).await?;
     }
     let counts = app.scheduler.counts().await?;
     let text = app.metrics.render(counts, app.scheduler.activity(), app.now());

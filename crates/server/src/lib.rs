@@ -11,6 +11,8 @@ mod envelope;
 mod health;
 mod idempotency;
 mod key;
+mod limit;
+mod listen;
 mod metrics;
 mod openapi;
 mod page;
@@ -18,23 +20,31 @@ mod problem;
 mod rest;
 mod scheduler;
 mod sweeper;
+mod trials;
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use limit::Limits;
+
 pub use actor::{Actor, AdminKey, Authority};
 pub use app::{App, Options};
 pub use key::{Key, KeyHash};
+pub use limit::{Caller, Rate};
+pub use listen::{Patience, serve};
 pub use metrics::Metrics;
 pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
+pub use trials::{Trials, Tried};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {
@@ -58,6 +68,23 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
+        .layer(Extension(Arc::new(Limits::default())))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(map_response(no_sniffing_of_frames))
+        .layer(from_fn_with_state(app.clone(), envelope::envelope))
+        .with_state(app)
+}
+
+/// What an address of its own for those who watch answers: figures and health, and nothing else.
+pub fn watch_router(app: App) -> Router {
+    let (watch, _) = OpenApiRouter::<App>::new()
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .split_for_parts();
+    watch
+        .fallback(nothing_here)
+        .layer(Extension(Arc::new(Limits::default())))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(map_response(no_sniffing_of_frames))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))

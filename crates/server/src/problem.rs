@@ -78,8 +78,12 @@ codes! {
     ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "The execution does not exist";
     /// The address does not take this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "The method is not allowed here";
+    /// The request did not come in time.
+    RequestTimeout = "REQUEST_TIMEOUT", 408, "57014", 1, "The request took too long";
     /// Another job has that name.
     JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job of this name exists";
+    /// Another thing of that kind has that name.
+    AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name is taken";
     /// Somebody changed the resource meanwhile.
     VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "The version is not the current one";
     /// The same, asked for with `If-Match`.

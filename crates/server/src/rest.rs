@@ -5,9 +5,11 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 
+mod alert_channels;
 mod audit;
 mod backfill;
 mod bulk;
+mod databases;
 mod dead_letters;
 mod events;
 mod executions;
@@ -16,6 +18,7 @@ mod find;
 mod jobs;
 mod logs;
 mod nodes;
+mod objects;
 mod outlook;
 mod secrets;
 mod settings;
@@ -49,6 +52,18 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::events))
         .routes(routes!(stats::stats))
         .routes(routes!(stats::job_stats))
+        .routes(routes!(databases::create, databases::list))
+        .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))
+        .routes(routes!(databases::test))
+        .routes(routes!(alert_channels::create, alert_channels::list))
+        .routes(routes!(
+            alert_channels::get,
+            alert_channels::replace,
+            alert_channels::patch,
+            alert_channels::delete
+        ))
+        .routes(routes!(alert_channels::test))
+        .routes(routes!(alert_channels::deliveries))
         .routes(routes!(nodes::list))
         .routes(routes!(audit::list))
         .routes(routes!(audit::verify))

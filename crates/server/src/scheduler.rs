@@ -6,14 +6,15 @@ use std::pin::Pin;
 
 use domain::audit::{Event, Record, Seal};
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::job::Job;
+use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
-    Engine, FullStore, JobFilter, NewJob, NodeView, Page, Result, RunFilter, RunView, Set, Setting,
-    Stats, Trigger, Verified,
+    DeliveryKey, DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put,
+    Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
 };
 use jiff::Timestamp;
 
@@ -67,6 +68,8 @@ pub trait Scheduler: Send + Sync + 'static {
         after: Option<&'a str>,
         limit: u32,
     ) -> Answer<'a, Page<Job, String>>;
+    /// The last runs of jobs; a job without one is left out.
+    fn last_runs<'a>(&'a self, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>>;
     /// A run.
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>>;
     /// The runs that a filter lets through, newest first.
@@ -112,6 +115,34 @@ pub trait Scheduler: Send + Sync + 'static {
     fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Answer<'_, Vec<EndedRun>>;
     /// Jobs that were changed after the cursor, in that order.
     fn changed_jobs(&self, after: Cursor, limit: u32) -> Answer<'_, Vec<Job>>;
+    /// Makes an object, or changes the one that still has the expected version.
+    fn put_object<'a>(&'a self, object: &'a Object, expected: u32) -> Answer<'a, Put>;
+    /// Removes an object if it still has the expected version.
+    fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Answer<'_, Set>;
+    /// An object by its id, whosever it is.
+    fn object(&self, id: ObjectId) -> Answer<'_, Option<Object>>;
+    /// An object by its name.
+    fn object_by_name<'a>(
+        &'a self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        name: &'a str,
+    ) -> Answer<'a, Option<Object>>;
+    /// A tenant's objects of a kind, by name.
+    fn list_objects<'a>(
+        &'a self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Object, String>>;
+    /// What a channel has tried to deliver, newest first.
+    fn deliveries<'a>(
+        &'a self,
+        channel: &'a str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Answer<'a, Page<DeliveryView, DeliveryKey>>;
     /// A request begins that its caller may send again under the same key.
     fn begin_request<'a>(
         &'a self,
@@ -220,6 +251,10 @@ impl<S: FullStore> Scheduler for Engine<S> {
         Box::pin(self.node().list_jobs(filter, after, limit))
     }
 
+    fn last_runs<'a>(&'a self, jobs: &'a [JobId]) -> Answer<'a, Vec<LastRun>> {
+        Box::pin(self.node().last_runs(jobs))
+    }
+
     fn run(&self, id: RunId) -> Answer<'_, Option<RunView>> {
         Box::pin(self.node().run(id))
     }
@@ -247,6 +282,46 @@ impl<S: FullStore> Scheduler for Engine<S> {
 
     fn nodes(&self) -> Answer<'_, Vec<NodeView>> {
         Box::pin(self.node().nodes())
+    }
+
+    fn put_object<'a>(&'a self, object: &'a Object, expected: u32) -> Answer<'a, Put> {
+        Box::pin(self.node().put_object(object, expected))
+    }
+
+    fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Answer<'_, Set> {
+        Box::pin(self.node().remove_object(tenant, id, expected))
+    }
+
+    fn object(&self, id: ObjectId) -> Answer<'_, Option<Object>> {
+        Box::pin(self.node().object(id))
+    }
+
+    fn object_by_name<'a>(
+        &'a self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        name: &'a str,
+    ) -> Answer<'a, Option<Object>> {
+        Box::pin(self.node().object_by_name(tenant, kind, name))
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        tenant: TenantId,
+        kind: ObjectKind,
+        after: Option<&'a str>,
+        limit: u32,
+    ) -> Answer<'a, Page<Object, String>> {
+        Box::pin(self.node().list_objects(tenant, kind, after, limit))
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        channel: &'a str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Answer<'a, Page<DeliveryView, DeliveryKey>> {
+        Box::pin(self.node().deliveries(channel, before, limit))
     }
 
     fn begin_request<'a>(

@@ -13,6 +13,7 @@ job_tags
 jobs
 last_ends with fillfactor=50
 nodes with fillfactor=50
+objects
 requests
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
 secrets
@@ -71,6 +72,8 @@ deliveries.tries integer not null
 deliveries.next_try_at bigint
 deliveries.delivered_at bigint
 deliveries.error text
+deliveries.begun_at bigint not null default 0
+deliveries.tried_at bigint not null default 0
 gate.one smallint not null
 gate.fence bigint not null
 history.id uuid not null
@@ -132,6 +135,14 @@ nodes.address text
 nodes.version text not null default ''::text
 nodes.roles text[] not null default '{}'::text[]
 nodes.renewed_at bigint not null default 0
+objects.id uuid not null
+objects.tenant_id uuid not null
+objects.kind text not null
+objects.name text not null collate C
+objects.body text not null
+objects.version integer not null
+objects.created_at bigint not null
+objects.changed_at bigint not null
 requests.tenant_id uuid not null
 requests.key text not null
 requests.fingerprint bytea not null
@@ -199,6 +210,7 @@ job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
+objects objects_pkey PRIMARY KEY (id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 runs runs_pkey PRIMARY KEY (id)
 secrets secrets_pkey PRIMARY KEY (tenant_id, job_id, name)
@@ -213,6 +225,7 @@ CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
 CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
+CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun_at, alert_id)
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
@@ -221,6 +234,7 @@ CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
 CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)
+CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
@@ -245,6 +259,8 @@ CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHE
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
+CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
+CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
 CREATE UNIQUE INDEX secrets_pkey ON punctual.secrets USING btree (tenant_id, job_id, name)

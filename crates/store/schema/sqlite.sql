@@ -77,9 +77,11 @@ CREATE TABLE deliveries (
     -- When the next try is due; none when it arrived or was given up.
     next_try_at INTEGER,
     delivered_at INTEGER,
-    error TEXT,
+    error TEXT, begun_at INTEGER NOT NULL DEFAULT 0, tried_at INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel, alert_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX deliveries_begun ON deliveries (channel, begun_at, alert_id);
 
 CREATE TABLE ends (
     seq INTEGER PRIMARY KEY,
@@ -171,6 +173,22 @@ CREATE TABLE nodes (
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
 , address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+
+CREATE TABLE objects (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- What it says, as JSON.
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX objects_kind ON objects (kind, id);
+
+CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,

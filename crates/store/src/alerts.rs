@@ -11,7 +11,7 @@ use domain::id::{JobId, TenantId};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::{Result, Store};
+use crate::{Page, Result, Store};
 
 /// A store that keeps alerts.
 pub trait Alerts: Store {
@@ -22,7 +22,7 @@ pub trait Alerts: Store {
     /// the number of tries so far.
     fn undelivered(
         &self,
-        channel: &str,
+        channel: &Channel,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<(Alert, u32)>>> + Send;
 
@@ -33,6 +33,14 @@ pub trait Alerts: Store {
         alert: Uuid,
         delivery: &Delivery,
     ) -> impl Future<Output = Result<()>> + Send;
+
+    /// What a channel has tried to deliver, the newest first try first, from before the given one.
+    fn deliveries(
+        &self,
+        channel: &str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<DeliveryView, DeliveryKey>>> + Send;
 
     /// The last alert of each job that raised
     /// [`MaxRetriesExceeded`](domain::alert::AlertKind::MaxRetriesExceeded) and whose latest run
@@ -61,6 +69,65 @@ pub(crate) fn dead_letters(tenant: TenantId, count: u32, at: Timestamp) -> Alert
         count => format!("{count} runs wait among the dead letters"),
     };
     Alert { kind: AlertKind::DeadLetters, tenant, job: JobId::NONE, run: None, text, at }
+}
+
+/// Where alerts are carried to, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its name, under which deliveries are recorded. It must not change.
+    pub name: String,
+    /// Whose alerts; everybody's when absent.
+    pub tenant: Option<TenantId>,
+    /// Which kinds of them; all when there are none.
+    pub kinds: Vec<AlertKind>,
+    /// Those that happened before are none of its business.
+    pub since: Timestamp,
+}
+
+impl Channel {
+    /// A channel that is told everything.
+    pub fn of_all(name: impl Into<String>) -> Self {
+        Channel { name: name.into(), tenant: None, kinds: Vec::new(), since: Timestamp::MIN }
+    }
+}
+
+/// The place of a delivery in the list of its channel: its first try and its alert.
+pub type DeliveryKey = (Timestamp, Uuid);
+
+/// What a channel made of an alert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryView {
+    /// The alert.
+    pub alert: Alert,
+    /// Its identity.
+    pub id: Uuid,
+    /// How often it was tried.
+    pub tries: u32,
+    /// When it was first tried.
+    pub begun_at: Timestamp,
+    /// When it was last tried.
+    pub tried_at: Timestamp,
+    /// When it will be tried again; never when absent.
+    pub next_try_at: Option<Timestamp>,
+    /// When it arrived.
+    pub delivered_at: Option<Timestamp>,
+    /// Why the last try failed.
+    pub error: Option<String>,
+}
+
+impl DeliveryView {
+    /// Its place in the list.
+    pub fn key(&self) -> DeliveryKey {
+        (self.begun_at, self.id)
+    }
+}
+
+/// A page of what was read with one more than asked for.
+pub(crate) fn page_of(mut items: Vec<DeliveryView>, limit: u32) -> Page<DeliveryView, DeliveryKey> {
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = items.last().filter(|_| more).map(DeliveryView::key);
+    Page { items, next }
 }
 
 /// What came of a try.

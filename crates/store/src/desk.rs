@@ -5,7 +5,8 @@
 
 use std::future::Future;
 
-use domain::id::{RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId};
+use domain::run::Outcome;
 use jiff::Timestamp;
 
 use crate::{NodeView, Result, Store};
@@ -28,6 +29,10 @@ pub trait Desk: Store {
 
     /// What a tenant's live runs are doing.
     fn live(&self, tenant: TenantId) -> impl Future<Output = Result<LiveCounts>> + Send;
+
+    /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
+    /// job without one is left out.
+    fn last_runs(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<LastRun>>> + Send;
 
     /// What the whole cluster agrees on, by name.
     fn settings(&self) -> impl Future<Output = Result<Vec<Setting>>> + Send;
@@ -62,6 +67,17 @@ pub trait Desk: Store {
 
     /// Forgets requests that are older than a day, at most `limit`; answers how many.
     fn forget_requests(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// The last run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRun {
+    /// The job.
+    pub job: JobId,
+    /// The time that the run stood for.
+    pub scheduled_for: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
 }
 
 /// What a tenant's live runs are doing.

@@ -40,18 +40,20 @@ mod error;
 mod filter;
 mod follow;
 mod journal;
+mod objects;
 pub mod postgres;
 mod safe;
 pub mod sqlite;
 mod view;
 
-pub use alerts::{Alerts, Delivery};
+pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
 pub use author::as_author;
-pub use desk::{Answer, Begun, Desk, LiveCounts, Set, Setting};
+pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
 pub use journal::{AuditFilter, Chain, Journal};
+pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use view::{AttemptView, NodeView, Page, RunView};
@@ -207,9 +209,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Journal + Safe {}
+pub trait FullStore: Alerts + Desk + Follow + Journal + Objects + Safe {}
 
-impl<S: Alerts + Desk + Follow + Journal + Safe> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Journal + Objects + Safe> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

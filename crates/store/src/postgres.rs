@@ -44,6 +44,7 @@ mod holdings;
 mod jobs;
 mod journal;
 mod nodes;
+mod objects;
 mod pipeline;
 mod prune;
 mod pump;

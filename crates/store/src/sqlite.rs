@@ -58,6 +58,7 @@ mod jobs;
 mod journal;
 mod lock;
 mod nodes;
+mod objects;
 mod prune;
 mod read;
 mod row;

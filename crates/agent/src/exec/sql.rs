@@ -16,12 +16,17 @@ mod script;
 mod sqlite;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::action::{ProcedureAction, SqlAction};
+use domain::action::{Action, Assignment, ProcedureAction, SqlAction};
+use domain::id::{JobId, RunId, TenantId};
 use domain::run::{AttemptEnd, AttemptResult};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -30,13 +35,28 @@ use record::Record;
 pub use sqlite::SqliteDatabase;
 
 use super::Failure;
-use crate::Attempt;
+use crate::{Attempt, Secrets};
 
-/// The databases that jobs may work in, by name.
-#[derive(Clone, Debug, Default)]
+/// How long a database that is tried may take to answer.
+const HELLO: Duration = Duration::from_secs(15);
+
+/// The databases that jobs may work in, by name: those of the settings, and those of a source that
+/// is asked each time, so that a change needs no restart. A name of the settings wins.
+#[derive(Clone, Default)]
 pub struct Databases {
     all: BTreeMap<String, Database>,
     default: Option<String>,
+    source: Option<Arc<dyn DatabaseSource>>,
+}
+
+/// Knows databases that come and go.
+pub trait DatabaseSource: Send + Sync {
+    /// The address of a tenant's database; none when there is no such one.
+    fn url<'a>(
+        &'a self,
+        tenant: TenantId,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>>;
 }
 
 /// A database.
@@ -69,6 +89,36 @@ pub enum DatabaseError {
     },
 }
 
+impl Database {
+    /// The database at an address: `postgres://user@host/name` or `sqlite:/path/to/file.db`.
+    pub fn parse(url: &str) -> Result<Self, DatabaseError> {
+        let bad = |problem: &str| DatabaseError::Bad { field: "url", problem: problem.to_owned() };
+        match url.strip_prefix("sqlite:") {
+            Some("") => Err(bad("names no file: write sqlite:/path/to/file.db")),
+            Some(file) => Ok(Database::Sqlite(SqliteDatabase::new(file))),
+            None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                PostgresDatabase::parse(url).map(Database::Postgres)
+            }
+            None => Err(bad("must begin with postgres:// or sqlite:")),
+        }
+    }
+
+    /// The database at an address that somebody chose who may not choose files of this machine:
+    /// neither a file of SQLite nor a socket.
+    pub fn parse_remote(url: &str) -> Result<Self, DatabaseError> {
+        let bad = |problem: &str| DatabaseError::Bad { field: "url", problem: problem.to_owned() };
+        match Database::parse(url)? {
+            Database::Sqlite(_) => {
+                Err(bad("a file is named in the settings of the server; here, write postgres://…"))
+            }
+            Database::Postgres(database) if database.is_socket() => {
+                Err(bad("a socket is named in the settings of the server; here, name a host"))
+            }
+            database => Ok(database),
+        }
+    }
+}
+
 impl Databases {
     /// These databases, and the one that a job means that names none.
     pub fn new(
@@ -79,12 +129,21 @@ impl Databases {
             Some(name) if !all.contains_key(&name) => {
                 Err(DatabaseError::UnknownDefault { name, known: all.into_keys().collect() })
             }
-            default => Ok(Databases { all, default }),
+            default => Ok(Databases { all, default, source: None }),
         }
     }
 
-    /// The database that a job names.
-    fn find(&self, name: Option<&str>) -> Result<(&str, &Database), Failure> {
+    /// The same with a source of others.
+    pub fn with_source(self, source: Arc<dyn DatabaseSource>) -> Self {
+        Databases { source: Some(source), ..self }
+    }
+
+    /// The database that a job of a tenant names.
+    async fn find(
+        &self,
+        tenant: TenantId,
+        name: Option<&str>,
+    ) -> Result<(String, Database), Failure> {
         let Some(name) = name.or(self.default.as_deref()) else {
             let known: Vec<_> = self.all.keys().map(String::as_str).collect();
             let problem = match known.as_slice() {
@@ -96,13 +155,71 @@ impl Databases {
             };
             return Err(Failure::refused("UNKNOWN_DATABASE", problem));
         };
-        match self.all.get_key_value(name) {
-            Some((name, database)) => Ok((name, database)),
-            None => {
-                let known: Vec<_> = self.all.keys().cloned().collect();
-                Err(Failure::refused("UNKNOWN_DATABASE", unknown(name, &known)))
+        if let Some(database) = self.all.get(name) {
+            return Ok((name.to_owned(), database.clone()));
+        }
+        if let Some(source) = &self.source {
+            let found = source.url(tenant, name).await;
+            let found = found.map_err(|problem| {
+                let text = format!("the database {name:?} cannot be looked up: {problem}");
+                Failure::other("DATABASE_UNREADABLE", text)
+            })?;
+            if let Some(url) = found {
+                let database = Database::parse_remote(&url).map_err(|error| {
+                    let text = format!("the database {name:?} cannot be used: {error}");
+                    Failure::refused("BAD_DATABASE", text)
+                })?;
+                return Ok((name.to_owned(), database));
             }
         }
+        let known: Vec<_> = self.all.keys().cloned().collect();
+        Err(Failure::refused("UNKNOWN_DATABASE", unknown(name, &known)))
+    }
+
+    /// Tries whether a database answers, and says what it is.
+    pub(crate) async fn hello(
+        &self,
+        tenant: TenantId,
+        name: &str,
+        secrets: &dyn Secrets,
+    ) -> Result<String, String> {
+        let (_, database) =
+            self.find(tenant, Some(name)).await.map_err(|failure| failure.message)?;
+        // Whoever asks is nobody's job.
+        let assignment = Assignment {
+            run: RunId(JobId::NONE.0),
+            job: JobId::NONE,
+            job_name: String::new(),
+            tenant,
+            attempt: 0,
+            fence: 0,
+            scheduled_for: Timestamp::UNIX_EPOCH,
+            deadline: Timestamp::MAX,
+            grace_period: SignedDuration::ZERO,
+            shard: String::new(),
+            run_as: None,
+            parameters: Default::default(),
+            action: Action::Noop,
+        };
+        let answer = async {
+            match database {
+                Database::Postgres(database) => postgres::hello(&database, &assignment, secrets)
+                    .await
+                    .map_err(|failure| failure.message),
+                Database::Sqlite(database) => database.hello().await,
+            }
+        };
+        let too_long = |_| format!("there was no answer within {} s", HELLO.as_secs());
+        tokio::time::timeout(HELLO, answer).await.map_err(too_long)?
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Databases")
+            .field("all", &self.all)
+            .field("default", &self.default)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,13 +269,14 @@ async fn run(
     databases: &Databases,
 ) -> AttemptResult {
     let begun = Instant::now();
-    let (name, database) = match databases.find(database) {
+    let found = databases.find(attempt.assignment.tenant, database).await;
+    let (name, database) = match found {
         Ok(found) => found,
         Err(failure) => return AttemptResult::failed(failure.code, failure.message),
     };
     let record = Record::new(attempt.output.clone());
     let stopped = Stopped::default();
-    let (record, done) = match database {
+    let (record, done) = match &database {
         Database::Postgres(database) => {
             postgres::run(database, &attempt, task, record, &stopped).await
         }
@@ -233,7 +351,64 @@ fn missing_parameter(name: &str, known: &[&str]) -> Failure {
 mod tests {
     use super::*;
 
-    fn find(name: Option<&str>, default: Option<&str>, names: &[&str]) -> String {
+    /// Knows one database of one tenant.
+    struct Shelf;
+
+    impl DatabaseSource for Shelf {
+        fn url<'a>(
+            &'a self,
+            tenant: TenantId,
+            name: &'a str,
+        ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+            let url = match (tenant, name) {
+                (TenantId::DEFAULT, "shelf") => Some("postgres://u@db.example.org/d".to_owned()),
+                (TenantId::DEFAULT, "file") => Some("sqlite:/etc/passwd".to_owned()),
+                // A name of the settings wins.
+                (TenantId::DEFAULT, "main") => Some("not even read".to_owned()),
+                _ => None,
+            };
+            Box::pin(std::future::ready(Ok(url)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_knows_the_databases_of_a_tenant() {
+        let main = Database::Sqlite(SqliteDatabase::new("/nowhere/main"));
+        let databases = Databases::new(BTreeMap::from([("main".to_owned(), main)]), None).unwrap();
+        let databases = databases.with_source(Arc::new(Shelf));
+        let find = async |tenant, name| match databases.find(tenant, Some(name)).await {
+            Ok((name, database)) => format!("{name} {database:?}"),
+            Err(failure) => format!("{} {}", failure.code, failure.message),
+        };
+        let other = TenantId(uuid::Uuid::from_u128(9));
+        assert!(find(TenantId::DEFAULT, "shelf").await.starts_with("shelf Postgres"));
+        assert!(find(TenantId::DEFAULT, "main").await.starts_with("main Sqlite"));
+        assert!(find(other, "shelf").await.starts_with("UNKNOWN_DATABASE"));
+        let file = find(TenantId::DEFAULT, "file").await;
+        assert!(file.starts_with("BAD_DATABASE") && !file.contains("passwd"), "{file}");
+    }
+
+    #[test]
+    fn who_may_not_choose_files_may_not_choose_sockets() {
+        for (url, problem) in [
+            ("postgres://u:${secrets.P}@db/d", ""),
+            ("postgres://u@db,%2Frun%2Fpg/d", "url: a socket"),
+            ("postgresql:///d?user=u&host=/run/postgresql", "url: a socket"),
+            ("postgres://u@%2Frun%2Fpostgresql/d", "url: a socket"),
+            ("sqlite:/tmp/x.db", "url: a file"),
+            ("mysql://u@db/d", "url: must begin"),
+            ("postgresql", "url: must begin"),
+        ] {
+            let answer = Database::parse_remote(url).err().map(|error| error.to_string());
+            let answer = answer.unwrap_or_default();
+            assert!(
+                answer.starts_with(problem) && answer.is_empty() == problem.is_empty(),
+                "{url}: {answer}"
+            );
+        }
+    }
+
+    async fn find(name: Option<&str>, default: Option<&str>, names: &[&str]) -> String {
         let file = |name: &&str| {
             let database = Database::Sqlite(SqliteDatabase::new(format!("/nowhere/{name}")));
             ((*name).to_owned(), database)
@@ -243,14 +418,14 @@ mod tests {
             Ok(databases) => databases,
             Err(error) => return error.to_string(),
         };
-        match databases.find(name) {
-            Ok((name, _)) => name.to_owned(),
+        match databases.find(TenantId::DEFAULT, name).await {
+            Ok((name, _)) => name,
             Err(failure) => format!("{} {}", failure.code, failure.message),
         }
     }
 
-    #[test]
-    fn databases_are_found_by_name() {
+    #[tokio::test]
+    async fn databases_are_found_by_name() {
         for (name, default, names, expected) in [
             (Some("main"), None, &["main", "sales"][..], "main"),
             (None, Some("sales"), &["main", "sales"], "sales"),
@@ -282,7 +457,7 @@ mod tests {
                 "there is no database named \"sale\", only main, sales; did you mean \"sales\"?",
             ),
         ] {
-            assert_eq!(find(name, default, names), expected);
+            assert_eq!(find(name, default, names).await, expected);
         }
     }
 }

@@ -35,8 +35,13 @@ impl<S: Store + Alerts> Node<S> {
         if !noticed.is_empty() {
             self.store.raise(&noticed).await?;
         }
+        self.deliver(courier).await
+    }
+
+    /// Delivers what a channel has not had. Answers how many deliveries arrived.
+    pub async fn deliver(&self, courier: &dyn Courier) -> store::Result<usize> {
         let mut arrived = 0;
-        for (alert, tries) in self.store.undelivered(courier.channel(), DELIVERIES_MAX).await? {
+        for (alert, tries) in self.store.undelivered(&courier.wants(), DELIVERIES_MAX).await? {
             let delivery = match courier.deliver(&alert).await {
                 Ok(()) => Delivery::Done,
                 Err(error) => {
@@ -47,8 +52,12 @@ impl<S: Store + Alerts> Node<S> {
                     }
                 }
             };
-            arrived += usize::from(delivery == Delivery::Done);
             self.store.record_delivery(courier.channel(), alert.id(), &delivery).await?;
+            if delivery != Delivery::Done {
+                // Who does not answer now is not asked for each of the others too.
+                break;
+            }
+            arrived += 1;
         }
         Ok(arrived)
     }

@@ -20,7 +20,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{OptionalBody, Params};
 use crate::page::{self, List};
-use crate::problem::{ErrorBody, Result};
+use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// Which executions a list shows.
 #[derive(Deserialize, IntoParams)]
@@ -38,6 +38,8 @@ pub struct ExecutionParams {
     /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL` or
     /// `DEPENDENCY`.
     origin: Option<String>,
+    /// Only executions of this job, by its id or name.
+    job: Option<String>,
     /// Only executions for this time and later.
     since: Option<Timestamp>,
     /// Only executions for earlier times than this.
@@ -84,7 +86,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
 /// Lists executions of all jobs, newest first.
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -92,14 +94,18 @@ pub(crate) async fn list(
     OriginalUri(uri): OriginalUri,
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
-    let runs = page_of(&app, RunsOf::Tenant(actor.tenant), &params).await?;
+    let of = match &params.job {
+        Some(job) => RunsOf::Job(find::job(&app, &actor, job).await?.id),
+        None => RunsOf::Tenant(actor.tenant),
+    };
+    let runs = page_of(&app, of, &params).await?;
     Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
 }
 
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
 #[utoipa::path(
     get, path = "/v1/dead-letters", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn dead_letters(
     State(app): State<App>,
@@ -107,7 +113,11 @@ pub(crate) async fn dead_letters(
     OriginalUri(uri): OriginalUri,
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
-    let of = RunsOf::DeadLetters { tenant: actor.tenant, job: None };
+    let job = match &params.job {
+        Some(job) => Some(find::job(&app, &actor, job).await?.id),
+        None => None,
+    };
+    let of = RunsOf::DeadLetters { tenant: actor.tenant, job };
     let runs = page_of(&app, of, &params).await?;
     Ok(List::new(named(&app, runs.items).await?, runs.next).answer(&uri))
 }
@@ -126,6 +136,10 @@ pub(crate) async fn list_of_job(
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
+    if params.job.is_some() {
+        let text = "the address names the job already";
+        return Err(Problem::field(Code::InvalidRequest, "job", text));
+    }
     let runs = page_of(&app, RunsOf::Job(job.id), &params).await?;
     let named = |run| Execution::of(run, Some(job.name.clone()));
     Ok(List::new(runs.items.into_iter().map(named).collect(), runs.next).answer(&uri))

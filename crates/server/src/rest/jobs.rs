@@ -1,11 +1,14 @@
 //! Jobs: made, listed, shown, changed, removed.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::id::JobId;
 use domain::job::{Job, JobState};
-use engine::{JobFilter, NewJob};
+use engine::{JobFilter, LastRun, NewJob};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -147,7 +150,12 @@ pub(crate) async fn list(
     let after = page::cursor(params.cursor.as_deref())?;
     let jobs = app.scheduler.list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
     let now = app.now();
-    let data = jobs.items.iter().map(|job| JobView::of(job, now, &app.zones)).collect();
+    // One question for the whole page.
+    let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
+    let last = app.scheduler.last_runs(&ids).await?;
+    let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
+    let view = |job: &Job| JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
+    let data = jobs.items.iter().map(view).collect();
     Ok(List::new(data, jobs.next).answer(&uri))
 }
 
@@ -167,7 +175,9 @@ pub(crate) async fn get(
     if is_known(&headers, job.version) {
         return Ok(not_modified(job.version));
     }
-    Ok(shown(&app, &job))
+    let last = app.scheduler.last_runs(&[job.id]).await?;
+    let view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
+    Ok(([etag(job.version)], Json(view)).into_response())
 }
 
 /// A job as an answer.
@@ -295,7 +305,7 @@ fn forget_replaced(job: &mut Value, changes: &Value) {
 }
 
 /// RFC 7396.
-fn merge(target: &mut Value, patch: Value) {
+pub(super) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
         return;

@@ -1,5 +1,7 @@
 //! The bodies of requests and answers, and how they become the domain's values and back.
 
+pub mod channel;
+pub mod database;
 pub mod duration;
 pub mod execution;
 pub mod job;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::id::RunId;
 use domain::run::NewRun;
@@ -94,6 +94,7 @@ pub struct Accepted {
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
+        ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
     responses(
         (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -105,11 +106,18 @@ pub(crate) async fn trigger(
     State(app): State<App>,
     actor: Actor,
     Path(job): Path<String>,
-    OptionalBody(body): OptionalBody<TriggerBody>,
+    headers: HeaderMap,
+    OptionalBody(mut body): OptionalBody<TriggerBody>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
     if body.execution_id.is_some_and(|id| id.get_version_num() != 7) {
         return Err(Problem::invalid("execution_id", "must be a version 7 UUID"));
+    }
+    // A header that cannot be read is none, as the standard asks.
+    let trace = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    if let Some(trace) = trace.filter(|trace| agent::context::trace_of(trace).is_some()) {
+        let parameters = body.parameters.get_or_insert_default();
+        parameters.entry("traceparent".to_owned()).or_insert_with(|| trace.into());
     }
     let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
     let trigger =

@@ -127,3 +127,65 @@ async fn a_run_that_waits_too_long_makes_the_server_unready() {
     assert_eq!(reply.status, 503, "{}", reply.text);
     assert_eq!(reply.json()["scheduling"]["ok"], false);
 }
+
+#[tokio::test]
+async fn the_trace_of_a_trigger_is_kept_with_the_run() {
+    let world = World::now().await;
+    world.job("job", "http://ok").await;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trigger = async |header: &str, body: Option<Value>| {
+        let path = "/v1/jobs/job/trigger";
+        let reply = world.call("POST", path, &[("traceparent", header)], body).await;
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        let id = reply.json()["execution_id"].as_str().unwrap().to_owned();
+        world.ended(&id).await
+    };
+    let run = trigger(trace, None).await;
+    assert_eq!(run["traceparent"], trace);
+    let run = trigger(trace, Some(json!({"parameters": {"x": 1}}))).await;
+    assert_eq!(run["parameters"], json!({"traceparent": trace, "x": 1}));
+    // What cannot be read is as good as none.
+    let run = trigger("garbage", None).await;
+    assert!(run.get("traceparent").is_none() && run.get("parameters").is_none(), "{run}");
+}
+
+#[tokio::test]
+async fn jobs_show_their_last_runs() {
+    let world = World::now().await;
+    for (job, endpoint) in [("bad", "http://fail"), ("good", "http://ok"), ("idle", "http://ok")] {
+        world.job(job, endpoint).await;
+    }
+    let mut expected = Vec::new();
+    for (job, status) in [("bad", "FAILED"), ("good", "COMPLETED")] {
+        let run = world.ended(&world.trigger(job).await).await;
+        expected.push((run["scheduled_time"].clone(), json!(status)));
+    }
+    expected.push((Value::Null, Value::Null));
+    let list = world.get("/v1/jobs").await.json();
+    let last = |job: &Value| (job["last_run_time"].clone(), job["last_status"].clone());
+    let seen: Vec<_> = list["data"].as_array().unwrap().iter().map(last).collect();
+    assert_eq!(seen, expected);
+    let job = world.get("/v1/jobs/bad").await.json();
+    assert_eq!(last(&job), expected[0]);
+    // What is shown can be sent back.
+    assert_eq!(world.call("PUT", "/v1/jobs/bad", &[], Some(job)).await.status, 200);
+}
+
+#[tokio::test]
+async fn executions_and_dead_letters_are_found_by_job() {
+    let world = World::now().await;
+    for job in ["one", "two"] {
+        world.job(job, "http://fail").await;
+        world.ended(&world.trigger(job).await).await;
+    }
+    for path in ["/v1/dead-letters", "/v1/executions"] {
+        let of_job = world.get(&format!("{path}?job=two")).await.json();
+        let names: Vec<_> =
+            of_job["data"].as_array().unwrap().iter().map(|it| it["job_name"].clone()).collect();
+        assert_eq!(names, ["two"], "{path}");
+        assert_eq!(world.get(path).await.json()["data"].as_array().unwrap().len(), 2);
+        assert_eq!(world.get(&format!("{path}?job=three")).await.error().1, "JOB_NOT_FOUND");
+    }
+    let reply = world.get("/v1/jobs/one/executions?job=two").await;
+    assert_eq!(reply.error(), (400, "INVALID_REQUEST".into(), "job".into()));
+}

@@ -1,7 +1,14 @@
 -- Runs end: they leave the live table for the history, if their grants are still valid.
--- $1 is the holder; without one, the grants are those of buried nodes. $19 are the claims to look into, if known.
--- A column that has no value at all may be left empty: unnest fills it up.
-WITH held AS (
+-- $1 is the holder; without one, the grants are those of buried nodes. $19 are the claims that all grants are from, if
+-- known: as long as these are there and whole, nobody needs to look into them.
+-- A column that has no value at all may be left empty: unnest fills it up. One with a single value has it for all rows.
+WITH known AS MATERIALIZED (
+    SELECT count(*) = cardinality($19::bigint[]) AS yes
+    FROM nodes n
+    JOIN claims c ON c.node_id = n.id
+    WHERE n.id = $1 AND NOT n.buried AND c.id = ANY ($19) AND c.whole
+),
+held AS (
     SELECT h.run_id, c.id + h.k AS fence
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
@@ -19,18 +26,22 @@ ended AS (
         run_id, fence, turn, if_cancelled, outcome, reason, reason_text, dead_letter,
         number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected, details
     )
-    WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
-        AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
+    WHERE r.id BETWEEN u.run_id AND u.run_id
+        AND r.turn = CASE WHEN cardinality($4) = 1 THEN ($4)[1] ELSE u.turn END
+        AND ((SELECT yes FROM known) OR (u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
         -- A retry ends only if somebody asked for the end of the run.
         AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)
     RETURNING
-        r.id, r.job_id, r.tenant_id, CASE WHEN u.number IS NOT NULL THEN coalesce(u.node_id, $1) END AS node_id,
-        r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence, u.rows_affected, r.job_version, r.coalesced,
-        r.attempts + CASE WHEN u.attempt_end <> 5 THEN 1 ELSE 0 END AS attempts,
-        r.lost + CASE WHEN u.attempt_end = 5 THEN 1 ELSE 0 END AS lost,
-        u.number, u.attempt_end, r.origin,
+        r.id, r.job_id, r.tenant_id, u.node_id, r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence,
+        u.rows_affected, r.job_version, r.coalesced, r.attempts, r.lost,
+        CASE WHEN cardinality($10) = 1 THEN ($10)[1] ELSE u.number END AS number,
+        CASE WHEN cardinality($11) = 1 THEN ($11)[1] ELSE u.attempt_end END AS attempt_end, r.origin,
         -- A cancelled run never ends as completed.
-        CASE WHEN r.cancel_code IS NULL THEN u.outcome ELSE 3 END AS outcome,
+        CASE
+            WHEN r.cancel_code IS NOT NULL THEN 3
+            WHEN cardinality($6) = 1 THEN ($6)[1]
+            ELSE u.outcome
+        END AS outcome,
         r.cancel_code IS NULL AND u.dead_letter IS TRUE AS dead_letter, r.shard, r.parameters,
         coalesce(r.cancel_code, u.reason) AS reason,
         CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
@@ -48,15 +59,20 @@ audited AS (
         )
     FROM ended
     GROUP BY tenant_id, coalesce(node_id, $1)
+),
+record AS (
+    INSERT INTO history (
+        id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
+        rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
+        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
+    )
+    SELECT
+        id, job_id, tenant_id, CASE WHEN number IS NOT NULL THEN coalesce(node_id, $1) END,
+        scheduled_for, due_at, coalesce(finished_at, clock()), started_at, fence, rows_affected, job_version, coalesced,
+        attempts + CASE WHEN attempt_end <> 5 THEN 1 ELSE 0 END,
+        lost + CASE WHEN attempt_end = 5 THEN 1 ELSE 0 END, number, attempt_end, origin,
+        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
+    FROM ended
+    RETURNING fence, outcome
 )
-INSERT INTO history (
-    id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
-    rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
-    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
-)
-SELECT
-    id, job_id, tenant_id, node_id, scheduled_for, due_at, coalesce(finished_at, clock()), started_at, fence,
-    rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
-    outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
-FROM ended
-RETURNING fence, outcome
+SELECT array_agg(fence), array_agg(outcome) FROM record

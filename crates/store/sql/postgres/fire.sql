@@ -1,5 +1,6 @@
 -- Moves next times forward from where the plans saw them, and records what those plans made.
--- $1 to $4 are jobs, $5 to $17 runs, $18 to $27 times without a run.
+-- $1 to $4 are jobs, $5 to $16 runs, $17 to $26 times without a run. A column of runs with a single
+-- value has it for all of them.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 fired AS (
     UPDATE jobs j SET next_run = u.new_next
@@ -14,17 +15,19 @@ run AS (
         ignore_dependencies, parameters, attempts, lost, turn, wait
     )
     SELECT
-        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at,
-        greatest(due_at, (SELECT now FROM clock) - back), priority, origin, coalesced,
-        ignore_dependencies, parameters, 0, 0, 0, 0
+        id, coalesce(job_id, ($6)[1]), coalesce(tenant_id, ($7)[1]), coalesce(job_version, ($8)[1]),
+        scheduled_for, coalesce(shard, ($10)[1]), due_at,
+        greatest(due_at, (SELECT now FROM clock) - cardinality($5) - 1 + place),
+        coalesce(priority, ($12)[1]), coalesce(origin, ($13)[1]), coalesce(coalesced, ($14)[1]),
+        coalesce(ignore_dependencies, ($15)[1]), parameters, 0, 0, 0, 0
     FROM unnest(
-        $5::uuid[], $6::uuid[], $7::uuid[], $8::integer[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[],
-        $13::smallint[], $14::smallint[], $15::integer[], $16::boolean[], $17::text[]
-    ) AS u (
-        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, back,
-        priority, origin, coalesced, ignore_dependencies, parameters
+        $5::uuid[], $6::uuid[], $7::uuid[], $8::integer[], $9::bigint[], $10::text[], $11::bigint[],
+        $12::smallint[], $13::smallint[], $14::integer[], $15::boolean[], $16::text[]
+    ) WITH ORDINALITY AS u (
+        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at,
+        priority, origin, coalesced, ignore_dependencies, parameters, place
     )
-    WHERE (u.job_id IN (SELECT id FROM fired)) IS TRUE
+    WHERE (coalesce(u.job_id, ($6)[1]) IN (SELECT id FROM fired)) IS TRUE
     ON CONFLICT (id) DO NOTHING
 ),
 ledger AS (
@@ -36,8 +39,8 @@ ledger AS (
         id, job_id, tenant_id, job_version, first, last, count, first, (SELECT now FROM clock),
         outcome, reason, reason_text, 1, 0, 0, 0, false, ''
     FROM unnest(
-        $18::uuid[], $19::uuid[], $20::uuid[], $21::integer[], $22::bigint[], $23::bigint[], $24::bigint[],
-        $25::smallint[], $26::text[], $27::text[]
+        $17::uuid[], $18::uuid[], $19::uuid[], $20::integer[], $21::bigint[], $22::bigint[], $23::bigint[],
+        $24::smallint[], $25::text[], $26::text[]
     ) AS u (id, job_id, tenant_id, job_version, first, last, count, outcome, reason, reason_text)
     WHERE (u.job_id IN (SELECT id FROM fired)) IS TRUE
         AND (SELECT r.turn FROM runs r WHERE r.id = u.id) IS NULL

@@ -44,7 +44,7 @@ forgotten AS (
             ORDER BY h.k
         )
         FROM unnest(c.run_ids) WITH ORDINALITY AS h (id, k)
-    )
+    ), whole = false
     WHERE EXISTS (SELECT 1 FROM unnest(c.run_ids) AS h (id) WHERE (h.id IN (SELECT id FROM gone)) IS TRUE)
 )
 UPDATE jobs j SET next_run = least(j.next_run, g.first)

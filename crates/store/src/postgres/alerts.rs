@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, span_us, text, unsigned, us};
-use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters};
-use crate::{Alerts, Delivery, Result, StoreError};
+use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters, page_of};
+use crate::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView, Page, Result, StoreError};
 
 impl Alerts for PostgresStore {
     async fn raise(&self, alerts: &[Alert]) -> Result<()> {
@@ -32,8 +32,11 @@ impl Alerts for PostgresStore {
         Ok(())
     }
 
-    async fn undelivered(&self, channel: &str, limit: u32) -> Result<Vec<(Alert, u32)>> {
-        let values = values![channel, i64::from(limit)];
+    async fn undelivered(&self, channel: &Channel, limit: u32) -> Result<Vec<(Alert, u32)>> {
+        let kinds: Vec<&str> = channel.kinds.iter().map(|kind| kind.name()).collect();
+        let kinds = Some(kinds).filter(|kinds| !kinds.is_empty());
+        let (name, tenant) = (channel.name.as_str(), channel.tenant.map(|tenant| tenant.0));
+        let values = values![name, i64::from(limit), us(channel.since), tenant, kinds];
         let rows = self.shared.query(sql!("alert_undelivered"), values).await?;
         rows.iter().map(|row| Ok((alert(row)?, unsigned(row.try_get(6)?)))).collect()
     }
@@ -47,6 +50,18 @@ impl Alerts for PostgresStore {
         let values = values![channel, alert, done, error, again.map(span_us)];
         self.shared.query(sql!("alert_delivery"), values).await?;
         Ok(())
+    }
+
+    async fn deliveries(
+        &self,
+        channel: &str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Result<Page<DeliveryView, DeliveryKey>> {
+        let (before, id) = before.map_or((i64::MAX, Uuid::max()), |(at, id)| (us(at), id));
+        let values = values![channel, before, id, i64::from(limit) + 1];
+        let rows = self.shared.query(sql!("delivery_list"), values).await?;
+        Ok(page_of(rows.iter().map(delivery).collect::<Result<_>>()?, limit))
     }
 
     async fn recovered(&self) -> Result<Vec<Alert>> {
@@ -85,6 +100,21 @@ impl Alerts for PostgresStore {
         let raised = pipeline.push(sql!("dead_alert"), values);
         Ok(pipeline.commit(&self.shared.pool).await?[raised].len() as u64)
     }
+}
+
+/// The columns of an alert, then alert_id, tries, begun_at, tried_at, next_try_at, delivered_at,
+/// error
+fn delivery(row: &Row) -> Result<DeliveryView> {
+    Ok(DeliveryView {
+        alert: alert(row)?,
+        id: row.try_get(6)?,
+        tries: unsigned(row.try_get(7)?),
+        begun_at: at(row.try_get(8)?),
+        tried_at: at(row.try_get(9)?),
+        next_try_at: row.try_get::<_, Option<i64>>(10)?.map(at),
+        delivered_at: row.try_get::<_, Option<i64>>(11)?.map(at),
+        error: row.try_get(12)?,
+    })
 }
 
 /// at, kind, tenant_id, job_id, run_id, text

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
-use domain::id::{RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::pipeline::values;
-use super::row::{at, signed, text, unsigned};
+use super::row::{at, outcome, signed, text, unsigned};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LiveCounts, NodeView, Result, Set, Setting};
+use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting};
 
 impl Desk for PostgresStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -42,6 +42,18 @@ impl Desk for PostgresStore {
             running: count(2)?,
             oldest_due: row.try_get::<_, Option<i64>>(3)?.map(at),
         })
+    }
+
+    async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
+        let ids: Vec<Uuid> = jobs.iter().map(|job| job.0).collect();
+        let last = |row: &Row| {
+            Ok(LastRun {
+                job: JobId(row.try_get(0)?),
+                scheduled_for: at(row.try_get(1)?),
+                outcome: outcome(row.try_get(2)?)?,
+            })
+        };
+        self.shared.query(sql!("last_runs"), values![ids]).await?.iter().map(last).collect()
     }
 
     async fn settings(&self) -> Result<Vec<Setting>> {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::alerts::EndAlerts;
 use super::holdings::Holdings;
-use super::pipeline::{Pipeline, values};
+use super::pipeline::{Pipeline, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};
 use crate::{Applied, Finish, Result, Verdict};
 
@@ -97,7 +97,11 @@ impl<'a> Ending<'a> {
     pub fn applied(&self, answers: &[Vec<Row>]) -> Result<Vec<Option<Applied>>> {
         let mut found: HashMap<i64, Applied> = HashMap::with_capacity(self.done.len());
         for row in self.ends.into_iter().flat_map(|step| &answers[step]) {
-            found.insert(row.try_get(0)?, Applied::Ended(outcome(row.try_get(1)?)?));
+            let fences: Vec<i64> = row.try_get::<_, Option<_>>(0)?.unwrap_or_default();
+            let outcomes: Vec<i16> = row.try_get::<_, Option<_>>(1)?.unwrap_or_default();
+            for (fence, ended) in fences.into_iter().zip(outcomes) {
+                found.insert(fence, Applied::Ended(outcome(ended)?));
+            }
         }
         for row in self.agains.into_iter().flat_map(|step| &answers[step]) {
             found.insert(row.try_get(0)?, Applied::Again);
@@ -126,6 +130,12 @@ impl Grants {
         self.run.push(grant.run.0);
         self.fence.push(grant.fence);
         self.turn.push(signed(grant.turn));
+    }
+
+    /// The claims of all of them, if they are known.
+    fn claims(&self, holdings: &Holdings) -> Option<Vec<i64>> {
+        let grants = self.run.iter().zip(&self.fence).map(|(run, fence)| (RunId(*run), *fence));
+        holdings.claims(grants)
     }
 }
 
@@ -167,11 +177,6 @@ impl<'a> Attempts<'a> {
         self.details = sparse(self.details, Option::is_some);
         self
     }
-}
-
-/// A column, or none at all if it says nothing: most ends have nothing to say but that they are.
-fn sparse<T>(column: Vec<T>, says: impl Fn(&T) -> bool) -> Vec<T> {
-    if column.iter().any(says) { column } else { Vec::new() }
 }
 
 /// Ends of runs by column.
@@ -216,7 +221,7 @@ impl<'a> Ends<'a> {
         holder: Option<NodeId>,
         holdings: &Holdings,
     ) -> usize {
-        let claims = holdings.claims(&self.grants.fence);
+        let claims = self.grants.claims(holdings);
         let Ends { grants, attempts, .. } = self;
         let attempts = attempts.sparse(holder);
         pipeline.push(
@@ -225,14 +230,14 @@ impl<'a> Ends<'a> {
                 holder.map(|holder| holder.0),
                 grants.run,
                 grants.fence,
-                grants.turn,
+                uniform(grants.turn),
                 sparse(self.if_cancelled, |value| *value),
-                self.outcome,
+                uniform(self.outcome),
                 sparse(self.reason, Option::is_some),
                 sparse(self.reason_text, Option::is_some),
                 sparse(self.dead_letter, |value| *value),
-                attempts.number,
-                attempts.end,
+                uniform(attempts.number),
+                uniform(attempts.end),
                 attempts.node,
                 attempts.started_at,
                 attempts.finished_at,
@@ -272,7 +277,7 @@ impl<'a> Agains<'a> {
         holder: Option<NodeId>,
         holdings: &Holdings,
     ) -> usize {
-        let claims = holdings.claims(&self.grants.fence);
+        let claims = self.grants.claims(holdings);
         let Agains { grants, attempts, .. } = self;
         let attempts = attempts.sparse(holder);
         pipeline.push(

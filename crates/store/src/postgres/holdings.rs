@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::id::{JobId, NodeId};
+use domain::id::{JobId, NodeId, RunId};
 
 /// Grants that are over and still listed are tolerated up to this many, and up to three for each
 /// that is not.
@@ -27,49 +27,59 @@ pub(super) struct Holdings {
 
 struct Claim {
     node: NodeId,
-    /// The job of each grant, from the fence after the claim's number on; none when it is over.
-    jobs: Vec<Option<JobId>>,
+    /// What was granted, from the fence after the claim's number on; none when it is over.
+    grants: Vec<Option<Held>>,
     open: usize,
 }
 
+/// A run that is held, and its job.
+pub(super) type Held = (RunId, JobId);
+
 impl Holdings {
-    /// A node was handed runs of these jobs, in the order of their fences.
-    pub fn take(&mut self, claim: i64, node: NodeId, jobs: Vec<JobId>) {
-        self.insert(claim, node, jobs.into_iter().map(Some).collect());
+    /// A node was handed these runs, in the order of their fences.
+    pub fn take(&mut self, claim: i64, node: NodeId, runs: Vec<Held>) {
+        self.insert(claim, node, runs.into_iter().map(Some).collect());
     }
 
     /// A claim turned out to be a node's, with these grants left.
-    pub fn find(&mut self, claim: i64, node: NodeId, grants: &[(i64, JobId)]) {
-        let mut jobs = Vec::new();
-        for (fence, job) in grants {
+    pub fn find(&mut self, claim: i64, node: NodeId, found: &[(i64, Held)]) {
+        let mut grants = Vec::new();
+        for (fence, held) in found {
             let Some(place) = place(claim, *fence) else { continue };
-            jobs.resize(jobs.len().max(place + 1), None);
-            jobs[place] = Some(*job);
+            grants.resize(grants.len().max(place + 1), None);
+            grants[place] = Some(*held);
         }
-        self.insert(claim, node, jobs);
+        self.insert(claim, node, grants);
     }
 
-    fn insert(&mut self, id: i64, node: NodeId, jobs: Vec<Option<JobId>>) {
+    fn insert(&mut self, id: i64, node: NodeId, grants: Vec<Option<Held>>) {
         self.remove(id);
-        let open = jobs.iter().flatten().count();
-        self.listed += jobs.len();
+        let open = grants.iter().flatten().count();
+        self.listed += grants.len();
         self.open += open;
-        self.claims.insert(id, Claim { node, open, jobs });
+        self.claims.insert(id, Claim { node, open, grants });
+    }
+
+    /// What was granted with a fence, if it is not over, and its claim.
+    fn held(&self, fence: i64) -> Option<(i64, Held)> {
+        let (id, claim) = self.claims.range(..fence).next_back()?;
+        Some((*id, (*claim.grants.get(place(*id, fence)?)?)?))
     }
 
     /// The job of a grant that is not over.
     pub fn job(&self, fence: i64) -> Option<JobId> {
-        let (id, claim) = self.claims.range(..fence).next_back()?;
-        *claim.jobs.get(place(*id, fence)?)?
+        self.held(fence).map(|(_, (_, job))| job)
     }
 
-    /// The claims of these grants, if all are known.
-    pub fn claims(&self, fences: &[i64]) -> Option<Vec<i64>> {
+    /// The claims of these grants, if all are known and none is over.
+    pub fn claims(&self, grants: impl IntoIterator<Item = (RunId, i64)>) -> Option<Vec<i64>> {
         let mut claims = BTreeSet::new();
-        for fence in fences {
-            let (id, claim) = self.claims.range(..fence).next_back()?;
-            claim.jobs.get(place(*id, *fence)?)?;
-            claims.insert(*id);
+        for (run, fence) in grants {
+            let (claim, held) = self.held(fence)?;
+            if held.0 != run {
+                return None;
+            }
+            claims.insert(claim);
         }
         Some(claims.into_iter().collect())
     }
@@ -87,8 +97,8 @@ impl Holdings {
     /// A grant is over, and the store has committed that.
     pub fn close(&mut self, fence: i64) {
         let Some((&id, claim)) = self.claims.range_mut(..fence).next_back() else { return };
-        let job = place(id, fence).and_then(|place| claim.jobs.get_mut(place));
-        if job.and_then(Option::take).is_none() {
+        let held = place(id, fence).and_then(|place| claim.grants.get_mut(place));
+        if held.and_then(Option::take).is_none() {
             return;
         }
         claim.open -= 1;
@@ -116,7 +126,7 @@ impl Holdings {
         if self.listed <= self.open * 4 + SLACK {
             return Vec::new();
         }
-        let thin = self.claims.iter().filter(|(_, claim)| claim.open * 4 < claim.jobs.len());
+        let thin = self.claims.iter().filter(|(_, claim)| claim.open * 4 < claim.grants.len());
         thin.map(|(id, _)| *id).collect()
     }
 
@@ -125,14 +135,14 @@ impl Holdings {
         let mut singles = Vec::new();
         for &fence in fences {
             let node = self.claims.range(..fence).next_back().map(|(_, claim)| claim.node);
-            singles.push((fence - 1, node, self.job(fence)));
+            singles.push((fence - 1, node, self.held(fence)));
         }
         for claim in claims {
             self.remove(*claim);
         }
-        for (claim, node, job) in singles {
-            match (node, job) {
-                (Some(node), Some(job)) => self.take(claim, node, vec![job]),
+        for (claim, node, held) in singles {
+            match (node, held) {
+                (Some(node), Some((_, held))) => self.take(claim, node, vec![held]),
                 // It ended meanwhile.
                 _ => drop(self.spent.insert(claim)),
             }
@@ -150,7 +160,7 @@ impl Holdings {
 
     fn remove(&mut self, claim: i64) {
         if let Some(claim) = self.claims.remove(&claim) {
-            self.listed -= claim.jobs.len();
+            self.listed -= claim.grants.len();
             self.open -= claim.open;
         }
     }
@@ -170,6 +180,14 @@ mod tests {
         JobId(Uuid::from_u128(number))
     }
 
+    fn held(number: u128) -> Held {
+        (RunId(Uuid::from_u128(number)), job(number))
+    }
+
+    fn grant(number: u128, fence: i64) -> (RunId, i64) {
+        (held(number).0, fence)
+    }
+
     fn node() -> NodeId {
         NodeId(Uuid::from_u128(1))
     }
@@ -177,16 +195,18 @@ mod tests {
     #[test]
     fn a_claim_is_spent_when_each_of_its_grants_is_over() {
         let mut holdings = Holdings::default();
-        holdings.take(10, node(), vec![job(1), job(2)]);
+        holdings.take(10, node(), vec![held(1), held(2)]);
         assert_eq!(holdings.job(11), Some(job(1)));
         assert_eq!(holdings.job(12), Some(job(2)));
         assert_eq!(holdings.job(13), None);
-        assert_eq!(holdings.claims(&[11, 12]), Some(vec![10]));
-        assert_eq!(holdings.claims(&[11, 13]), None);
+        assert_eq!(holdings.claims([grant(1, 11), grant(2, 12)]), Some(vec![10]));
+        assert_eq!(holdings.claims([grant(1, 11), grant(3, 13)]), None);
+        assert_eq!(holdings.claims([grant(2, 11)]), None, "another run's fence");
         holdings.close(11);
         holdings.close(11);
         holdings.close(13);
         assert!(holdings.spent().is_empty());
+        assert_eq!(holdings.claims([grant(1, 11)]), None, "it is over");
         holdings.close(12);
         assert_eq!(holdings.spent(), [10]);
         holdings.cleared(&[10]);
@@ -197,7 +217,7 @@ mod tests {
     #[test]
     fn a_claim_that_one_long_run_keeps_alive_is_split() {
         let mut holdings = Holdings::default();
-        holdings.take(0, node(), vec![job(1); 10_000]);
+        holdings.take(0, node(), vec![held(1); 10_000]);
         for fence in 3..=10_000 {
             holdings.close(fence);
         }
@@ -216,18 +236,18 @@ mod tests {
     #[test]
     fn a_claim_that_is_found_is_held() {
         let mut holdings = Holdings::default();
-        holdings.find(10, node(), &[(11, job(1)), (13, job(3))]);
+        holdings.find(10, node(), &[(11, held(1)), (13, held(3))]);
         assert!(holdings.has(10));
         assert_eq!((holdings.job(12), holdings.job(13)), (None, Some(job(3))));
         // Its answer arrives after all.
-        holdings.take(10, node(), vec![job(1), job(2), job(3)]);
+        holdings.take(10, node(), vec![held(1), held(2), held(3)]);
         assert_eq!((holdings.listed, holdings.open), (3, 3));
     }
 
     #[test]
     fn a_node_that_is_gone_holds_nothing() {
         let mut holdings = Holdings::default();
-        holdings.take(0, node(), vec![job(1)]);
+        holdings.take(0, node(), vec![held(1)]);
         holdings.forget(node());
         assert!(!holdings.knows(0));
         assert_eq!((holdings.listed, holdings.open), (0, 0));

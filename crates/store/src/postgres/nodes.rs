@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::id::{JobId, NodeId, RunId};
+use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::SignedDuration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::finish::Ending;
-use super::holdings::Holdings;
+use super::holdings::{Held, Holdings};
 use super::pipeline::{Pipeline, values};
 use super::row::{at, claimed, span_us, text};
 use super::{Shared, first, lock_of};
@@ -86,11 +86,11 @@ impl Shared {
         let held = pipeline.push(sql!("run_held"), values![node.0]);
         let answers = pipeline.commit(&self.pool).await?;
         let mut runs = Vec::with_capacity(answers[held].len());
-        let mut claims: BTreeMap<i64, Vec<(i64, JobId)>> = BTreeMap::new();
+        let mut claims: BTreeMap<i64, Vec<(i64, Held)>> = BTreeMap::new();
         for row in &answers[held] {
             let run = claimed(row)?;
             let grants = claims.entry(row.try_get(16)?).or_default();
-            grants.push((run.grant.fence, run.run.job));
+            grants.push((run.grant.fence, (run.run.id, run.run.job)));
             runs.push(run);
         }
         let mut holdings = self.holdings();

@@ -25,6 +25,19 @@ macro_rules! values {
 }
 pub(super) use values;
 
+/// A column, or none at all if it says nothing: most runs have nothing to say but that they are.
+pub(super) fn sparse<T>(column: Vec<T>, says: impl Fn(&T) -> bool) -> Vec<T> {
+    if column.iter().any(says) { column } else { Vec::new() }
+}
+
+/// A column, or its one value if it has no other: the statement repeats it.
+pub(super) fn uniform<T: PartialEq>(mut column: Vec<T>) -> Vec<T> {
+    if column.windows(2).all(|pair| pair[0] == pair[1]) {
+        column.truncate(1);
+    }
+    column
+}
+
 /// Statements that are applied together or not at all.
 #[derive(Default)]
 pub(super) struct Pipeline<'a> {

@@ -100,8 +100,8 @@ impl Shared {
         }
         holdings.cleared(spent);
         if let Some(first) = claimed.first() {
-            let jobs = claimed.iter().map(|claimed| claimed.run.job).collect();
-            holdings.take(first.grant.fence - 1, node, jobs);
+            let runs = claimed.iter().map(|claimed| (claimed.run.id, claimed.run.job)).collect();
+            holdings.take(first.grant.fence - 1, node, runs);
         }
     }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::alerts::EndAlerts;
-use super::pipeline::{Pipeline, Value, values};
+use super::pipeline::{Pipeline, Value, sparse, uniform, values};
 use super::row::{signed, text, us};
 use crate::{Fire, Result};
 
@@ -67,7 +67,6 @@ pub(super) struct RunColumns<'a> {
     scheduled_for: Vec<i64>,
     shard: Vec<Cow<'a, str>>,
     due_at: Vec<i64>,
-    back: Vec<i64>,
     priority: Vec<i16>,
     origin: Vec<i16>,
     coalesced: Vec<i32>,
@@ -80,8 +79,7 @@ impl<'a> RunColumns<'a> {
         let mut runs: Vec<&NewRun> = runs.into_iter().collect();
         runs.sort_by_key(|run| (run.due_at, run.id));
         let mut columns = RunColumns::default();
-        let count = runs.len() as i64;
-        for (place, run) in runs.into_iter().enumerate() {
+        for run in runs {
             columns.id.push(run.id.0);
             columns.job.push(run.job.0);
             columns.tenant.push(run.tenant.0);
@@ -89,8 +87,6 @@ impl<'a> RunColumns<'a> {
             columns.scheduled_for.push(us(run.scheduled_for));
             columns.shard.push(text(&run.shard));
             columns.due_at.push(us(run.due_at));
-            // What is due already takes turns in this order, by so many microseconds before now.
-            columns.back.push(count - place as i64);
             columns.priority.push(i16::from(run.priority));
             columns.origin.push(i16::from(run.origin as u8));
             columns.coalesced.push(signed(run.coalesced));
@@ -103,18 +99,17 @@ impl<'a> RunColumns<'a> {
     pub fn into_values(self) -> Vec<Value<'a>> {
         values![
             self.id,
-            self.job,
-            self.tenant,
-            self.job_version,
+            uniform(self.job),
+            uniform(self.tenant),
+            uniform(self.job_version),
             self.scheduled_for,
-            self.shard,
+            uniform(self.shard),
             self.due_at,
-            self.back,
-            self.priority,
-            self.origin,
-            self.coalesced,
-            self.ignore_dependencies,
-            self.parameters,
+            uniform(self.priority),
+            uniform(self.origin),
+            uniform(self.coalesced),
+            uniform(self.ignore_dependencies),
+            sparse(self.parameters, Option::is_some),
         ]
     }
 }

@@ -32,6 +32,9 @@ const GROUP_MAX: usize = 1_000;
 /// A call with so many runs has company enough.
 const ALONE_MIN: usize = 200;
 
+/// A call with so many runs is work enough for two.
+const SPLIT_MIN: usize = 500;
+
 /// The callers' side.
 pub(super) struct Submitter {
     shared: Arc<Shared>,
@@ -66,6 +69,15 @@ impl Submitter {
     pub async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
         if runs.is_empty() {
             return Ok(Submitted::default());
+        }
+        if runs.len() >= SPLIT_MIN && claim.is_none() {
+            // Each run is accepted for itself, so two connections can share the work.
+            let (first, second) = runs.split_at(runs.len() / 2);
+            let [first, second] = [first, second].map(|runs| [Ask { runs, claim }]);
+            let halves = tokio::join!(self.shared.submit(&first), self.shared.submit(&second));
+            let accepted = [halves.0?, halves.1?].into_iter().flatten();
+            let accepted = accepted.flat_map(|submitted| submitted.accepted).collect();
+            return Ok(Submitted { accepted, ..Submitted::default() });
         }
         if runs.len() >= ALONE_MIN {
             let submitted = self.shared.submit(&[Ask { runs, claim }]).await?;
@@ -167,8 +179,9 @@ impl Shared {
     fn hold(&self, wish: &Wish<'_>, grants: &[(RunId, i64)]) {
         let Some((_, first)) = grants.first() else { return };
         let jobs: HashMap<RunId, &NewRun> = wish.runs.iter().map(|run| (run.id, *run)).collect();
-        let jobs = grants.iter().filter_map(|(run, _)| jobs.get(run).map(|run| run.job)).collect();
-        self.holdings().take(first - 1, wish.node, jobs);
+        let job = |run: &RunId| jobs.get(run).map(|wished| (*run, wished.job));
+        let held = grants.iter().filter_map(|(run, _)| job(run)).collect();
+        self.holdings().take(first - 1, wish.node, held);
     }
 }
 

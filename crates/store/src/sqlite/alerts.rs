@@ -9,10 +9,10 @@ use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::row::{at, us};
+use super::row::{at, at_opt, us};
 use super::writer::Tx;
-use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters};
-use crate::{Alerts, Delivery, Result, StoreError};
+use crate::alerts::{DEAD_LETTERS_MAX, TELL_AGAIN_US, dead_letters, page_of};
+use crate::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView, Page, Result, StoreError};
 
 /// Alerts that are older than this are not news.
 const NEWS: SignedDuration = SignedDuration::from_hours(24);
@@ -23,13 +23,17 @@ impl Alerts for SqliteStore {
         self.writer.write(move |tx| alerts.iter().try_for_each(|alert| insert(tx, alert))).await
     }
 
-    async fn undelivered(&self, channel: &str, limit: u32) -> Result<Vec<(Alert, u32)>> {
-        let channel = channel.to_owned();
+    async fn undelivered(&self, channel: &Channel, limit: u32) -> Result<Vec<(Alert, u32)>> {
         let now = self.clock.now();
-        let since = now.saturating_sub(NEWS).unwrap_or(Timestamp::MIN);
+        let since = now.saturating_sub(NEWS).unwrap_or(Timestamp::MIN).max(channel.since);
+        let (name, tenant) = (channel.name.clone(), channel.tenant.map(|tenant| tenant.0));
+        // Names of kinds need no escaping.
+        let kinds: Vec<String> =
+            channel.kinds.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
+        let kinds = (!kinds.is_empty()).then(|| format!("[{}]", kinds.join(",")));
         self.read(move |connection| {
             let mut query = connection.prepare_cached(sql!("alert_undelivered"))?;
-            let mut rows = query.query((channel, us(since), us(now), limit))?;
+            let mut rows = query.query((name, us(since), us(now), limit, tenant, kinds))?;
             let mut alerts = Vec::new();
             while let Some(row) = rows.next()? {
                 alerts.push((alert(row)?, row.get(6)?));
@@ -53,10 +57,27 @@ impl Alerts for SqliteStore {
                     }
                 };
                 let mut record = tx.connection.prepare_cached(sql!("alert_delivery"))?;
-                record.execute((channel, alert, again, done, error))?;
+                record.execute((channel, alert, again, done, error, tx.now_us()))?;
                 Ok(())
             })
             .await
+    }
+
+    async fn deliveries(
+        &self,
+        channel: &str,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Result<Page<DeliveryView, DeliveryKey>> {
+        let channel = channel.to_owned();
+        let (before, id) = before.map_or((i64::MAX, Uuid::max()), |(at, id)| (us(at), id));
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("delivery_list"))?;
+            let look = i64::from(limit) + 1;
+            let rows = query.query_and_then((channel, before, id, look), delivery)?;
+            Ok(page_of(rows.collect::<Result<_>>()?, limit))
+        })
+        .await
     }
 
     async fn recovered(&self) -> Result<Vec<Alert>> {
@@ -130,6 +151,21 @@ pub(super) fn insert(tx: &Tx<'_>, alert: &Alert) -> Result<()> {
         settled,
     ))?;
     Ok(())
+}
+
+/// The columns of an alert, then alert_id, tries, begun_at, tried_at, next_try_at, delivered_at,
+/// error
+fn delivery(row: &Row<'_>) -> Result<DeliveryView> {
+    Ok(DeliveryView {
+        alert: alert(row)?,
+        id: row.get(6)?,
+        tries: row.get(7)?,
+        begun_at: at(row.get(8)?)?,
+        tried_at: at(row.get(9)?)?,
+        next_try_at: at_opt(row.get(10)?)?,
+        delivered_at: at_opt(row.get(11)?)?,
+        error: row.get(12)?,
+    })
 }
 
 /// at, kind, tenant_id, job_id, run_id, text

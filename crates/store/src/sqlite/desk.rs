@@ -1,15 +1,16 @@
 //! What those at the doors ask.
 
 use domain::audit::{Event, Kind};
-use domain::id::{RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId};
 use rusqlite::OptionalExtension;
 
+use super::ends::outcome_of;
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
 use super::{SqliteStore, journal, nodes};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LiveCounts, NodeView, Result, Set, Setting, StoreError};
+use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting, StoreError};
 
 impl Desk for SqliteStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -44,6 +45,23 @@ impl Desk for SqliteStore {
                 })?;
             let [pending, queued, running] = counts.map(i64::cast_unsigned);
             Ok(LiveCounts { pending, queued, running, oldest_due: at_opt(oldest)? })
+        })
+        .await
+    }
+
+    async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
+        let jobs = jobs.to_vec();
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("last_run"))?;
+            let mut found = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                let mut rows = query.query((job.0,))?;
+                if let Some(row) = rows.next()? {
+                    let (scheduled_for, outcome) = (at(row.get(0)?)?, outcome_of(row.get(1)?)?);
+                    found.push(LastRun { job, scheduled_for, outcome });
+                }
+            }
+            Ok(found)
         })
         .await
     }

@@ -17,6 +17,7 @@ mod follow;
 mod list_jobs;
 mod list_runs;
 mod node;
+mod object;
 mod order;
 mod prepared;
 mod prune;
@@ -243,11 +244,17 @@ promises! {
         of_two_who_seal_one_is_first
         a_forgotten_beginning_leaves_its_hash
         rows_are_found_by_what_they_say;
+    object:
+        an_object_changes_for_who_has_seen_it
+        a_name_is_one_of_a_kind
+        objects_are_listed_in_pages
+        racing_objects_share_no_name;
     follow:
         ended_runs_come_in_the_order_of_their_ends
         changed_jobs_come_in_the_order_of_their_changes
         tallies_are_added_once
-        racing_tallies_are_added_once;
+        racing_tallies_are_added_once
+        the_last_runs_of_jobs_are_told;
     value:
         names_are_any_text
         numbers_reach_their_limits
@@ -260,6 +267,8 @@ promises! {
     alert:
         an_alert_is_recorded_once
         a_channel_gets_an_alert_until_it_arrived
+        a_channel_gets_what_it_asked_for
+        deliveries_are_listed_in_pages
         old_alerts_are_no_news
         a_dead_letter_raises_an_alert
         a_missed_time_raises_an_alert

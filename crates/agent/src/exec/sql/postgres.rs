@@ -34,8 +34,8 @@ use work::Work;
 
 use super::record::Record;
 use super::{Stopped, Task, patience, stopped_message};
-use crate::Attempt;
 use crate::exec::Failure;
+use crate::{Attempt, Secrets};
 
 /// How far an attempt has come, for whoever must say what remains of it.
 #[derive(Default)]
@@ -54,6 +54,23 @@ impl Progress {
             false => "its transaction was rolled back",
         }
     }
+}
+
+/// Connects, and answers what is there.
+pub(super) async fn hello(
+    database: &PostgresDatabase,
+    assignment: &Assignment,
+    secrets: &dyn Secrets,
+) -> Result<String, Failure> {
+    let config = database.complete(assignment, secrets).await?;
+    let connected = config.connect(database.tls()?).await;
+    let (client, connection) = connected.map_err(|error| failure::connecting(&error))?;
+    let connection = tokio::spawn(connection);
+    let row = client.query_one("SELECT 'PostgreSQL ' || current_setting('server_version')", &[]);
+    let answer = row.await.and_then(|row| row.try_get(0));
+    drop(client);
+    connection.abort();
+    answer.map_err(|error| failure::connecting(&error))
 }
 
 pub(super) async fn run(

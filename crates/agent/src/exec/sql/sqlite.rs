@@ -10,7 +10,7 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Batch, Connection, Statement, ffi};
+use rusqlite::{Batch, Connection, OpenFlags, Statement, ffi};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
@@ -40,6 +40,24 @@ impl SqliteDatabase {
     /// A file; it is created when a job comes that needs it.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         SqliteDatabase { file: file.into(), busy_timeout: Duration::from_secs(30) }
+    }
+
+    /// Looks whether the file can be opened, and answers what is there. It makes no file.
+    pub(super) async fn hello(&self) -> Result<String, String> {
+        let file = self.file.clone();
+        let look = move || -> Result<String, String> {
+            if !file.exists() {
+                return Ok(format!("SQLite {}; the first job makes the file", rusqlite::version()));
+            }
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let tables = "SELECT count(*) FROM sqlite_master";
+            Connection::open_with_flags(file, flags)
+                .and_then(|connection| connection.query_row(tables, [], |_| Ok(())))
+                .map_err(|error| format!("the file cannot be read: {error}"))?;
+            Ok(format!("SQLite {}", rusqlite::version()))
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        looked.unwrap_or_else(|_| Err("the file could not be looked at".to_owned()))
     }
 
     /// How long a job waits while somebody else writes; 30 seconds if nothing is said.

@@ -95,6 +95,9 @@ pub struct Execution {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub parameters: Option<Box<RawValue>>,
+    /// The trace that it is a part of, if whoever asked for it named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// Where its output is.
     pub logs_url: String,
     /// The attempts that have ended, oldest first.
@@ -143,6 +146,17 @@ fn raw(text: Option<String>) -> Option<Box<RawValue>> {
         .ok()
 }
 
+/// The trace that parameters name.
+fn traceparent(parameters: &str) -> Option<String> {
+    // Most runs have none, and parameters can be long.
+    if !parameters.contains("traceparent") {
+        return None;
+    }
+    let parameters: serde_json::Value = serde_json::from_str(parameters).ok()?;
+    let text = parameters.get("traceparent")?.as_str()?;
+    agent::context::trace_of(text).map(|_| text.to_owned())
+}
+
 fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_millis() as i64
 }
@@ -180,6 +194,7 @@ impl Execution {
             lost_attempts: run.lost,
             coalesced: run.coalesced,
             dead_letter: run.dead_letter,
+            traceparent: run.parameters.as_deref().and_then(traceparent),
             parameters: raw(run.parameters),
             logs_url: format!("/v1/executions/{}/logs", run.id),
             attempts: None,

@@ -2,6 +2,7 @@
 
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::{Schedule, Zones};
+use engine::LastRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,8 +22,15 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-pub const READ_ONLY: [&str; 6] =
-    ["job_id", "next_run_time", "last_run_time", "created_at", "updated_at", "warnings"];
+pub const READ_ONLY: [&str; 7] = [
+    "job_id",
+    "next_run_time",
+    "last_run_time",
+    "last_status",
+    "created_at",
+    "updated_at",
+    "warnings",
+];
 
 /// What a job is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -193,6 +201,14 @@ pub struct JobView {
     pub spec: JobSpec,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
+    /// The time that its last run stood for, among those that have ended; in lists and where one
+    /// job is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_run_time: Option<Timestamp>,
+    /// How that run ended: `COMPLETED`, `FAILED`, `CANCELLED` or `TIMEOUT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub last_status: Option<&'static str>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -343,8 +359,19 @@ impl JobView {
             job_id: job.id.0,
             spec: JobSpec::of(job),
             next_run_time: next_run(job, now, zones),
+            last_run_time: None,
+            last_status: None,
             created_at: job.created_at,
             updated_at: job.updated_at,
+        }
+    }
+
+    /// The same with its last run.
+    pub fn with_last(self, last: Option<&LastRun>) -> Self {
+        JobView {
+            last_run_time: last.map(|last| last.scheduled_for),
+            last_status: last.map(|last| last.outcome.name()),
+            ..self
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Alerts: raised with the end that causes them, delivered once to each channel.
 
 use domain::alert::{Alert, AlertKind};
-use domain::id::NodeId;
+use domain::id::{NodeId, ObjectId};
 use domain::job::Job;
+use domain::object::{Object, ObjectKind};
 use domain::run::{LedgerEntry, Outcome, ReasonCode};
-use store::{Alerts, Delivery, Finish, Fire, Store, Verdict};
+use store::{Alerts, Channel, Delivery, Finish, Fire, Objects, Store, Verdict};
+use uuid::Uuid;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, minutes, reason, seconds, skipped, stop};
+use crate::lab::{Lab, completed, ended, minutes, reason, seconds, skipped, stop, tenant};
 
 async fn undelivered<B: Bench>(lab: &Lab<B>, channel: &str) -> Vec<(Alert, u32)> {
-    lab.store.undelivered(channel, 99).await.unwrap()
+    lab.store.undelivered(&Channel::of_all(channel), 99).await.unwrap()
 }
 
 async fn alert<B: Bench>(lab: &Lab<B>, job: &Job, past: i64) -> Alert {
@@ -39,8 +41,8 @@ pub async fn an_alert_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     lab.store.raise(&[newer.clone(), older.clone()]).await.unwrap();
     lab.store.raise(std::slice::from_ref(&older)).await.unwrap();
     assert_eq!(undelivered(lab, "log").await, [(older.clone(), 0), (newer, 0)]);
-    assert_eq!(lab.store.undelivered("log", 1).await.unwrap(), [(older, 0)]);
-    assert_eq!(lab.store.undelivered("log", 0).await.unwrap(), []);
+    assert_eq!(lab.store.undelivered(&Channel::of_all("log"), 1).await.unwrap(), [(older, 0)]);
+    assert_eq!(lab.store.undelivered(&Channel::of_all("log"), 0).await.unwrap(), []);
 }
 
 pub async fn a_channel_gets_an_alert_until_it_arrived<B: Bench>(lab: &Lab<B>) {
@@ -152,4 +154,94 @@ pub async fn a_recovery_is_told_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(recovered.len(), 1);
     assert_eq!((recovered[0].job, recovered[0].run), (job.id, Some(last.grant.run)));
     assert_eq!(lab.store.recovered().await.unwrap(), []);
+}
+
+pub async fn a_channel_gets_what_it_asked_for<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("job").await;
+    let mut elsewhere = lab.draft("elsewhere").await;
+    elsewhere.tenant = tenant(9);
+    lab.create(&elsewhere).await;
+    let late = alert(lab, &job, 60).await;
+    let missed = Alert { kind: AlertKind::Missed, ..alert(lab, &job, 50).await };
+    let foreign = alert(lab, &elsewhere, 40).await;
+    lab.store.raise(&[late.clone(), missed.clone(), foreign.clone()]).await.unwrap();
+    let all = Channel::of_all("all");
+    let wants = async |channel: Channel| {
+        let found = lab.store.undelivered(&channel, 99).await.unwrap();
+        found.into_iter().map(|(alert, _)| alert.id()).collect::<Vec<_>>()
+    };
+    let [late, missed, foreign] = [late.id(), missed.id(), foreign.id()];
+    assert_eq!(wants(all.clone()).await, [late, missed, foreign]);
+    let ours = Channel { tenant: Some(job.tenant), ..all.clone() };
+    assert_eq!(wants(ours.clone()).await, [late, missed]);
+    let kinds = vec![AlertKind::Missed, AlertKind::Recovered];
+    assert_eq!(wants(Channel { kinds: kinds.clone(), ..ours }).await, [missed]);
+    assert!(wants(Channel { tenant: Some(tenant(9)), kinds, ..all.clone() }).await.is_empty());
+    let since = lab.ago(45).await;
+    assert_eq!(wants(Channel { since, ..all }).await, [foreign]);
+}
+
+pub async fn deliveries_are_listed_in_pages<B: Bench>(lab: &Lab<B>) {
+    let job = lab.job("job").await;
+    let mut alerts = Vec::new();
+    for past in [50, 40, 30] {
+        alerts.push(alert(lab, &job, past).await);
+    }
+    lab.store.raise(&alerts).await.unwrap();
+    let failed = Delivery::Failed { error: "refused".into(), again_in: Some(minutes(5)) };
+    for (alert, delivery) in alerts.iter().zip([&failed, &failed, &Delivery::Done]) {
+        lab.store.record_delivery("hook", alert.id(), delivery).await.unwrap();
+        lab.store.record_delivery("other", alert.id(), delivery).await.unwrap();
+    }
+    lab.store.record_delivery("hook", alerts[0].id(), &Delivery::Done).await.unwrap();
+    let mut seen = Vec::new();
+    let mut before = None;
+    loop {
+        let page = lab.store.deliveries("hook", before, 2).await.unwrap();
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items);
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert!(seen.is_sorted_by(|a, b| a.key() > b.key()), "{seen:?}");
+    assert!(seen.iter().all(|it| it.begun_at <= it.tried_at && it.id == it.alert.id()));
+    let mut told: Vec<_> = seen
+        .iter()
+        .map(|it| {
+            let place = alerts.iter().position(|alert| *alert == it.alert).unwrap();
+            let error = it.error.as_deref();
+            (place, it.tries, it.delivered_at.is_some(), it.next_try_at.is_some(), error)
+        })
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            (0, 2, true, false, None),
+            (1, 1, false, true, Some("refused")),
+            (2, 1, true, false, None)
+        ]
+    );
+    // A channel that is an object takes its deliveries with it.
+    let now = lab.now().await;
+    let channel = Object {
+        id: ObjectId(Uuid::from_u128(7)),
+        tenant: job.tenant,
+        kind: ObjectKind::AlertChannel,
+        name: "channel".into(),
+        body: "{}".into(),
+        version: 0,
+        created_at: now,
+        changed_at: now,
+    };
+    lab.store.put_object(&channel, 0).await.unwrap();
+    let name = channel.id.to_string();
+    lab.store.record_delivery(&name, alerts[0].id(), &Delivery::Done).await.unwrap();
+    let count =
+        async |channel: &str| lab.store.deliveries(channel, None, 9).await.unwrap().items.len();
+    assert_eq!((count(&name).await, count("hook").await), (1, 3));
+    lab.store.remove_object(job.tenant, channel.id, 1).await.unwrap();
+    assert_eq!((count(&name).await, count("hook").await), (0, 3));
 }

@@ -3,7 +3,7 @@
 use domain::alert::AlertKind;
 use domain::id::RunId;
 use domain::run::{Outcome, RunState};
-use store::{Alerts, Desk, RunFilter, RunsOf, Store};
+use store::{Alerts, Channel, Desk, RunFilter, RunsOf, Store};
 
 use super::list_runs::dead;
 use crate::bench::Bench;
@@ -60,7 +60,7 @@ pub async fn waiting_dead_letters_raise_one_alert<B: Bench>(lab: &Lab<B>) {
     let mut letters = vec![dead(lab, node, &job).await, dead(lab, node, &job).await];
     dead(lab, node, &elsewhere).await;
     assert_eq!((raise().await, raise().await), (2, 0));
-    let alerts = lab.store.undelivered("log", 99).await.unwrap();
+    let alerts = lab.store.undelivered(&Channel::of_all("log"), 99).await.unwrap();
     let alerts = alerts.iter().map(|(alert, _)| alert);
     let told = alerts.filter(|alert| alert.kind == AlertKind::DeadLetters);
     let mut words: Vec<_> = told.map(|alert| (alert.tenant, alert.text.as_str())).collect();

@@ -4,11 +4,11 @@ use domain::id::JobId;
 use domain::job::JobState;
 use domain::run::Outcome;
 use domain::tally::{Key, Measure};
-use store::{Cursor, Follow, Prepared, Store, Verdict, Want};
+use store::{Cursor, Desk, Follow, LastRun, Prepared, RunFilter, Store, Verdict, Want};
 use uuid::Uuid;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, ended, minutes, seconds, tenant, want};
+use crate::lab::{Lab, ended, minutes, seconds, skipped, tenant, want};
 
 pub async fn ended_runs_come_in_the_order_of_their_ends<B: Bench>(lab: &Lab<B>) {
     let (node, job, now) = (lab.node().await, lab.job("job").await, lab.now().await);
@@ -118,4 +118,25 @@ pub async fn racing_tallies_are_added_once<B: Bench>(lab: &Lab<B>) {
     assert_ne!(first.unwrap(), second.unwrap());
     let found = lab.store.tallies(tenant(1), &[JobId::NONE], 0).await.unwrap();
     assert_eq!(found, amounts);
+}
+
+pub async fn the_last_runs_of_jobs_are_told<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let (busy, idle, skipping) =
+        (lab.job("busy").await, lab.job("idle").await, lab.job("skipping").await);
+    for outcome in [Outcome::Completed, Outcome::Failed] {
+        let run = lab.started(node, &busy).await;
+        lab.finish(node, ended(node, &run, outcome)).await;
+    }
+    let last = lab.store.list_runs(&RunFilter::of_job(busy.id), None, 1).await.unwrap().items;
+    // What was not carried out is no last run, and what goes on is none yet.
+    let run = lab.started(node, &busy).await;
+    lab.finish(node, skipped(&run, Outcome::Skipped)).await;
+    lab.started(node, &busy).await;
+    let run = lab.started(node, &skipping).await;
+    lab.finish(node, skipped(&run, Outcome::Missed)).await;
+    let found = lab.store.last_runs(&[idle.id, busy.id, skipping.id]).await.unwrap();
+    let scheduled_for = last[0].scheduled_for;
+    assert_eq!(found, [LastRun { job: busy.id, scheduled_for, outcome: Outcome::Failed }]);
+    assert_eq!(lab.store.last_runs(&[]).await.unwrap(), []);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use domain::action::Assignment;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -14,7 +15,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::DatabaseError;
-use crate::Attempt;
+use crate::Secrets;
 use crate::exec::Failure;
 use crate::secrets::resolve;
 
@@ -96,8 +97,17 @@ impl PostgresDatabase {
         self
     }
 
+    /// Whether it is reached through a socket of this machine.
+    pub(in crate::exec::sql) fn is_socket(&self) -> bool {
+        self.config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_)))
+    }
+
     /// The address with its password.
-    pub(super) async fn complete(&self, attempt: &Attempt<'_>) -> Result<Config, Failure> {
+    pub(super) async fn complete(
+        &self,
+        assignment: &Assignment,
+        secrets: &dyn Secrets,
+    ) -> Result<Config, Failure> {
         let mut config = Config::clone(&self.config);
         if let Some(file) = &self.password_file {
             let read = tokio::task::spawn_blocking({
@@ -117,7 +127,7 @@ impl PostgresDatabase {
             }
         } else if let Some(password) = config.get_password() {
             let password = String::from_utf8_lossy(password).into_owned();
-            let password = resolve(&password, attempt.assignment, attempt.secrets).await;
+            let password = resolve(&password, assignment, secrets).await;
             config.password(
                 password.map_err(|error| Failure::secret("password", &error))?.as_bytes(),
             );

@@ -44,7 +44,7 @@ struct Guard {
 
 impl Session {
     pub async fn open(database: &PostgresDatabase, attempt: &Attempt<'_>) -> Result<Self, Failure> {
-        let config = database.complete(attempt).await?;
+        let config = database.complete(attempt.assignment, attempt.secrets).await?;
         let tls = database.tls()?;
         let (client, mut connection) =
             config.connect(tls.clone()).await.map_err(|error| connecting(&error))?;

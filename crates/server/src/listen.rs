@@ -1,0 +1,181 @@
+//! The listener: takes callers in, and lets nobody hold a place for long without saying something.
+//!
+//! A caller has so long to send the head of a request, also on a connection that was used before,
+//! and so long for its body. There are only so many places; whoever comes when all are taken waits
+//! at the door.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::serve::Listener;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Sleep, sleep};
+use tower::ServiceExt;
+
+use crate::limit::Caller;
+
+/// How long callers may take, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the head of a request, and between two requests of a connection.
+    pub head: Duration,
+    /// For the body of a request.
+    pub body: Duration,
+    /// Connections at the same time.
+    pub connections_max: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            head: Duration::from_secs(20),
+            body: Duration::from_secs(120),
+            connections_max: 4096,
+        }
+    }
+}
+
+/// How often a silent connection of HTTP/2 is asked whether somebody is there, and how long the
+/// answer may take.
+const ASK_EVERY: Duration = Duration::from_secs(20);
+
+/// The longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Answers callers until it is told to stop, and then until the last of them has gone.
+pub async fn serve<L>(
+    mut listener: L,
+    router: Router,
+    patience: Patience,
+    stop: impl Future<Output = ()> + Send,
+) where
+    L: Listener<Addr = SocketAddr>,
+{
+    let most = patience.connections_max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+    let places = Arc::new(Semaphore::new(most));
+    let (closing, closed) = watch::channel(());
+    let mut stop = pin!(stop);
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, (io, caller)) = tokio::select! {
+            next = next => next,
+            () = &mut stop => break,
+        };
+        let (router, closed) = (router.clone(), closed.clone());
+        tokio::spawn(async move {
+            if let Err(error) = connection::<L>(io, caller, router, patience, closed).await {
+                tracing::debug!(%caller, error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(closing);
+    drop(listener);
+    let _ = places.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
+}
+
+async fn connection<L: Listener<Addr = SocketAddr>>(
+    io: L::Io,
+    caller: SocketAddr,
+    router: Router,
+    patience: Patience,
+    mut closed: watch::Receiver<()>,
+) -> Result<(), String> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience.head)
+        .max_buf_size(HEAD_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(ASK_EVERY)
+        .keep_alive_timeout(ASK_EVERY)
+        .max_header_list_size(HEAD_BYTES_MAX as u32);
+    let begun = Arc::new(AtomicBool::new(false));
+    let service = {
+        let begun = Arc::clone(&begun);
+        service_fn(move |request: Request<Incoming>| {
+            begun.store(true, Ordering::Relaxed);
+            let mut request = request.map(|body| Body::new(Timely::new(body, patience.body)));
+            request.extensions_mut().insert(Caller(caller.ip()));
+            router.clone().oneshot(request)
+        })
+    };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut first = pin!(sleep(patience.head));
+    let (mut waits, mut open) = (true, true);
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(|error| error.to_string()),
+            // Until the first request nobody knows which protocol the caller speaks.
+            () = first.as_mut(), if waits => {
+                waits = false;
+                if !begun.load(Ordering::Relaxed) {
+                    return Err("no request came in time".to_owned());
+                }
+            }
+            _ = closed.changed(), if open => {
+                open = false;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// A body that must come in time.
+struct Timely {
+    body: Incoming,
+    patience: Duration,
+    /// Runs from when the body was first waited for.
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timely {
+    fn new(body: Incoming, patience: Duration) -> Self {
+        Timely { body, patience, end: None }
+    }
+}
+
+impl HttpBody for Timely {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let patience = self.patience;
+        let end = self.end.get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(end.as_mut().poll(context));
+        Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

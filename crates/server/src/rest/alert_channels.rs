@@ -1,0 +1,349 @@
+//! Channels for alerts: where they are carried to, and what came of it.
+
+use std::str::FromStr;
+
+use axum::Json;
+use axum::extract::{OriginalUri, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use domain::alert::AlertKind;
+use domain::id::JobId;
+use domain::object::{Object, ObjectKind};
+use engine::{DeliveryKey, DeliveryView};
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::objects::{self, PageParams, TrialView, body_of};
+use super::shape::channel::{AlertChannelSpec, AlertChannelView, ChannelBody, signs};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params};
+use crate::condition::{Condition, etag, is_known, not_modified};
+use crate::page::{self, List};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+const KIND: ObjectKind = ObjectKind::AlertChannel;
+
+/// The longest address.
+const URL_BYTES_MAX: usize = 2_000;
+
+fn view(object: &Object) -> Result<AlertChannelView> {
+    Ok(AlertChannelView::of(object, body_of(object)?))
+}
+
+/// What is kept of a request; what it leaves out is as before.
+fn body(spec: &AlertChannelSpec, old: Option<&ChannelBody>, now: Timestamp) -> Result<ChannelBody> {
+    check_url(&spec.url)?;
+    for (i, kind) in spec.kinds.iter().enumerate() {
+        if AlertKind::from_name(kind).is_none() {
+            let known: Vec<&str> = AlertKind::ALL.iter().map(|kind| kind.name()).collect();
+            let text = format!("{kind:?} is not one of {}", known.join(", "));
+            return Err(Problem::invalid(format!("kinds[{i}]"), text));
+        }
+    }
+    let secret = match (&spec.secret, old) {
+        (Some(secret), _) if !signs(secret) => {
+            let text = "must be whsec_ followed by 24 to 64 bytes in base64";
+            return Err(Problem::invalid("secret", text));
+        }
+        (Some(secret), _) => secret.clone(),
+        // A signature made for one place proves nothing at another, and must not.
+        (None, Some(old)) if same_place(&old.url, &spec.url) => old.secret.clone(),
+        (None, Some(_)) => {
+            return Err(Problem::invalid("secret", "is needed when the url names another place"));
+        }
+        (None, None) => return Err(Problem::invalid("secret", "is missing")),
+    };
+    let since = match old {
+        Some(old) if old.enabled => old.since,
+        _ => now,
+    };
+    let (url, kinds, enabled) = (spec.url.clone(), spec.kinds.clone(), spec.enabled);
+    Ok(ChannelBody { url, secret, kinds, enabled, since })
+}
+
+fn check_url(url: &str) -> Result<()> {
+    let wrong = || {
+        let text = "must be an address such as https://hooks.example.com/punctual, without a user";
+        Problem::invalid("url", text)
+    };
+    let uri = Uri::from_str(url).map_err(|_| wrong())?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    let plain =
+        uri.authority().is_some_and(|it| !it.as_str().contains('@') && !it.host().is_empty());
+    if known && plain && url.len() <= URL_BYTES_MAX { Ok(()) } else { Err(wrong()) }
+}
+
+fn same_place(old: &str, new: &str) -> bool {
+    let place = |url: &str| {
+        let uri = Uri::from_str(url).ok()?;
+        Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_ascii_lowercase()))
+    };
+    place(old).is_some() && place(old) == place(new)
+}
+
+/// Makes a channel for alerts.
+#[utoipa::path(
+    post, path = "/v1/alert-channels", tag = "alerts", request_body = AlertChannelSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    responses(
+        (status = 201, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
+        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<AlertChannelSpec>,
+) -> Result<Response> {
+    let body = body(&spec, None, app.now())?;
+    let object = objects::create(&app, &actor, KIND, spec.name, &body).await?;
+    Ok(objects::created(&object, "/v1/alert-channels", view(&object)?))
+}
+
+/// Lists channels by name.
+#[utoipa::path(
+    get, path = "/v1/alert-channels", tag = "alerts", params(PageParams),
+    responses((status = 200, body = List<AlertChannelView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<PageParams>,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let after = page::cursor(params.cursor.as_deref())?;
+    let found = app.scheduler.list_objects(actor.tenant, KIND, after.as_deref(), limit).await?;
+    let items = found.items.iter().map(view).collect::<Result<Vec<_>>>()?;
+    Ok(List::new(items, found.next).answer(&uri))
+}
+
+/// Shows a channel, without its secret.
+#[utoipa::path(
+    get, path = "/v1/alert-channels/{name}", tag = "alerts",
+    params(("name" = String, Path, description = "The channel's name or id.")),
+    responses((status = 200, body = AlertChannelView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let object = objects::find(&app, &actor, KIND, &name).await?;
+    if is_known(&headers, object.version) {
+        return Ok(not_modified(object.version));
+    }
+    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
+}
+
+/// Replaces a channel. Without a secret it keeps the one that it has.
+#[utoipa::path(
+    put, path = "/v1/alert-channels/{name}", tag = "alerts", request_body = AlertChannelSpec,
+    params(
+        ("name" = String, Path, description = "The channel's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = objects::find(&app, &actor, KIND, &name).await?;
+    let headers = request.headers().clone();
+    let spec = objects::changed(&app, request, None).await?;
+    change(&app, old, spec, &headers).await
+}
+
+/// Changes some fields of a channel (RFC 7396).
+#[utoipa::path(
+    patch, path = "/v1/alert-channels/{name}", tag = "alerts",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    params(
+        ("name" = String, Path, description = "The channel's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = objects::find(&app, &actor, KIND, &name).await?;
+    let headers = request.headers().clone();
+    let shown = view(&old)?;
+    let current = AlertChannelSpec {
+        name: shown.name,
+        url: shown.url,
+        secret: None,
+        kinds: shown.kinds,
+        enabled: shown.enabled,
+        version: None,
+    };
+    let current = serde_json::to_value(current)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    let spec = objects::changed(&app, request, Some(current)).await?;
+    change(&app, old, spec, &headers).await
+}
+
+async fn change(
+    app: &App,
+    old: Object,
+    spec: AlertChannelSpec,
+    headers: &HeaderMap,
+) -> Result<Response> {
+    let condition = Condition::of(headers, spec.version, app)?;
+    let kept: ChannelBody = body_of(&old)?;
+    let body = body(&spec, Some(&kept), app.now())?;
+    let object = objects::change(app, old, spec.name, &body, condition).await?;
+    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
+}
+
+/// Removes a channel, and what is known about its deliveries.
+#[utoipa::path(
+    delete, path = "/v1/alert-channels/{name}", tag = "alerts",
+    params(
+        ("name" = String, Path, description = "The channel's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the channel."),
+    ),
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    let object = objects::find(&app, &actor, KIND, &name).await?;
+    objects::remove(&app, object, &headers).await
+}
+
+/// Sends a message of the type `TEST` through a channel, also when it is not enabled.
+#[utoipa::path(
+    post, path = "/v1/alert-channels/{name}/test", tag = "alerts",
+    params(("name" = String, Path, description = "The channel's name or id.")),
+    responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn test(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+) -> Result<Json<TrialView>> {
+    let object = objects::find(&app, &actor, KIND, &name).await?;
+    Ok(Json(TrialView::of(&app, app.trials.channel(&object)).await))
+}
+
+/// What a channel made of an alert.
+#[derive(Serialize, ToSchema)]
+pub struct AlertDelivery {
+    /// The alert, as `webhook-id` names it.
+    alert_id: Uuid,
+    /// What happened.
+    #[schema(example = "JOB_MAX_RETRIES_EXCEEDED")]
+    kind: &'static str,
+    /// When it happened.
+    at: Timestamp,
+    /// The job that it concerns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<Uuid>,
+    /// The execution that it concerns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_id: Option<Uuid>,
+    /// What a person should read.
+    text: String,
+    /// `DELIVERED`, `WAITING` for another try, or `GIVEN_UP`.
+    #[schema(example = "DELIVERED")]
+    status: &'static str,
+    /// How often it was tried.
+    tries: u32,
+    /// When it was first tried.
+    first_try_at: Timestamp,
+    /// When it was last tried.
+    last_try_at: Timestamp,
+    /// When it will be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_try_at: Option<Timestamp>,
+    /// When it arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivered_at: Option<Timestamp>,
+    /// Why the last try failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl AlertDelivery {
+    fn of(delivery: DeliveryView) -> Self {
+        AlertDelivery {
+            alert_id: delivery.id,
+            kind: delivery.alert.kind.name(),
+            at: delivery.alert.at,
+            job_id: Some(delivery.alert.job).filter(|job| *job != JobId::NONE).map(|job| job.0),
+            execution_id: delivery.alert.run.map(|run| run.0),
+            text: delivery.alert.text,
+            status: match (delivery.delivered_at, delivery.next_try_at) {
+                (Some(_), _) => "DELIVERED",
+                (None, Some(_)) => "WAITING",
+                (None, None) => "GIVEN_UP",
+            },
+            tries: delivery.tries,
+            first_try_at: delivery.begun_at,
+            last_try_at: delivery.tried_at,
+            next_try_at: delivery.next_try_at,
+            delivered_at: delivery.delivered_at,
+            error: delivery.error,
+        }
+    }
+}
+
+/// Lists what a channel has tried to deliver, newest first.
+#[utoipa::path(
+    get, path = "/v1/alert-channels/{name}/deliveries", tag = "alerts",
+    params(("name" = String, Path, description = "The channel's name or id."), PageParams),
+    responses(
+        (status = 200, body = List<AlertDelivery>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn deliveries(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    Params(params): Params<PageParams>,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response> {
+    let object = objects::find(&app, &actor, KIND, &name).await?;
+    let limit = page::limit(params.limit)?;
+    let before = page::cursor(params.cursor.as_deref())?.map(|text| key(&text)).transpose()?;
+    let found = app.scheduler.deliveries(&object.id.to_string(), before, limit).await?;
+    let next = found.next.map(|(at, id)| format!("{} {id}", at.as_microsecond()));
+    let items = found.items.into_iter().map(AlertDelivery::of).collect();
+    Ok(List::new(items, next).answer(&uri))
+}
+
+fn key(text: &str) -> Result<DeliveryKey> {
+    let read = || {
+        let (at, id) = text.split_once(' ')?;
+        Some((Timestamp::from_microsecond(at.parse().ok()?).ok()?, id.parse().ok()?))
+    };
+    read().ok_or_else(page::bad_cursor)
+}

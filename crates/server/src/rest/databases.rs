@@ -1,0 +1,253 @@
+//! Databases: where SQL jobs work, named over REST or in the settings of the server.
+
+use axum::Json;
+use axum::extract::{OriginalUri, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::object::{Object, ObjectKind};
+
+use super::objects::{self, PageParams, TrialView, body_of};
+use super::shape::database::{DatabaseBody, DatabaseSpec, DatabaseView, unmasked};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params};
+use crate::condition::{Condition, etag, is_known, not_modified};
+use crate::page::{self, List};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+const KIND: ObjectKind = ObjectKind::Database;
+
+/// The longest description.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+
+fn view(object: &Object) -> Result<DatabaseView> {
+    Ok(DatabaseView::of(object, body_of(object)?))
+}
+
+/// What is kept of a request; the old address when it comes back with a hidden password.
+fn body(spec: &DatabaseSpec, old: Option<&str>) -> Result<DatabaseBody> {
+    let wrong = |problem: String| Problem::invalid("url", problem);
+    let url = unmasked(&spec.url, old).map_err(wrong)?;
+    if let Err(error) = agent::Database::parse_remote(&url) {
+        return Err(match error {
+            agent::DatabaseError::Bad { field, problem } => Problem::invalid(field, problem),
+            error => wrong(error.to_string()),
+        });
+    }
+    let description = spec.description.clone();
+    if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+        let text = format!("has at most {DESCRIPTION_CHARS_MAX} characters");
+        return Err(Problem::invalid("description", text));
+    }
+    Ok(DatabaseBody { url, description })
+}
+
+/// A name of the settings is theirs: one over REST would never be used.
+fn refuse_settings(app: &App, name: &str) -> Result<()> {
+    if !app.options.databases.contains_key(name) {
+        return Ok(());
+    }
+    let text = format!("the database {name:?} is named in the settings of the server");
+    Err(Problem { message: text.clone(), ..Problem::field(Code::AlreadyExists, "name", text) })
+}
+
+/// A database that can be changed.
+async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
+    if app.options.databases.contains_key(name) {
+        let text = format!("the database {name:?} is changed in the settings of the server");
+        return Err(Problem::new(Code::WrongState, text));
+    }
+    objects::find(app, actor, KIND, name).await
+}
+
+/// Makes a database known to SQL jobs.
+#[utoipa::path(
+    post, path = "/v1/databases", tag = "databases", request_body = DatabaseSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    responses(
+        (status = 201, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
+        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<DatabaseSpec>,
+) -> Result<Response> {
+    refuse_settings(&app, &spec.name)?;
+    let body = body(&spec, None)?;
+    let object = objects::create(&app, &actor, KIND, spec.name, &body).await?;
+    Ok(objects::created(&object, "/v1/databases", view(&object)?))
+}
+
+/// Lists databases by name, those of the settings among them.
+#[utoipa::path(
+    get, path = "/v1/databases", tag = "databases", params(PageParams),
+    responses((status = 200, body = List<DatabaseView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<PageParams>,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let after = page::cursor(params.cursor.as_deref())?;
+    let found = app.scheduler.list_objects(actor.tenant, KIND, after.as_deref(), limit).await?;
+    let is_after = |name: &str| after.as_deref().is_none_or(|after| name > after);
+    // The page ends where the store's page does; what the settings have behind it comes later.
+    let is_before = |name: &str| found.next.as_deref().is_none_or(|next| name <= next);
+    let settings = app.options.databases.iter();
+    let mut items: Vec<DatabaseView> = settings
+        .filter(|(name, _)| is_after(name) && is_before(name))
+        .map(|(name, url)| DatabaseView::of_settings(name, url))
+        .collect();
+    let hidden = |object: &&Object| !app.options.databases.contains_key(&object.name);
+    for object in found.items.iter().filter(hidden) {
+        items.push(view(object)?);
+    }
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    let more = found.next.is_some() || items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = items.last().filter(|_| more).map(|last| last.name.clone());
+    // A page of nothing but hidden ones still says where to go on.
+    let next = next.or(found.next);
+    Ok(List::new(items, next).answer(&uri))
+}
+
+/// Shows a database, without its password.
+#[utoipa::path(
+    get, path = "/v1/databases/{name}", tag = "databases",
+    params(("name" = String, Path, description = "The database's name or id.")),
+    responses((status = 200, body = DatabaseView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    if let Some(url) = app.options.databases.get(&name) {
+        return Ok(Json(DatabaseView::of_settings(&name, url)).into_response());
+    }
+    let object = objects::find(&app, &actor, KIND, &name).await?;
+    if is_known(&headers, object.version) {
+        return Ok(not_modified(object.version));
+    }
+    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
+}
+
+/// Replaces a database. A url whose password is hidden means the one that is there.
+#[utoipa::path(
+    put, path = "/v1/databases/{name}", tag = "databases", request_body = DatabaseSpec,
+    params(
+        ("name" = String, Path, description = "The database's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = changeable(&app, &actor, &name).await?;
+    let headers = request.headers().clone();
+    let spec = objects::changed(&app, request, None).await?;
+    change(&app, old, spec, &headers).await
+}
+
+/// Changes some fields of a database (RFC 7396).
+#[utoipa::path(
+    patch, path = "/v1/databases/{name}", tag = "databases",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    params(
+        ("name" = String, Path, description = "The database's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = changeable(&app, &actor, &name).await?;
+    let headers = request.headers().clone();
+    let shown = view(&old)?;
+    let current = DatabaseSpec {
+        name: shown.name,
+        url: shown.url,
+        description: shown.description,
+        version: None,
+    };
+    let current = serde_json::to_value(current)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    let spec = objects::changed(&app, request, Some(current)).await?;
+    change(&app, old, spec, &headers).await
+}
+
+async fn change(
+    app: &App,
+    old: Object,
+    spec: DatabaseSpec,
+    headers: &HeaderMap,
+) -> Result<Response> {
+    let condition = Condition::of(headers, spec.version, app)?;
+    refuse_settings(app, &spec.name)?;
+    let kept: DatabaseBody = body_of(&old)?;
+    let body = body(&spec, Some(&kept.url))?;
+    let object = objects::change(app, old, spec.name, &body, condition).await?;
+    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
+}
+
+/// Removes a database. Jobs that name it fail until another one has its name.
+#[utoipa::path(
+    delete, path = "/v1/databases/{name}", tag = "databases",
+    params(
+        ("name" = String, Path, description = "The database's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the database."),
+    ),
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    let object = changeable(&app, &actor, &name).await?;
+    objects::remove(&app, object, &headers).await
+}
+
+/// Connects to a database as a job would, and says what answered.
+#[utoipa::path(
+    post, path = "/v1/databases/{name}/test", tag = "databases",
+    params(("name" = String, Path, description = "The database's name or id.")),
+    responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn test(
+    State(app): State<App>,
+    actor: Actor,
+    Path(name): Path<String>,
+) -> Result<Json<TrialView>> {
+    let name = match app.options.databases.contains_key(&name) {
+        true => name,
+        false => objects::find(&app, &actor, KIND, &name).await?.name,
+    };
+    Ok(Json(TrialView::of(&app, app.trials.database(actor.tenant, &name)).await))
+}

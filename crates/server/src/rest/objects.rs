@@ -1,0 +1,207 @@
+//! What databases and alert channels have in common: found by name or id, changed by version.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::id::ObjectId;
+use domain::object::{Object, ObjectKind, check_name};
+use engine::{Put, Set};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::jobs::merge;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{parse, parse_value, read, require_json};
+use crate::condition::{Condition, etag};
+use crate::problem::{Code, Problem, Result};
+
+/// The fields that an answer has and a request does not: whoever sends back what they were shown
+/// need not take them out.
+const READ_ONLY: [&str; 7] =
+    ["database_id", "channel_id", "kind", "source", "has_secret", "created_at", "updated_at"];
+
+/// Where a page begins, and how long it is.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageParams {
+    /// How many; 50 when absent, at most 500.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// What came of a trial.
+#[derive(Serialize, ToSchema)]
+pub struct TrialView {
+    /// Whether it worked.
+    pub ok: bool,
+    /// What answered, or why nothing did.
+    pub message: String,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+impl TrialView {
+    /// Waits for a trial.
+    pub async fn of(app: &App, trial: crate::trials::Tried<'_>) -> Self {
+        let began = app.now();
+        let (ok, message) = match trial.await {
+            Ok(message) => (true, message),
+            Err(message) => (false, message),
+        };
+        let took = app.now().duration_since(began).as_millis();
+        TrialView { ok, message, duration_ms: u64::try_from(took).unwrap_or(0) }
+    }
+}
+
+/// The word for people.
+fn word(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Database => "database",
+        ObjectKind::AlertChannel => "alert channel",
+    }
+}
+
+/// There is no such thing, for this caller.
+pub(super) fn none(kind: ObjectKind, name: &str) -> Problem {
+    Problem::new(Code::NotFound, format!("there is no {} {name:?}", word(kind)))
+}
+
+fn name_taken(object: &Object) -> Problem {
+    let text = format!("there is another {} named {:?}", word(object.kind), object.name);
+    Problem { message: text.clone(), ..Problem::field(Code::AlreadyExists, "name", text) }
+}
+
+/// The object of an id or a name. What belongs to somebody else is not there.
+pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str) -> Result<Object> {
+    if let Ok(id) = text.parse::<ObjectId>() {
+        let found = app.scheduler.object(id).await?;
+        if let Some(object) = found.filter(|it| it.tenant == actor.tenant && it.kind == kind) {
+            return Ok(object);
+        }
+    }
+    let found = app.scheduler.object_by_name(actor.tenant, kind, text).await?;
+    found.ok_or_else(|| none(kind, text))
+}
+
+/// Makes an object.
+pub(super) async fn create(
+    app: &App,
+    actor: &Actor,
+    kind: ObjectKind,
+    name: String,
+    body: &impl Serialize,
+) -> Result<Object> {
+    check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
+    let now = app.now();
+    let random = (app.random)().to_be_bytes();
+    let random = random[..10].try_into().unwrap_or([0; 10]);
+    let ms = now.as_millisecond().max(0).unsigned_abs();
+    let id = uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid();
+    let object = Object {
+        id: ObjectId(id),
+        tenant: actor.tenant,
+        kind,
+        name,
+        body: text_of(body)?,
+        version: 0,
+        created_at: now,
+        changed_at: now,
+    };
+    match app.scheduler.put_object(&object, 0).await? {
+        Put::Done(object) => Ok(object),
+        Put::NameTaken => Err(name_taken(&object)),
+        Put::Conflict(_) => Err(Problem::new(Code::Internal, "a new id was known already")),
+    }
+}
+
+/// Gives an object another name and body, if the condition holds and nobody is faster.
+pub(super) async fn change(
+    app: &App,
+    old: Object,
+    name: String,
+    body: &impl Serialize,
+    condition: Condition,
+) -> Result<Object> {
+    check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
+    condition.check_of(word(old.kind), old.version)?;
+    let new = Object { name, body: text_of(body)?, ..old };
+    match app.scheduler.put_object(&new, new.version).await? {
+        Put::Done(object) => Ok(object),
+        Put::NameTaken => Err(name_taken(&new)),
+        Put::Conflict(version) => Err(overtaken(&new, version, condition)),
+    }
+}
+
+/// Removes an object, if the condition holds and nobody is faster.
+pub(super) async fn remove(app: &App, object: Object, headers: &HeaderMap) -> Result<StatusCode> {
+    let condition = Condition::of(headers, None, app)?;
+    condition.check_of(word(object.kind), object.version)?;
+    match app.scheduler.remove_object(object.tenant, object.id, object.version).await? {
+        Set::Done(_) => Ok(StatusCode::NO_CONTENT),
+        Set::Conflict(0) => Err(none(object.kind, &object.name)),
+        Set::Conflict(version) => Err(overtaken(&object, version, condition)),
+    }
+}
+
+fn overtaken(object: &Object, version: u32, condition: Condition) -> Problem {
+    let refused = match condition {
+        Condition::None => Condition::Body(object.version).check_of(word(object.kind), version),
+        condition => condition.check_of(word(object.kind), version),
+    };
+    let gone = || none(object.kind, &object.name);
+    if version == 0 { gone() } else { refused.err().unwrap_or_else(gone) }
+}
+
+fn text_of(body: &impl Serialize) -> Result<String> {
+    serde_json::to_string(body).map_err(|error| Problem::new(Code::Internal, error.to_string()))
+}
+
+/// What the body of an object says. What a release wrote that knew more is read as far as it goes.
+pub(super) fn body_of<T: DeserializeOwned>(object: &Object) -> Result<T> {
+    serde_json::from_str(&object.body).map_err(|error| {
+        let text = format!("the {} {:?} cannot be read: {error}", word(object.kind), object.name);
+        Problem::new(Code::Internal, text)
+    })
+}
+
+/// Reads the body of a replacement, or of a merge patch of what is there.
+pub(super) async fn changed<T: DeserializeOwned>(
+    app: &App,
+    request: Request,
+    current: Option<Value>,
+) -> Result<T> {
+    let kinds: &[&str] = match current {
+        Some(_) => &["application/merge-patch+json", "application/json"],
+        None => &["application/json"],
+    };
+    require_json(&request, kinds)?;
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut given: Value = parse(&bytes)?;
+    let Some(fields) = given.as_object_mut() else {
+        let text = "the body is a JSON object with the fields";
+        return Err(Problem::new(Code::ValidationFailed, text));
+    };
+    fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    match current {
+        Some(mut merged) => {
+            merge(&mut merged, given);
+            parse_value("", merged)
+        }
+        None => parse_value("", given),
+    }
+}
+
+/// The answer that shows a new object.
+pub(super) fn created(object: &Object, place: &str, view: impl Serialize) -> Response {
+    let location = HeaderValue::from_str(&format!("{place}/{}", object.id));
+    let location = location.unwrap_or(HeaderValue::from_static("/v1"));
+    let headers = [etag(object.version), (header::LOCATION, location)];
+    (StatusCode::CREATED, headers, Json(view)).into_response()
+}

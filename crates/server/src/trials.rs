@@ -1,0 +1,19 @@
+//! What can be tried out before a job or an alert depends on it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use domain::id::TenantId;
+use domain::object::Object;
+
+/// What came of a trial: what answered, or why nothing did.
+pub type Tried<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
+
+/// Tries things out, as jobs and alerts would use them.
+pub trait Trials: Send + Sync + 'static {
+    /// Connects to a tenant's database.
+    fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a>;
+
+    /// Sends a message through a channel.
+    fn channel<'a>(&'a self, channel: &'a Object) -> Tried<'a>;
+}

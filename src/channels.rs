@@ -1,0 +1,185 @@
+//! Alert channels and databases that were made over REST, as the engine and the agent see them:
+//! looked up when they are needed, so that a change needs no restart.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::guard::{Blocked, Client, Guard, Rule, SystemLookup};
+use agent::{Agent, DatabaseSource};
+use courier::{SigningSecret, message};
+use domain::alert::Alert;
+use domain::id::{ObjectId, TenantId};
+use domain::object::{Object, ObjectKind};
+use engine::{Channel, Courier, Couriers, Objects};
+use jiff::Timestamp;
+use reqwest::{Method, Url};
+use server::shape::channel::ChannelBody;
+use server::shape::database::DatabaseBody;
+use server::{Trials, Tried};
+
+/// How long an endpoint may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Channels that are read from the store at once.
+const PAGE: u32 = 500;
+
+/// The databases of the store.
+pub struct StoreDatabases<S>(pub Arc<S>);
+
+impl<S: Objects> DatabaseSource for StoreDatabases<S> {
+    fn url<'a>(
+        &'a self,
+        tenant: TenantId,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let found = self.0.object_by_name(tenant, ObjectKind::Database, name).await;
+            let Some(object) = found.map_err(|error| error.to_string())? else { return Ok(None) };
+            let body: DatabaseBody =
+                serde_json::from_str(&object.body).map_err(|error| error.to_string())?;
+            Ok(Some(body.url))
+        })
+    }
+}
+
+/// Posts alerts to addresses that somebody chose over REST: to public ones, and to those that the
+/// administrator allows.
+#[derive(Clone)]
+pub struct Poster {
+    client: Client,
+    clock: fn() -> Timestamp,
+}
+
+impl Poster {
+    /// One that may go where HTTP jobs may.
+    pub fn new(allow_private: &[Rule], clock: fn() -> Timestamp) -> Result<Self, reqwest::Error> {
+        let guard = Guard::new(allow_private.to_vec(), Arc::new(SystemLookup));
+        let settings = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")));
+        Ok(Poster { client: Client::new(guard, settings)?, clock })
+    }
+
+    async fn post(&self, body: &ChannelBody, content: message::Content<'_>) -> Result<(), String> {
+        let secrets: Vec<SigningSecret> = body
+            .secrets()
+            .map(SigningSecret::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        let url = Url::parse(&body.url).map_err(|error| format!("the url is wrong: {error}"))?;
+        let message = message::signed(&content, &secrets, (self.clock)());
+        let request = self.client.request(Method::POST, url).map_err(|blocked| blocked.to_string());
+        let mut request = request?.body(message.body);
+        for (name, value) in message.headers {
+            request = request.header(name, value);
+        }
+        let response = request.send().await.map_err(|error| match Blocked::within(&error) {
+            Some(blocked) => blocked.to_string(),
+            None => error.without_url().to_string(),
+        })?;
+        match response.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("the endpoint answered {status}")),
+        }
+    }
+}
+
+/// One channel of the store, as it is now.
+struct StoreChannel {
+    id: String,
+    tenant: TenantId,
+    body: ChannelBody,
+    poster: Poster,
+}
+
+impl Courier for StoreChannel {
+    fn channel(&self) -> &str {
+        &self.id
+    }
+
+    fn wants(&self) -> Channel {
+        Channel {
+            name: self.id.clone(),
+            tenant: Some(self.tenant),
+            kinds: self.body.known_kinds(),
+            since: self.body.since,
+        }
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        alert: &'a Alert,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+        Box::pin(self.poster.post(&self.body, message::Content::Alert(alert)))
+    }
+}
+
+/// The channels of the store.
+pub struct StoreChannels<S> {
+    /// Where they are.
+    pub store: Arc<S>,
+    /// Who goes there.
+    pub poster: Poster,
+}
+
+impl<S: Objects> Couriers for StoreChannels<S> {
+    fn present<'a>(
+        &'a self,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let mut present: Vec<Arc<dyn Courier>> = Vec::new();
+            let mut after: Option<ObjectId> = None;
+            loop {
+                let page = self.store.objects_of_kind(ObjectKind::AlertChannel, after, PAGE).await;
+                let page = page.map_err(|error| error.to_string())?;
+                present.extend(page.iter().filter_map(|object| self.courier(object)));
+                after = page.last().map(|object| object.id);
+                if page.len() < PAGE as usize {
+                    return Ok(present);
+                }
+            }
+        })
+    }
+}
+
+impl<S> StoreChannels<S> {
+    /// Who carries alerts to a channel; nobody when it is not enabled.
+    fn courier(&self, object: &Object) -> Option<Arc<dyn Courier>> {
+        let body: ChannelBody = match serde_json::from_str(&object.body) {
+            Ok(body) => body,
+            Err(error) => {
+                tracing::warn!(channel = object.name, %error, "an alert channel cannot be read");
+                return None;
+            }
+        };
+        let (id, tenant, poster) = (object.id.to_string(), object.tenant, self.poster.clone());
+        body.enabled
+            .then(|| Arc::new(StoreChannel { id, tenant, body, poster }) as Arc<dyn Courier>)
+    }
+}
+
+/// Tries things out with what jobs and alerts use.
+pub struct RealTrials {
+    /// Who connects to databases.
+    pub agent: Arc<Agent>,
+    /// Who posts alerts.
+    pub poster: Poster,
+}
+
+impl Trials for RealTrials {
+    fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a> {
+        Box::pin(self.agent.try_database(tenant, name))
+    }
+
+    fn channel<'a>(&'a self, channel: &'a Object) -> Tried<'a> {
+        Box::pin(async move {
+            let body: ChannelBody =
+                serde_json::from_str(&channel.body).map_err(|error| error.to_string())?;
+            let content = message::Content::Test { channel: &channel.name, tenant: channel.tenant };
+            self.poster.post(&body, content).await?;
+            Ok("the endpoint took it".to_owned())
+        })
+    }
+}
