@@ -107,6 +107,8 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
              SELECT hash FROM audit a WHERE a.tenant_id = audit_chains.tenant_id AND number = {numbers} - 1
          )"
     );
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    Connection::open(&file).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();
     let whole = std::fs::read(&file).unwrap();
     for (touch, number) in touches {
         Connection::open(&file).unwrap().execute_batch(&touch).unwrap();
