@@ -86,7 +86,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
         "node_id = x'00000000000000000000000000000009'",
         "outcome = outcome || 'x'",
         "details = details || ' '",
-        "runs = runs || x'00'",
+        "runs = CAST(runs || x'00' AS BLOB)",
         "hash = zeroblob(32)",
     ]
     .iter()
