@@ -238,6 +238,7 @@ promises! {
     audit:
         what_is_done_is_recorded_with_it
         changes_of_secrets_are_recorded_without_values
+        changes_of_databases_and_channels_are_recorded
         who_asked_for_an_end_is_recorded
         runs_that_end_together_are_one_row
         rows_are_sealed_in_order_and_stay_what_they_were

@@ -1,13 +1,14 @@
 //! The audit: rows come with what they record, are sealed in order, and tell when one was touched.
 
 use domain::audit::{Event, Kind, Record, Seal, ended_runs, verify};
-use domain::id::TenantId;
+use domain::id::{ObjectId, TenantId};
 use domain::job::JobState;
+use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use domain::secret::{Scope, SecretPlace};
 use store::{
-    AuditFilter, Cancelled, Chain, Changed, Desk, Journal, KeptSecret, Prepared, Safe, Sealed, Set,
-    Store, Want, as_author,
+    AuditFilter, Cancelled, Chain, Changed, Desk, Journal, KeptSecret, Objects, Prepared, Safe,
+    Sealed, Set, Store, Want, as_author,
 };
 
 use crate::bench::Bench;
@@ -114,6 +115,39 @@ pub async fn changes_of_secrets_are_recorded_without_values<B: Bench>(lab: &Lab<
     assert_eq!(
         said(lab, tenant(9)).await,
         ["anna SECRET_CHANGED DONE", "anna SECRET_CHANGED DONE", "bob SECRET_CHANGED DELETED"]
+    );
+}
+
+pub async fn changes_of_databases_and_channels_are_recorded<B: Bench>(lab: &Lab<B>) {
+    let now = lab.now().await;
+    let draft = Object {
+        id: ObjectId(lab.id()),
+        tenant: tenant(9),
+        kind: ObjectKind::Database,
+        name: "sales \"\u{2714}\"".to_owned(),
+        body: "{\"password\":\"open sesame\"}".to_owned(),
+        version: 0,
+        created_at: now,
+        changed_at: now,
+    };
+    as_author("anna".to_owned(), async {
+        lab.store.put_object(&draft, 0).await.unwrap();
+        lab.store.put_object(&draft, 0).await.unwrap();
+        lab.store.put_object(&draft, 1).await.unwrap();
+        lab.store.remove_object(draft.tenant, draft.id, 1).await.unwrap();
+        lab.store.remove_object(draft.tenant, draft.id, 2).await.unwrap();
+    })
+    .await;
+    let rows = all(lab, tenant(9)).await;
+    let details: Vec<_> = rows.iter().map(|row| row.event.details.as_str()).collect();
+    let expected = [1, 2, 0].map(|version| {
+        let name = "\"sales \\\"\u{2714}\\\"\"";
+        format!("{{\"kind\":\"DATABASE\",\"name\":{name},\"version\":{version}}}")
+    });
+    assert_eq!(details, expected);
+    assert_eq!(
+        said(lab, tenant(9)).await,
+        ["anna SETTING_CHANGED DONE", "anna SETTING_CHANGED DONE", "anna SETTING_CHANGED DELETED"]
     );
 }
 
