@@ -64,6 +64,7 @@ claims.node_id uuid not null
 claims.claimed_at bigint not null
 claims.run_ids uuid[] not null storage e
 claims.turns integer[] not null
+claims.whole boolean not null default true
 dead_letter_notices.tenant_id uuid not null
 dead_letter_notices.told_at bigint not null
 deliveries.channel text not null
