@@ -223,6 +223,8 @@ fn planted_values_are_found_nowhere() {
         "/v1/executions",
         "/v1/dead-letters",
         "/v1/secrets",
+        "/v1/audit",
+        "/v1/audit?scope=cluster",
         "/v1/settings",
         "/v1/stats",
         "/v1/workers",
