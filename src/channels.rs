@@ -12,7 +12,7 @@ use courier::{SigningSecret, message};
 use domain::alert::Alert;
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
-use engine::{Channel, Courier, Couriers, Objects};
+use engine::{Channel, Courier, Couriers, Objects, Present};
 use jiff::Timestamp;
 use reqwest::{Method, Url};
 use server::shape::channel::ChannelBody;
@@ -125,9 +125,7 @@ pub struct StoreChannels<S> {
 }
 
 impl<S: Objects> Couriers for StoreChannels<S> {
-    fn present<'a>(
-        &'a self,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>> {
+    fn present(&self) -> Present<'_> {
         Box::pin(async move {
             let mut present: Vec<Arc<dyn Courier>> = Vec::new();
             let mut after: Option<ObjectId> = None;

@@ -6,6 +6,7 @@
 mod place;
 mod problem;
 
+use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
@@ -19,7 +20,8 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use crate::complaint::Complaint;
+use crate::clock;
+use crate::complaint::{Complaint, visible};
 use crate::exit::{Exit, Failure};
 
 pub use place::{Place, data_folder};
@@ -49,6 +51,10 @@ pub struct ServerArgs {
     #[arg(long, value_name = "DIR")]
     pub data: Option<std::path::PathBuf>,
 
+    /// Print each request on stderr, with the id by which the server's log knows it
+    #[arg(short, long)]
+    pub verbose: bool,
+
     /// Name of a server in ~/.config/punctual/config.toml [env: PUNCTUAL_CONTEXT]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
@@ -59,12 +65,13 @@ pub struct Client {
     http: reqwest::Client,
     place: Place,
     runtime: Runtime,
+    is_verbose: bool,
 }
 
 impl Client {
     /// The client of the server that arguments, environment and files name.
     pub fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        Client::at(Place::find(args)?)
+        Ok(Client { is_verbose: args.verbose, ..Client::at(Place::find(args)?)? })
     }
 
     /// The client of a server.
@@ -78,7 +85,7 @@ impl Client {
         }
         let http = http.build().map_err(|error| Failure::failed(error.to_string()))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { http, place, runtime })
+        Ok(Client { http, place, runtime, is_verbose: false })
     }
 
     /// Where it asks.
@@ -188,9 +195,18 @@ impl<'a> Call<'a> {
 
     /// Sends it and reads the answer, which is null when there is none.
     pub fn send(self) -> Result<Value, Failure> {
+        self.send_within(Some(ANSWER_MAX))
+    }
+
+    /// The same for work that takes as long as it takes.
+    pub fn send_whenever(self) -> Result<Value, Failure> {
+        self.send_within(None)
+    }
+
+    fn send_within(self, patience: Option<Duration>) -> Result<Value, Failure> {
         let client = self.client;
         client.block_on(async {
-            let response = self.start(Some(ANSWER_MAX)).await?;
+            let response = self.start(patience).await?;
             let body = response.bytes().await.map_err(|error| client.unreachable(&error))?;
             if body.is_empty() {
                 return Ok(Value::Null);
@@ -263,6 +279,8 @@ impl<'a> Call<'a> {
     /// The head of the answer.
     async fn answer(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let Call { client, method, url, headers, body } = self;
+        let asked = format!("{method} {url}");
+        let asked_at = clock::now();
         let mut request = client.http.request(method, url).headers(headers);
         if let Some(token) = client.place.token() {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
@@ -278,8 +296,25 @@ impl<'a> Call<'a> {
         if let Some(body) = body {
             request = request.body(body);
         }
-        request.send().await.map_err(|error| client.unreachable(&error))
+        let answer = request.send().await.map_err(|error| client.unreachable(&error));
+        if client.is_verbose {
+            let millis = clock::now().duration_since(asked_at).as_millis();
+            let word = answer.as_ref().map_or_else(|_| "no answer".to_owned(), told);
+            // Nobody is left to tell when stderr is gone.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}",
+                visible(&format!("{asked}: {word}, {millis} ms"))
+            );
+        }
+        answer
     }
+}
+
+/// The status of an answer, and the request's id.
+fn told(answer: &Response) -> String {
+    let id = answer.headers().get("x-request-id").and_then(|id| id.to_str().ok());
+    format!("{}, request {}", answer.status().as_u16(), id.unwrap_or("without an id"))
 }
 
 /// Whether a reader of a stream wants more.

@@ -2,6 +2,7 @@
 
 mod apply;
 mod audit;
+mod backup;
 mod channel;
 mod completions;
 mod config;
@@ -15,10 +16,12 @@ mod import;
 mod job;
 mod man;
 mod named;
+mod restore;
 mod run;
 mod secret;
 pub mod serve;
 mod status;
+mod top;
 
 use clap::{Parser, Subcommand};
 
@@ -26,10 +29,10 @@ use crate::exit::{self, Failure};
 
 /// A job scheduler that a team can trust with everything that must happen on time.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, after_help = exit::HELP)]
+#[command(version, arg_required_else_help = true, after_help = help())]
 struct CommandLine {
     /// Print without colours, as with NO_COLOR in the environment
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     no_color: bool,
 
     #[command(subcommand)]
@@ -46,7 +49,7 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Run(run::RunCommand),
 
-    /// Look after runs that failed for good
+    /// Look after dead letters: runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
 
@@ -66,7 +69,7 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Channel(channel::ChannelCommand),
 
-    /// Make jobs what files say that they are
+    /// Make jobs match files: create them, change them, delete what is no longer there
     Apply(apply::ApplyArgs),
 
     /// Print jobs as the documents that apply reads
@@ -79,14 +82,23 @@ enum Command {
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
 
+    /// Watch on a terminal how a server is doing
+    Top(top::TopArgs),
+
     /// Look for what keeps a server on this machine from working
     Doctor(doctor::DoctorArgs),
+
+    /// Make a backup of a server while it runs
+    Backup(backup::BackupArgs),
+
+    /// Turn a backup into a data folder for a new server
+    Restore(restore::RestoreArgs),
 
     /// Ask about cron expressions: when they fire, what they mean, what may surprise
     #[command(subcommand, arg_required_else_help = true, after_help = cron::GRAMMAR)]
     Cron(cron::CronCommand),
 
-    /// Run a server: jobs over HTTP, executed here
+    /// Run a server: it plans jobs, runs them on this machine and answers over HTTP
     Serve(serve::ServeArgs),
 
     /// Run a server with sample jobs that leaves nothing behind, for looking around
@@ -101,6 +113,21 @@ enum Command {
 
     /// Print the manual page
     Man(man::ManArgs),
+}
+
+/// What stands below the list of commands.
+fn help() -> String {
+    format!(
+        "\
+First steps:
+  punctual dev                        a server with sample jobs, gone when it ends
+  punctual serve                      a server that stays; it prints its address and where its key is
+  punctual job create hello --every 1m --noop
+  punctual run list hello
+
+{}",
+        exit::HELP
+    )
 }
 
 /// Runs the command that the process was started with.
@@ -121,7 +148,10 @@ pub fn run() -> Result<(), Failure> {
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),
         Command::Status(args) => status::run(args),
+        Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
         Command::Dev(args) => dev::run(args),

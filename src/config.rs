@@ -87,27 +87,54 @@ pub const KEYS: &[Key] = &[
         "",
         "what signs them: `whsec_…`; several while one is replaced",
     ),
+    key(
+        "otlp.endpoint",
+        "",
+        "the collector that a trace of each run is sent to, by OTLP over HTTP",
+    ),
+    secret("otlp.headers", "", "fields of the requests to it: `name=value`, for its key"),
     key("jobs.http_allow_private", "", "targets that are not public and HTTP jobs may call"),
     key(
         "jobs.database",
         "",
         "the database of SQL jobs that name none; on the embedded store `main`, a file in the data folder",
     ),
+    key("jobs.output_head_bytes", "5242880", "how many of the first bytes of an output are kept"),
+    key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are kept"),
     key("external.enabled", "false", "whether jobs may start commands of this machine"),
     key("external.allow", "", "the commands: files, or folders with everything in them"),
     key("external.working_directory", "/", "where commands run; they may read and write there"),
     key("external.variables", "", "variables that a job may set: names, or beginnings with `*`"),
+    key(
+        "external.environment",
+        "PATH=/usr/local/bin:/usr/bin:/bin,LANG=C.UTF-8",
+        "variables that every command gets: `NAME=value`",
+    ),
+    key(
+        "external.user",
+        "",
+        "as whom commands run: a name, or `UID:GID`; the server's user, or nobody if that is root",
+    ),
     key("external.network", "deny", "`deny` or `allow` commands a network"),
     key("external.sandbox", "required", "`required`, `best-effort` or `off`"),
     key("external.readable", "", "other folders that commands may read"),
     key("external.writable", "", "other folders that commands may read and write"),
+    key("external.cpu_seconds", "3600", "processor time of each process of a command"),
+    key("external.memory_bytes", "1073741824", "memory of a command"),
+    key("external.processes", "128", "processes and threads of a command"),
+    key("external.open_files", "1024", "open files of each process of a command"),
+    key("external.file_bytes", "1073741824", "the largest file that a command may write"),
+    key("external.temporary_bytes", "268435456", "the size of a command's own temporary folder"),
 ];
 
 /// Tables of settings whose names are made up by the administrator; their values are secrets.
-const TABLES: &[(&str, &str)] = &[(
-    "databases",
-    "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
-)];
+const TABLES: &[(&str, &str)] = &[
+    (
+        "databases",
+        "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
+    ),
+    ("backup.targets", "where backups may go, by name: `/path/to/folder`"),
+];
 
 /// Variables of ours that are not settings of the server.
 const OTHER_VARIABLES: &[&str] = &[
@@ -347,10 +374,10 @@ fn known(name: &str) -> Option<&'static Key> {
 
 /// The table and the rest of a name that begins with one.
 fn in_table(name: &str) -> Option<(&'static str, String)> {
-    let (table, rest) = name.split_once('.')?;
-    let (table, _) = TABLES.iter().find(|(known, _)| *known == table)?;
+    let within = |table: &str| name.strip_prefix(table)?.strip_prefix('.');
+    let (table, rest) = TABLES.iter().find_map(|(table, _)| Some((*table, within(table)?)))?;
     let harmless = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (!rest.is_empty() && rest.chars().all(harmless)).then(|| (*table, rest.to_owned()))
+    (!rest.is_empty() && rest.chars().all(harmless)).then(|| (table, rest.to_owned()))
 }
 
 /// The variable of a setting.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use agent::Agent;
 use agent::output::Outputs;
 use domain::action::Assignment;
-use domain::run::{AttemptResult, ErrorCode};
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use engine::{Executor, Started, Stop};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use server::Metrics;
 
 /// Carries out the runs of this process.
@@ -37,18 +37,41 @@ impl Executor for LocalAgent {
         let output = self.outputs.open(assignment.run, assignment.attempt);
         let result = self.agent.execute(&assignment, output.clone(), stop).await;
         if let Err(problem) = output.finish().await {
-            tracing::warn!(run = %assignment.run, problem, "some output was not kept");
+            let attempt = assignment.attempt;
+            tracing::warn!(run = %assignment.run, attempt, problem, "some output was not kept");
         }
-        self.metrics.ended(result.end, (self.clock)().duration_since(began));
-        tracing::debug!(
-            run = %assignment.run,
-            attempt = assignment.attempt,
-            job = assignment.job_name,
-            end = result.end.name(),
-            message = result.message,
-            "an attempt ended"
-        );
+        let took = (self.clock)().duration_since(began);
+        self.metrics.ended(result.end, took);
+        log_end(&run, &assignment, &result, took);
         result
+    }
+}
+
+/// A line for each attempt; those that did not complete are worth more.
+fn log_end(
+    started: &Started,
+    assignment: &Assignment,
+    result: &AttemptResult,
+    took: SignedDuration,
+) {
+    let late = started.started_at.duration_since(started.run.run.due_at);
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(
+                run = %assignment.run,
+                attempt = assignment.attempt,
+                job = assignment.job_name,
+                end = result.end.name(),
+                late_ms = late.as_millis() as i64,
+                took_ms = took.as_millis() as i64,
+                said = result.message,
+                "an attempt ended"
+            )
+        };
+    }
+    match result.end {
+        AttemptEnd::Completed => log!(debug),
+        _ => log!(info),
     }
 }
 
@@ -67,7 +90,7 @@ fn assignment(started: &Started) -> Result<Assignment, String> {
         job: job.id,
         job_name: job.name.clone(),
         tenant: job.tenant,
-        attempt: run.attempts + run.lost + 1,
+        attempt: run.number(),
         fence: run.grant.fence,
         scheduled_for: run.run.scheduled_for,
         deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agent::guard::Rule;
-use agent::sandbox::Level;
+use agent::sandbox::{Level, Limits, User};
 use agent::{
     Database, DatabaseError, Databases, ExternalOptions, HttpOptions, Network, SqliteDatabase,
 };
 
+use crate::backup;
 use crate::complaint::Complaint;
 use crate::config::Config;
 
@@ -35,7 +36,13 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
         enabled: config.parse("external.enabled", "true or false")?,
         allow: paths("external.allow"),
         working_directory: config.text("external.working_directory").into(),
+        environment: environment(config)?,
         variables: config.list("external.variables").map(str::to_owned).collect(),
+        limits: limits(config)?,
+        user: match config.text("external.user") {
+            "" => None,
+            name => Some(User::find(name).map_err(|right| config.wrong("external.user", &right))?),
+        },
         network: match config.text("external.network") {
             "deny" => Network::Deny,
             "allow" => Network::Allow,
@@ -49,13 +56,55 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
         },
         readable: paths("external.readable"),
         writable: paths("external.writable"),
-        protected: vec![std::path::absolute(data).unwrap_or_else(|_| data.to_owned())],
+        protected: protected(config, data)?,
         ..ExternalOptions::default()
     };
     match external.check() {
         Ok(()) => Ok(external),
         Err(error) => Err(Complaint::new(format!("external.{error}"))),
     }
+}
+
+fn environment(config: &Config) -> Result<BTreeMap<String, String>, Complaint> {
+    let right = "variables as NAME=value, with commas between them";
+    let read = |item: &str| {
+        let (name, value) = item.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
+        Some((name.trim().to_owned(), value.to_owned()))
+    };
+    let all = config.list("external.environment").map(read).collect::<Option<_>>();
+    all.ok_or_else(|| config.wrong("external.environment", right))
+}
+
+/// How much of the machine a command may use. A limit of nothing would be a command that cannot
+/// begin.
+fn limits(config: &Config) -> Result<Limits, Complaint> {
+    let limit = |name: &str| match config.parse(name, "a whole number")? {
+        0 => Err(config.wrong(name, "at least 1")),
+        limit => Ok(limit),
+    };
+    Ok(Limits {
+        cpu_seconds: limit("external.cpu_seconds")?,
+        memory_bytes: limit("external.memory_bytes")?,
+        processes: limit("external.processes")?,
+        open_files: limit("external.open_files")?,
+        file_bytes: limit("external.file_bytes")?,
+        temporary_bytes: limit("external.temporary_bytes")?,
+    })
+}
+
+/// How much of an output is kept.
+pub fn output_limits(config: &Config) -> Result<agent::output::Limits, Complaint> {
+    Ok(agent::output::Limits {
+        head_bytes: config.parse("jobs.output_head_bytes", "a whole number")?,
+        tail_bytes: config.parse("jobs.output_tail_bytes", "a whole number")?,
+    })
+}
+
+/// What commands never see: the data folder, and what was made of it.
+fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, Complaint> {
+    let targets = backup::targets(config)?.into_values();
+    let all = [data.to_owned()].into_iter().chain(targets);
+    Ok(all.map(|path| std::path::absolute(&path).unwrap_or(path)).collect())
 }
 
 /// The name of the database that is there without being configured.

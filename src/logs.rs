@@ -37,7 +37,7 @@ pub fn start(config: &Config, format: LogFormat) -> Result<(), Complaint> {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Pretty => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),
     };
     // A second start in one process logs where the first one does.
     let _ = started;

@@ -2,6 +2,7 @@
 //! agent starts it as its helper, too.
 
 mod alerts;
+mod backup;
 mod channels;
 mod client;
 mod clock;
@@ -15,7 +16,9 @@ mod executor;
 mod exit;
 mod jobs;
 mod logs;
+mod otlp;
 mod output;
+mod progress;
 mod random;
 mod signals;
 mod table;

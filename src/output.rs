@@ -50,6 +50,11 @@ impl OutputArgs {
         if self.json { Some(Format::Json) } else { self.output }
     }
 
+    /// Whether nobody wants to hear anything but errors.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Says something that is not data, unless nobody wants to hear it.
     pub fn say(&self, text: &str) {
         if !self.quiet {
@@ -232,6 +237,17 @@ pub fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::failed("nothing was done")),
+    }
+}
+
+/// A number of bytes as people say it.
+pub fn bytes(item: &Value, field: &str) -> String {
+    let bytes = item[field].as_f64().unwrap_or(0.0);
+    match bytes {
+        0.0..1024.0 => format!("{bytes} bytes"),
+        1024.0..1_048_576.0 => format!("{:.1} KiB", bytes / 1024.0),
+        1_048_576.0..1_073_741_824.0 => format!("{:.1} MiB", bytes / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes / 1_073_741_824.0),
     }
 }
 

@@ -18,7 +18,8 @@ use crate::client::Client;
 use crate::complaint::{Complaint, visible};
 use crate::document::{self, Document};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format, confirm};
+use crate::output::{self, Format, OutputArgs, confirm};
+use crate::progress::Progress;
 
 use plan::{Plan, Step};
 
@@ -107,21 +108,24 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
     let plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
-    check(&client, &plan)?;
+    check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
         confirm(applying.yes, &format!("Delete {pruned} jobs that no document describes?"))?;
     }
     let mut done = Vec::with_capacity(plan.steps.len());
+    let progress = Progress::of(&applying.asking.output, "applying", plan.steps.len());
     for step in &plan.steps {
         if !applying.dry_run {
             carry_out(&client, step)?;
         }
         done.push(step.told());
         if applying.asking.output.format() == Format::Table {
-            print_step(&done[done.len() - 1])?;
+            progress.aside(|| print_step(&done[done.len() - 1]))?;
         }
+        progress.step();
     }
+    drop(progress);
     match applying.asking.output.format() {
         Format::Table => {}
         _ => output::print_list(
@@ -135,8 +139,10 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
 }
 
 /// Lets the server look at every document that would be written, before anything is.
-fn check(client: &Client, plan: &Plan) -> Result<(), Failure> {
+fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failure> {
+    let progress = Progress::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
+        progress.step();
         let (document, exists) = match step {
             Step::Create { document } => (document, false),
             Step::Change { document, .. } => (document, true),

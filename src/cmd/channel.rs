@@ -34,7 +34,7 @@ pub enum ChannelCommand {
 struct Wishes {
     /// Address that alerts are posted to
     #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    address: Option<String>,
 
     /// File with the secret that signs them, 'whsec_…'; - is stdin
     #[arg(long, value_name = "FILE")]
@@ -55,7 +55,7 @@ impl Wishes {
         let kinds = (!self.kinds.is_empty()).then(|| json!(self.kinds));
         Ok(fields([
             ("name", name.map(Value::String)),
-            ("url", self.url.map(Value::String)),
+            ("url", self.address.map(Value::String)),
             ("secret", secret.map(Value::String)),
             ("kinds", kinds),
             ("enabled", enabled.map(Value::Bool)),
@@ -67,7 +67,7 @@ impl Wishes {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  punctual channel create on-call --url https://hooks.example.com/punctual --secret-file hook.secret
+  punctual channel create on-call --address https://hooks.example.com/punctual --secret-file hook.secret
   punctual channel test on-call")]
 pub struct CreateArgs {
     /// Name of the channel

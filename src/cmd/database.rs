@@ -29,20 +29,20 @@ pub enum DatabaseCommand {
 
 /// Where a database is.
 #[derive(Args)]
-struct Address {
+struct Place {
     /// Address such as 'postgres://user:${secrets.NAME}@host/name'
-    #[arg(long, value_name = "URL", conflicts_with = "url_file")]
-    url: Option<String>,
+    #[arg(long, value_name = "URL", conflicts_with = "address_file")]
+    address: Option<String>,
 
     /// Read the address from a file, because it holds a password; - is stdin
     #[arg(long, value_name = "FILE")]
-    url_file: Option<String>,
+    address_file: Option<String>,
 }
 
-impl Address {
+impl Place {
     fn url(&self) -> Result<Option<Value>, Failure> {
-        let said = self.url_file.as_deref().map(from_file).transpose()?;
-        Ok(said.or_else(|| self.url.clone()).map(Value::String))
+        let said = self.address_file.as_deref().map(from_file).transpose()?;
+        Ok(said.or_else(|| self.address.clone()).map(Value::String))
     }
 }
 
@@ -50,14 +50,14 @@ impl Address {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  punctual database create sales --url 'postgres://report:${secrets.SALES}@db.example.com/sales'
+  punctual database create sales --address 'postgres://report:${secrets.SALES}@db.example.com/sales'
   punctual database test sales")]
 pub struct CreateArgs {
     /// What SQL jobs call it
     name: String,
 
     #[command(flatten)]
-    address: Address,
+    place: Place,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -78,7 +78,7 @@ pub struct EditArgs {
     rename: Option<String>,
 
     #[command(flatten)]
-    address: Address,
+    place: Place,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -126,11 +126,11 @@ pub fn run(command: DatabaseCommand) -> Result<(), Failure> {
         DatabaseCommand::List(args) => DATABASE.list(&args),
         DatabaseCommand::Show(args) => DATABASE.show(&args),
         DatabaseCommand::Create(args) => {
-            let fields = given(Some(args.name), &args.address, args.description)?;
+            let fields = given(Some(args.name), &args.place, args.description)?;
             DATABASE.create(&args.asking, fields)
         }
         DatabaseCommand::Edit(args) => {
-            let fields = given(args.rename, &args.address, args.description)?;
+            let fields = given(args.rename, &args.place, args.description)?;
             DATABASE.edit(&args.asking, &args.name, fields)
         }
         DatabaseCommand::Delete(args) => DATABASE.delete(&args),
@@ -140,12 +140,12 @@ pub fn run(command: DatabaseCommand) -> Result<(), Failure> {
 
 fn given(
     name: Option<String>,
-    address: &Address,
+    place: &Place,
     description: Option<String>,
 ) -> Result<Map<String, Value>, Failure> {
     Ok(fields([
         ("name", name.map(Value::String)),
-        ("url", address.url()?),
+        ("url", place.url()?),
         ("description", description.map(Value::String)),
     ]))
 }

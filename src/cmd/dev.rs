@@ -3,7 +3,9 @@
 mod samples;
 mod service;
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap::Args;
@@ -20,9 +22,10 @@ use crate::exit::Failure;
 #[derive(Args)]
 #[command(after_help = "\
 The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
-ends. Its jobs show each kind of schedule, requests and SQL, a job that fails and is tried again, one
-that is skipped because it takes too long, and a chain of three. Files and variables with settings do
-not count here, except RUST_LOG.")]
+ends. Its jobs show each kind of schedule, requests, SQL, a command, a backup, a job that fails and is
+tried again, one that is skipped because it takes too long, and a chain of three. There is no PROCEDURE
+among them: the store is SQLite, which has no procedures. Files and variables with settings do not
+count here, except RUST_LOG.")]
 pub struct DevArgs {
     /// Address of the HTTP door, on this machine
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
@@ -36,7 +39,9 @@ pub fn run(args: DevArgs) -> Result<(), Failure> {
         let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
         return Err(Complaint::new(text).hint(hint).into());
     }
-    let folder = tempfile::Builder::new().prefix("punctual-dev-").tempdir()?;
+    // A command runs as nobody when the server is root, and must pass through to its folder.
+    let open = Permissions::from_mode(0o711);
+    let folder = tempfile::Builder::new().prefix("punctual-dev-").permissions(open).tempdir()?;
     let served = settings(&args, folder.path()).and_then(|config| serve::start(&config, greet));
     let path = folder.path().to_owned();
     served.and(folder.close().map_err(|error| {
@@ -44,11 +49,15 @@ pub fn run(args: DevArgs) -> Result<(), Failure> {
     }))
 }
 
-/// The settings of such a server. An empty file keeps those that lie around from being read.
+/// The settings of such a server. A file of its own keeps those that lie around from being read.
 fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
     let text = |path: &Path| path.display().to_string();
     let file = folder.join("punctual.toml");
-    std::fs::write(&file, "")?;
+    let backups = text(&folder.join("backups"));
+    std::fs::write(&file, format!("[backup.targets]\n{} = {backups:?}\n", samples::BACKUPS))?;
+    let commands = folder.join("commands");
+    std::fs::create_dir(&commands)?;
+    std::fs::set_permissions(&commands, Permissions::from_mode(0o755))?;
     let flags = vec![
         ("data", text(&folder.join("data"))),
         ("store", "sqlite".to_owned()),
@@ -56,6 +65,9 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
         // Lists begin with what is planned: with less of it, they show what has happened.
         ("engine.look_ahead", "5s".to_owned()),
         ("http", args.http.to_string()),
+        ("external.enabled", "true".to_owned()),
+        ("external.allow", samples::COMMAND.to_owned()),
+        ("external.working_directory", text(&commands)),
         // The samples call this server and the small service beside it.
         ("jobs.http_allow_private", format!("127.0.0.1,{}", args.http.ip())),
     ];
@@ -66,7 +78,12 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
 /// Makes the sample jobs and says where to look.
 async fn greet(ready: Ready) -> Result<(), Failure> {
     let service = service::start().await?;
-    let jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
+    let mut jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
+    // A command that this machine would refuse is no sample of one.
+    let lacking = agent::sandbox::probe().await.map_or_else(Some, |report| report.lacks());
+    if lacking.is_none() {
+        jobs.push(samples::command(clock::now()));
+    }
     let place = Place::known(&ready.url, ready.key.reveal())?;
     let make = move || {
         let client = Client::at(place)?;
@@ -78,6 +95,11 @@ async fn greet(ready: Ready) -> Result<(), Failure> {
     let made = tokio::task::spawn_blocking(make).await;
     made.map_err(|error| Failure::failed(error.to_string()))??;
     welcome(&ready);
+    if let Some(why) = lacking {
+        eprintln!(
+            "There is no sample of a command: this machine cannot put walls around it ({why}).\n"
+        );
+    }
     Ok(())
 }
 
@@ -98,7 +120,9 @@ Look around in another terminal:
   punctual run list --limit 20
   punctual run list {flaky} --status failed     # tried three times
   punctual run list {slow} --status skipped    # its last run has not ended
+  punctual run list {command} --status completed
   punctual dlq list
+  punctual top
   curl -H \"Authorization: Bearer $(cat {key})\" {url}/v1/jobs
 ",
         version = env!("CARGO_PKG_VERSION"),
@@ -106,5 +130,6 @@ Look around in another terminal:
         key = data.join("admin.key").display(),
         flaky = samples::FLAKY,
         slow = samples::SLOW,
+        command = samples::COMMAND_JOB,
     );
 }

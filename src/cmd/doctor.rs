@@ -25,7 +25,8 @@ const OFFSET_SECONDS_MAX: i64 = 2;
 #[derive(Args)]
 #[command(after_help = "\
 Looks at the time zone of this machine, what it can put around commands, the data folder and its
-keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1 when something is wrong.")]
+keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1
+when something is wrong.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     asking: Asking,

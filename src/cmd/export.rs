@@ -23,7 +23,7 @@ Examples:
 
 One-time jobs whose run has ended are left out: applied elsewhere they would run again.")]
 pub struct ExportArgs {
-    /// Names of jobs; all without
+    /// Names of jobs [default: all]
     jobs: Vec<String>,
 
     #[command(flatten)]

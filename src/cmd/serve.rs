@@ -1,5 +1,6 @@
 //! `punctual serve`: engine, agent and HTTP door in one process.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,16 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Agent;
+use agent::backup::{Backups, NoBackups};
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
-use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings};
+use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
 use server::{AdminKey, App, Key, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
 use vault::{Keeper, Ring, Rotated, Vault};
 
+use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
@@ -25,6 +28,7 @@ use crate::data::{DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
+use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
 use crate::{alerts, clock, jobs, random, signals};
 
@@ -33,6 +37,17 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(2);
 
 /// The flags of `punctual serve`; each has a setting of the same name.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual serve
+  punctual serve --http 0.0.0.0:8630 --tls-cert cert.pem --tls-key key.pem
+  punctual serve --store postgres://punctual@db.example.com/punctual
+
+The first start makes the data folder, with the administrator's key in admin.key and the key that
+protects secrets in master.key; keep a copy of the latter. Commands on this machine find the server
+and its key through the data folder. There are more settings than flags: punctual config show lists
+them all, and each can be in the file, or in the environment as PUNCTUAL_NAME. SIGTERM lets running
+work end, a second one does not wait.")]
 pub struct ServeArgs {
     /// Folder for the embedded store, keys and outputs [default: ./punctual-data]
     #[arg(long, value_name = "DIR")]
@@ -105,6 +120,9 @@ pub struct Plan {
     agent: agent::Options,
     webhook: Option<Webhook>,
     poster: Poster,
+    backup_targets: BTreeMap<String, PathBuf>,
+    output_limits: Limits,
+    collector: Option<Collector>,
 }
 
 #[derive(Clone)]
@@ -202,6 +220,9 @@ impl Plan {
             agent,
             poster,
             webhook: alerts::webhook(config)?,
+            backup_targets: backup::targets(config)?,
+            output_limits: jobs::output_limits(config)?,
+            collector: Collector::of(config)?,
             data,
             store,
             http,
@@ -261,6 +282,10 @@ pub fn start(
     let plan = Plan::of(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
+    if folder.join(backup::MARK).exists() {
+        let text = format!("a restore to {} has not ended", folder.path().display());
+        return Err(Failure::Failed(Complaint::new(text).hint("run punctual restore once more")));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
@@ -294,7 +319,8 @@ async fn serve<S: FullStore>(
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let store = Arc::new(store);
+    let metrics = Arc::new(Metrics::new());
+    let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let (admin_key, is_new) = match &plan.admin_key {
         Some(key) => (key.clone(), false),
@@ -304,16 +330,42 @@ async fn serve<S: FullStore>(
     let listener =
         TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
-    let metrics = Arc::new(Metrics::new());
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
-    let parts =
-        Parts { clock: Arc::clone(&clock), random: Arc::clone(&random), zones: clock::zones() };
+    let traces = match plan.collector {
+        None => None,
+        Some(collector) => {
+            let started = collector.start(&plan.settings.info.name, Arc::clone(&metrics));
+            Some(started.map_err(|error| {
+                Complaint::new(format!("otlp.endpoint: cannot be used: {error}"))
+            })?)
+        }
+    };
+    let parts = Parts {
+        clock: Arc::clone(&clock),
+        random: Arc::clone(&random),
+        zones: clock::zones(),
+        tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),
+    };
     let zones = parts.zones.clone();
-    let outputs = Outputs::new(folder.join("outputs"), Limits::default())?;
+    let outputs = Outputs::new(folder.join("outputs"), plan.output_limits)?;
+    let backups: Arc<dyn Backups> = match plan.store {
+        StoreKind::Sqlite => {
+            let contents = Contents { data: folder.path().to_owned() };
+            Arc::new(DataBackups::new(contents, plan.backup_targets, clock::now))
+        }
+        StoreKind::Postgres(_) => Arc::new(NoBackups(
+            "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
+        )),
+    };
     let source = Arc::new(StoreDatabases(Arc::clone(&store)));
     let databases = plan.agent.databases.with_source(source);
-    let agent =
-        Arc::new(Agent::new(agent::Options { databases, secrets: vault.clone(), ..plan.agent }));
+    let options = agent::Options {
+        databases,
+        backups: Arc::clone(&backups),
+        secrets: vault.clone(),
+        ..plan.agent
+    };
+    let agent = Arc::new(Agent::new(options));
     let executor = LocalAgent {
         outputs: outputs.clone(),
         agent: Arc::clone(&agent),
@@ -335,6 +387,7 @@ async fn serve<S: FullStore>(
         authority: Arc::new(AdminKey::new(&admin_key)),
         secrets: vault.clone(),
         outputs,
+        backups,
         metrics,
         clock,
         random,
@@ -381,6 +434,9 @@ async fn serve<S: FullStore>(
     tokio::select! {
         () = engine.stop(plan.grace) => {}
         () = signals.asked_to_stop(|| ()) => tracing::warn!("stopping at once: asked a second time"),
+    }
+    if let Some(traces) = traces {
+        traces.stop().await;
     }
     drop(close);
     // Whoever still listens to a stream has been told enough.

@@ -137,7 +137,7 @@ fn summary(of: &Value) -> String {
     let mut parts: Vec<String> =
         ended.map(|(word, n)| format!("{n} {}", word.to_ascii_lowercase())).collect();
     if parts.is_empty() {
-        return "no run has ended".to_owned();
+        return "no figures yet: they come a minute or two after a run has ended".to_owned();
     }
     if let Some(rate) = of["success_rate"].as_f64() {
         parts.push(format!("{:.1} % succeeded", rate * 100.0));

@@ -100,12 +100,50 @@ fn databases_have_names_of_their_own() {
         ("[jobs]\ndatabase = \"b\"", "jobs.database"),
         ("[external]\nenabled = true", "external.allow"),
         ("[external]\nsandbox = \"some\"", "required, best-effort or off"),
+        ("[external]\nmemory_bytes = 0", "external.memory_bytes"),
+        ("[external]\nprocesses = \"many\"", "external.processes"),
+        ("[external]\nuser = \"no such user\"", "external.user"),
+        ("[external]\nuser = \"1:x\"", "UID:GID"),
+        ("[external]\nenvironment = [\"PATH\"]", "NAME=value"),
+        ("[backup.targets]\na = \"s3://bucket/x\"", "backup.targets.a: s3:// is not supported"),
+        ("[backup.targets]\na = \"backups\"", "must be the whole path of a folder"),
     ] {
         let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));
         let error = crate::jobs::options(&config, Path::new("data")).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains(words), "{file}: {error}");
     }
+}
+
+#[test]
+fn commands_get_what_the_settings_say() {
+    let file = "[external]\nuser = \"7:8\"\nprocesses = 9\nenvironment = [\"A=b=c\", \"D=\"]\n\
+                [backup.targets]\nnightly = \"/mnt/backups\"\n";
+    let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));
+    let options =
+        crate::jobs::options(&config, Path::new("/data")).unwrap_or_else(|e| panic!("{e}"));
+    let external = options.external;
+    assert_eq!(external.user.map(|user| (user.uid, user.gid)), Some((7, 8)));
+    assert_eq!(external.limits.processes, 9);
+    assert_eq!(external.limits.open_files, agent::sandbox::Limits::default().open_files);
+    let variables: Vec<(&str, &str)> =
+        external.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(variables, [("A", "b=c"), ("D", "")]);
+    assert_eq!(external.protected, [Path::new("/data"), Path::new("/mnt/backups")]);
+}
+
+/// What the table says is what the parts would do without being told.
+#[test]
+fn defaults_are_those_of_the_parts() {
+    let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
+    let options =
+        crate::jobs::options(&config, Path::new("/data")).unwrap_or_else(|e| panic!("{e}"));
+    let (external, parts) = (options.external, agent::ExternalOptions::default());
+    assert_eq!(external.limits, parts.limits);
+    assert_eq!(external.environment, parts.environment);
+    assert_eq!(external.user, parts.user);
+    let limits = crate::jobs::output_limits(&config).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(limits, agent::output::Limits::default());
 }
 
 #[test]

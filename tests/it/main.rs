@@ -5,7 +5,9 @@
 
 mod binary;
 mod client;
+mod deploy;
 mod docs;
+mod rest;
 mod serve;
 mod stdin;
 mod streams;

@@ -2,11 +2,18 @@
 
 mod alerts;
 mod audit;
+mod backup;
 mod client;
 mod config;
 mod dev;
+pub mod exposition;
 mod killed;
+mod ledger;
+mod logs;
+pub mod metrics;
 pub mod process;
 mod restart;
 mod secrets;
+mod sink;
 mod tls;
+mod traces;

@@ -40,6 +40,12 @@ pub fn install_postgres() -> Result<()> {
     install("postgresql")
 }
 
+/// Installs packages that need no care.
+pub fn install_plain(packages: &[&str]) -> Result<()> {
+    run_command(&mut apt_get(&["update"]))?;
+    packages.iter().try_for_each(|package| install(package))
+}
+
 fn install(package: &str) -> Result<()> {
     run_command(&mut apt_get(&["install", "--yes", "--no-install-recommends", package]))
 }

@@ -1,4 +1,4 @@
-//! The developer commands: `cargo xtask test|lint|fmt|bench|ci`, one file a command under `cmd/`.
+//! The developer commands: `cargo xtask test|needs|lint|fmt|bench|ci`, one file a command under `cmd/`.
 //! Nothing here is part of the product, and no room imports it.
 #![allow(
     clippy::disallowed_methods,
@@ -9,6 +9,7 @@ mod apt;
 mod cmd;
 mod deny;
 mod needs;
+mod packages;
 mod step;
 mod workspace;
 
@@ -28,6 +29,8 @@ struct Cli {
 enum Command {
     /// Install what the tests need, then check everything: format, clippy, dependencies, tests
     Test,
+    /// Install what the tests need, and nothing more
+    Needs,
     /// Check format, clippy and dependencies, without running tests
     Lint,
     /// Format every crate
@@ -41,6 +44,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test => cmd::test::run(),
+        Command::Needs => needs::install_if_missing(),
         Command::Lint => cmd::lint::run(),
         Command::Fmt => cmd::fmt::run(),
         Command::Bench(args) => cmd::bench::run(&args),

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Result, bail, ensure};
 
 use crate::apt;
+use crate::packages::{Packages, has_npm, has_venv};
 use crate::step::{run_command, succeeds};
 use crate::workspace::{cargo, find, path_folders};
 
@@ -22,13 +23,29 @@ enum Source {
     Rustup(&'static str),
     /// The Debian packages of the PostgreSQL server.
     Postgres,
+    /// Other packages of Debian.
+    Apt(&'static [&'static str]),
+    /// Packages of another language.
+    Packages(Packages),
 }
 
 const NEEDS: &[Need] = &[
     Need { what: "rustfmt", found: || cargo_has("fmt"), source: Source::Rustup("rustfmt") },
     Need { what: "clippy", found: || cargo_has("clippy"), source: Source::Rustup("clippy") },
-    // No test starts it yet; those of the PostgreSQL store will.
     Need { what: "PostgreSQL server", found: || initdb().is_some(), source: Source::Postgres },
+    Need { what: "curl", found: has_curl, source: Source::Apt(&["curl"]) },
+    Need { what: "Python", found: has_venv, source: Source::Apt(&["python3", "python3-venv"]) },
+    Need { what: "Node.js", found: has_npm, source: Source::Apt(&["nodejs", "npm"]) },
+    Need {
+        what: "Python packages of the tests",
+        found: || Packages::Python.are_installed(),
+        source: Source::Packages(Packages::Python),
+    },
+    Need {
+        what: "Node.js packages of the tests",
+        found: || Packages::Node.are_installed(),
+        source: Source::Packages(Packages::Node),
+    },
 ];
 
 /// Installs what is missing where that is possible, and otherwise says what to install.
@@ -53,7 +70,8 @@ impl Source {
     fn is_at_hand(&self) -> bool {
         match self {
             Source::Rustup(_) => find("rustup", path_folders()).is_some(),
-            Source::Postgres => apt::is_usable(),
+            Source::Postgres | Source::Apt(_) => apt::is_usable(),
+            Source::Packages(packages) => packages.can_be_installed(),
         }
     }
 
@@ -63,6 +81,8 @@ impl Source {
                 run_command(Command::new("rustup").args(["component", "add", component]))
             }
             Source::Postgres => apt::install_postgres(),
+            Source::Apt(packages) => apt::install_plain(packages),
+            Source::Packages(packages) => packages.install(),
         }
     }
 
@@ -73,12 +93,22 @@ impl Source {
                  or, without rustup, the package of your system that holds it\n"
             ),
             Source::Postgres => apt::POSTGRES_ADVICE.into(),
+            Source::Apt(packages) => format!(
+                "    apt-get install {}\n  \
+                 as root on Debian and Ubuntu; elsewhere your system's packages\n",
+                packages.join(" ")
+            ),
+            Source::Packages(_) => "  come by themselves when the language is there\n".into(),
         }
     }
 }
 
 fn cargo_has(subcommand: &str) -> bool {
     cargo(&[subcommand, "--version"]).is_ok_and(|mut command| succeeds(&mut command))
+}
+
+fn has_curl() -> bool {
+    find("curl", path_folders()).is_some()
 }
 
 /// PostgreSQL's `initdb`: in `PG_BIN`, on the path, or where Debian keeps it (not on the path).
@@ -99,5 +129,7 @@ mod tests {
         assert!(rustup.contains("rustup component add clippy\n"), "{rustup}");
         let postgres = Source::Postgres.advice();
         assert!(postgres.contains("apt-get install postgresql\n"), "{postgres}");
+        let node = Source::Apt(&["nodejs", "npm"]).advice();
+        assert!(node.contains("apt-get install nodejs npm\n"), "{node}");
     }
 }

@@ -24,6 +24,13 @@ pub fn cargo(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
+/// The folder of what is built: this program is in one of its folders.
+pub fn target() -> Result<PathBuf> {
+    let program = env::current_exe().context("this program's own path")?;
+    let target = program.parent().and_then(|folder| folder.parent()).map(PathBuf::from);
+    target.context("this program is in no target folder")
+}
+
 /// Where tools are kept between runs: in the user's cache folder, outside any clone.
 pub fn tools() -> Result<PathBuf> {
     let cache = match env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {

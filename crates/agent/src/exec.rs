@@ -1,5 +1,6 @@
 //! One module for each kind of action, and what they have in common.
 
+pub(crate) mod backup;
 pub(crate) mod external;
 mod failure;
 pub(crate) mod http;

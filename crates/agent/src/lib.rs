@@ -4,6 +4,7 @@
 //! It knows nothing of stores, schedules or retries, because it may run far from all of them. What
 //! it does is dangerous by nature, so every executor begins with what it may not do.
 
+pub mod backup;
 pub mod context;
 mod exec;
 pub mod guard;
@@ -14,6 +15,7 @@ mod stop;
 
 use std::sync::Arc;
 
+use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
 use domain::run::AttemptResult;
@@ -27,6 +29,7 @@ use output::{Output, Veiled};
 use secrets::Remembering;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
+use tracing::Instrument;
 
 /// What an agent may do and use, as the administrator decided.
 pub struct Options {
@@ -38,6 +41,8 @@ pub struct Options {
     pub external: ExternalOptions,
     /// Where SQL and PROCEDURE actions may work.
     pub databases: Databases,
+    /// Who makes backups of the server.
+    pub backups: Arc<dyn Backups>,
 }
 
 impl Default for Options {
@@ -48,6 +53,7 @@ impl Default for Options {
             http: HttpOptions::default(),
             external: ExternalOptions::default(),
             databases: Databases::default(),
+            backups: Arc::new(NoBackups("this agent is not part of a server")),
         }
     }
 }
@@ -58,6 +64,7 @@ pub struct Agent {
     http: exec::http::Http,
     external: ExternalOptions,
     databases: Databases,
+    backups: Arc<dyn Backups>,
 }
 
 /// One attempt while it is carried out: what every executor works with.
@@ -83,6 +90,7 @@ impl Agent {
             http: exec::http::Http::new(options.http),
             external: options.external,
             databases: options.databases,
+            backups: options.backups,
         }
     }
 
@@ -91,22 +99,34 @@ impl Agent {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
-    /// Carries out an attempt. Everything that goes wrong is part of the answer.
+    /// Carries out an attempt. Everything that goes wrong is part of the answer, and every line
+    /// that is logged meanwhile says which run and attempt it is about.
     pub async fn execute(
         &self,
         assignment: &Assignment,
         output: Output,
         stop: Stop,
     ) -> AttemptResult {
+        let span = tracing::info_span!(
+            "attempt",
+            run = %assignment.run,
+            attempt = assignment.attempt,
+            job = assignment.job_name,
+        );
         let output = Veiled::new(output);
         let secrets = Remembering::new(self.secrets.as_ref(), output.clone());
         let attempt = Attempt { assignment, output: output.clone(), secrets: &secrets, stop };
-        output.result(self.carry_out(attempt).await)
+        output.result(self.carry_out(attempt).instrument(span).await)
     }
 
     async fn carry_out(&self, attempt: Attempt<'_>) -> AttemptResult {
-        match &attempt.assignment.action {
+        let assignment = attempt.assignment;
+        tracing::debug!(deadline = %assignment.deadline, "an attempt begins");
+        match &assignment.action {
             Action::Noop => AttemptResult::completed(),
+            Action::Backup(action) => {
+                exec::backup::run(self.backups.as_ref(), action, attempt).await
+            }
             Action::Http(action) => self.http.execute(action, attempt).await,
             Action::External(action) => exec::external::run(&self.external, action, attempt).await,
             Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,

@@ -29,6 +29,8 @@ pub enum Action {
     Procedure(ProcedureAction),
     /// Starts a command of the machine.
     External(ExternalAction),
+    /// Makes a backup of the server.
+    Backup(BackupAction),
 }
 
 /// A request, and which answers are good ones.
@@ -95,6 +97,30 @@ pub struct ExternalAction {
     pub environment: BTreeMap<String, String>,
 }
 
+/// A backup of the server that runs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackupAction {
+    /// A target of the configuration.
+    pub target: String,
+    /// How many backups stay in the target; older ones are deleted when a new one is whole. All
+    /// when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
+    /// Whether what runs have said is part of it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub outputs: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
 /// Why an action cannot be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -114,6 +140,7 @@ impl Action {
             Action::Sql(_) => "SQL",
             Action::Procedure(_) => "PROCEDURE",
             Action::External(_) => "EXTERNAL",
+            Action::Backup(_) => "BACKUP",
         }
     }
 
@@ -166,6 +193,13 @@ impl Action {
             }
             Action::Sql(sql) => text("sql", &sql.sql),
             Action::Procedure(procedure) => text("procedure", &procedure.procedure),
+            Action::Backup(backup) => {
+                text("target", &backup.target)?;
+                match backup.keep {
+                    Some(0) => wrong("keep", "must be at least 1: the backup itself".into()),
+                    _ => Ok(()),
+                }
+            }
             Action::External(external) => {
                 text("command", &external.command)?;
                 if external.arguments.iter().any(|argument| argument.contains('\0')) {
@@ -270,6 +304,12 @@ mod tests {
             (&long, "sql: is longer than 1048576 bytes"),
             (r#"{"type":"PROCEDURE","procedure":"p","arguments":[1,":a"]}"#, "ok"),
             (r#"{"type":"EXTERNAL","command":"/bin/true"}"#, "ok"),
+            (r#"{"type":"BACKUP","target":"nightly","keep":7,"outputs":false}"#, "ok"),
+            (r#"{"type":"BACKUP","target":""}"#, "target: must not be empty"),
+            (
+                r#"{"type":"BACKUP","target":"nightly","keep":0}"#,
+                "keep: must be at least 1: the backup itself",
+            ),
             (r#"{"type":"EXTERNAL","command":"a\u0000b"}"#, "command: must not hold a zero byte"),
             (
                 r#"{"type":"EXTERNAL","command":"a","environment":{"A=B":"c"}}"#,
@@ -285,6 +325,7 @@ mod tests {
         for (json, word) in [
             (r#"{"type":"HTTP","endpoint":"http://e.org","verb":"GET"}"#, "verb"),
             (r#"{"type":"SQL","sql":"SELECT 1","db":"main"}"#, "db"),
+            (r#"{"type":"BACKUP","target":"a","folder":"/x"}"#, "folder"),
             (r#"{"type":"SHELL","command":"x"}"#, "SHELL"),
         ] {
             assert!(check(json).contains(word), "{json}: {}", check(json));

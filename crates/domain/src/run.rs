@@ -352,6 +352,13 @@ pub struct ClaimedRun {
     pub lost: u32,
 }
 
+impl ClaimedRun {
+    /// Which attempt comes next, from 1; lost ones count.
+    pub fn number(&self) -> u32 {
+        self.attempts + self.lost + 1
+    }
+}
+
 /// How an attempt ended, as its executor tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptResult {
@@ -414,6 +421,15 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
+    /// Every end, in the order of their numbers.
+    pub const ALL: [AttemptEnd; 5] = [
+        AttemptEnd::Completed,
+        AttemptEnd::Failed,
+        AttemptEnd::Cancelled,
+        AttemptEnd::Timeout,
+        AttemptEnd::Lost,
+    ];
+
     /// The name at every door.
     pub fn name(self) -> &'static str {
         match self {

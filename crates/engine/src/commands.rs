@@ -288,7 +288,7 @@ impl<S: Store> Node<S> {
     /// Asks for the end of a run.
     pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
-        match self.store.cancel(run, &reason).await? {
+        match self.cancel(run, &reason).await? {
             Cancelled::NotFound => Err(EngineError::NotFound(format!("run {run}"))),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("run {run} has ended as {outcome} already")))

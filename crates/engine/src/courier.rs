@@ -25,12 +25,14 @@ pub trait Courier: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 }
 
+/// The couriers who are there, once they are known.
+pub type Present<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>>;
+
 /// Couriers that come and go while the process runs.
 pub trait Couriers: Send + Sync + 'static {
     /// Those who are there now, or why nobody knows.
-    fn present<'a>(
-        &'a self,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>>;
+    fn present(&self) -> Present<'_>;
 }
 
 /// Writes alerts to the process's log.

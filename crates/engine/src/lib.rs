@@ -16,9 +16,10 @@ mod questions;
 mod run;
 mod settings;
 mod stats;
+mod tracer;
 
 pub use commands::{Backfill, NewJob, Trigger};
-pub use courier::{Courier, Couriers, LogCourier};
+pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use node::{
     ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
@@ -27,7 +28,9 @@ pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts, Cursor, DeliveryKey,
-    DeliveryView, FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page,
-    Put, RunFilter, RunView, RunsOf, Set, Setting, as_author,
+    Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts, Cursor,
+    DeliveryKey, DeliveryView, FullStore, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView,
+    Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch, Timed, Verb,
+    as_author,
 };
+pub use tracer::{Planned, Settled, Tracer};

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::alert::Alert;
 use domain::id::{JobId, NodeId, RunId};
 use domain::job::{Definition, Job};
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason};
 use jiff::{SignedDuration, Timestamp};
-use store::{Finish, Store};
+use store::{Cancelled, Finish, Store};
 
 use crate::settings::{Parts, Settings};
 
@@ -31,6 +31,7 @@ mod call;
 mod clock;
 mod crowd;
 mod definitions;
+mod ends;
 mod lease;
 mod notify;
 mod plan;
@@ -40,6 +41,7 @@ mod reap;
 mod seal;
 mod start;
 mod tally;
+mod trace;
 
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
@@ -49,6 +51,8 @@ pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;
+use ends::Ends;
+use trace::{Ended, Traces};
 
 /// One process's part in the work.
 pub struct Node<S> {
@@ -59,6 +63,9 @@ pub struct Node<S> {
     state: Mutex<State>,
     /// How far the store's clock is ahead of this process's, in microseconds.
     offset_us: AtomicI64,
+    /// How what it saw ended.
+    pub(crate) ends: Ends,
+    traces: Traces,
 }
 
 /// A run that was let in: its executor may begin.
@@ -108,6 +115,8 @@ impl State {
 
 struct Held {
     run: ClaimedRun,
+    /// When this node learnt of its grant.
+    claimed_at: Timestamp,
     /// Set when the executor has it.
     running: Option<(Arc<Job>, Timestamp)>,
 }
@@ -115,6 +124,7 @@ struct Held {
 impl<S: Store> Node<S> {
     /// A node that has not joined yet.
     pub fn new(store: Arc<S>, settings: Settings, parts: Parts) -> Self {
+        let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
             free: settings.max_concurrent_jobs,
@@ -137,6 +147,8 @@ impl<S: Store> Node<S> {
             definitions: Definitions::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
+            ends: Ends::default(),
+            traces,
         }
     }
 
@@ -158,6 +170,12 @@ impl<S: Store> Node<S> {
     /// How many runs the executor has.
     pub fn running(&self) -> usize {
         self.state().held.values().filter(|held| held.running.is_some()).count()
+    }
+
+    /// How many runs, and times without a run, this node saw end; in the order of
+    /// [`Outcome::ALL`].
+    pub fn outcomes(&self) -> [u64; Outcome::ALL.len()] {
+        self.ends.outcomes()
     }
 
     /// When the first prepared run is due.
@@ -183,13 +201,30 @@ impl<S: Store> Node<S> {
         let node = state.id;
         let Some(held) = state.held(grant) else { return false };
         let Some((job, started_at)) = held.running.clone() else { return false };
-        let number = held.run.attempts + held.run.lost + 1;
+        let number = held.run.number();
         let attempt = EndedAttempt { number, node, started_at, finished_at, result };
         let finish = start::settled(&held.run, &job, attempt);
+        let (run, claimed_at) = (&held.run, Some(held.claimed_at));
+        self.traces.ended(|| Ended {
+            run: run.clone(),
+            job,
+            node,
+            claimed_at,
+            decided_at: finished_at,
+        });
         state.held.remove(&grant.run);
         state.free += 1;
         state.done.push(finish);
         true
+    }
+
+    /// Asks for the end of a run.
+    pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
+        let cancelled = self.store.cancel(run, reason).await?;
+        if cancelled == Cancelled::Ended {
+            self.ends.add(Outcome::Cancelled, 1);
+        }
+        Ok(cancelled)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

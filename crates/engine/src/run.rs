@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::id::RunId;
-use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun};
+use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
 use jiff::SignedDuration;
 use store::{FullStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
@@ -106,6 +106,12 @@ pub struct Activity {
     pub errors: u64,
     /// Runs of nominal times that were planned.
     pub planned: u64,
+    /// Runs, and times without a run, that this process saw end; in the order of [`Outcome::ALL`].
+    pub ended: [u64; Outcome::ALL.len()],
+    /// Runs that became dead letters here.
+    pub dead_letters: u64,
+    /// How far the store's clock is ahead of this process's.
+    pub clock_offset: SignedDuration,
 }
 
 impl<S: FullStore> Engine<S> {
@@ -169,6 +175,9 @@ impl<S: FullStore> Engine<S> {
         Activity {
             errors: self.shared.errors.load(Ordering::Relaxed),
             planned: self.shared.planned.load(Ordering::Relaxed),
+            ended: self.node.outcomes(),
+            dead_letters: self.node.ends.dead_letters(),
+            clock_offset: self.node.offset(),
         }
     }
 

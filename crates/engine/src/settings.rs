@@ -7,6 +7,8 @@ use domain::schedule::Zones;
 use jiff::{SignedDuration, Timestamp};
 use store::NodeInfo;
 
+use crate::tracer::Tracer;
+
 /// The numbers of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -69,7 +71,7 @@ impl Default for Settings {
     }
 }
 
-/// What an engine cannot make by itself: the time, randomness and the zones.
+/// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
 #[derive(Clone)]
 pub struct Parts {
     /// The present, as close to the store's as the process can know.
@@ -78,6 +80,8 @@ pub struct Parts {
     pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The time-zone databases.
     pub zones: Zones,
+    /// Who follows single runs, if anybody does.
+    pub tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Parts {

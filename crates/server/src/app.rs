@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agent::backup::Backups;
 use agent::output::Outputs;
 use domain::schedule::Zones;
 use jiff::Timestamp;
@@ -25,6 +26,8 @@ pub struct App {
     pub secrets: Arc<dyn Keeper>,
     /// What attempts of this machine have said.
     pub outputs: Outputs,
+    /// Who makes backups.
+    pub backups: Arc<dyn Backups>,
     /// The figures.
     pub metrics: Arc<Metrics>,
     /// The present.

@@ -20,21 +20,14 @@ pub(crate) enum Condition {
 impl Condition {
     /// The condition of a request that changes a job.
     pub fn of(headers: &HeaderMap, body: Option<u32>, app: &App) -> Result<Self> {
-        match (headers.get(header::IF_MATCH), body) {
-            (Some(value), _) => match value.to_str() {
-                Ok("*") => Ok(Condition::None),
-                Ok(tag) => version_of(tag).map(Condition::Header).ok_or_else(|| {
-                    let text = "must be the ETag of the job, for example \"3\"";
-                    Problem::field(Code::InvalidRequest, "If-Match", text)
-                }),
-                Err(_) => Err(Problem::field(Code::InvalidRequest, "If-Match", "is not text")),
-            },
-            (None, Some(version)) => Ok(Condition::Body(version)),
-            (None, None) if app.options.strict_concurrency => {
+        match (headers.contains_key(header::IF_MATCH), body) {
+            (true, _) => Ok(if_match(headers)?.map_or(Condition::None, Condition::Header)),
+            (false, Some(version)) => Ok(Condition::Body(version)),
+            (false, None) if app.options.strict_concurrency => {
                 let text = "send If-Match with the ETag of the job, or version in the body";
                 Err(Problem::new(Code::PreconditionRequired, text))
             }
-            (None, None) => Ok(Condition::None),
+            (false, None) => Ok(Condition::None),
         }
     }
 
@@ -63,6 +56,19 @@ impl Condition {
         }
         let text = format!("the {what} has version {version}; the change is based on {expected}");
         Err(Problem { message: text.clone(), ..Problem::field(code, "version", text) })
+    }
+}
+
+/// The version that `If-Match` asks for; none when it is absent, or when any will do.
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u32>> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    match value.to_str() {
+        Ok("*") => Ok(None),
+        Ok(tag) if version_of(tag).is_some() => Ok(version_of(tag)),
+        _ => {
+            let text = "must be an ETag that was answered, for example \"3\"";
+            Err(Problem::field(Code::InvalidRequest, "If-Match", text))
+        }
     }
 }
 

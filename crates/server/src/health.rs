@@ -14,7 +14,8 @@ use crate::actor::authenticate;
 use crate::app::App;
 use crate::body::Params;
 use crate::limit::{Caller, Limits};
-use crate::problem::Result;
+use crate::metrics::Asked;
+use crate::problem::{ErrorBody, Result};
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -134,8 +135,11 @@ pub(crate) async fn version() -> Json<Version> {
 
 /// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+    get, path = "/metrics", tag = "server", security((), ("key" = [])),
+    responses(
+        (status = 200, body = String, content_type = "application/openmetrics-text"),
+        (status = 401, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn metrics(
     State(app): State<App>,
@@ -146,8 +150,14 @@ pub(crate) async fn metrics(
     if !app.options.open_metrics {
         authenticate(&app, &limits, caller.map(|Extension(caller)| caller), &headers).await?;
     }
-    let counts = app.scheduler.counts().await?;
-    let text = app.metrics.render(counts, app.scheduler.activity(), app.now());
+    let now = app.now();
+    let nodes = app.scheduler.nodes().await?;
+    let asked = Asked {
+        counts: app.scheduler.counts().await?,
+        activity: app.scheduler.activity(),
+        nodes: nodes.iter().filter(|node| !node.buried && node.lease_until > now).count(),
+    };
+    let text = app.metrics.render(&asked, now);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

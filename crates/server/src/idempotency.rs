@@ -34,7 +34,9 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
     let Some(key) = request.headers().get(&KEY).filter(|_| request.method() == Method::POST) else {
         return Ok(next.run(request).await);
     };
+    let visible = |key: &&str| key.bytes().all(|byte| byte.is_ascii_graphic());
     let key = key.to_str().ok().filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+    let key = key.filter(visible);
     let wrong = || {
         let text = format!("must be 1 to {KEY_BYTES_MAX} visible characters");
         Problem::field(Code::InvalidRequest, "Idempotency-Key", text)

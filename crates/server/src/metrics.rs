@@ -2,9 +2,10 @@
 //! never hold what callers make up.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
-use domain::run::AttemptEnd;
-use engine::{Activity, Counts, Started};
+use domain::run::{AttemptEnd, Outcome};
+use engine::{Activity, Counts, Started, Stopwatch, Verb};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -31,6 +33,37 @@ struct EndLabels {
     end: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct VerbLabels {
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+/// The figures of a verb of the store, at hand without a look into a map.
+struct VerbFigures {
+    duration: Histogram,
+    errors: Counter,
+}
+
+/// What is asked of the engine when somebody wants to see the figures.
+pub(crate) struct Asked {
+    /// How much there is of what.
+    pub counts: Counts,
+    /// What this process has done.
+    pub activity: Activity,
+    /// Nodes with a lease.
+    pub nodes: usize,
+}
+
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// The figures of a server.
@@ -41,12 +74,19 @@ pub struct Metrics {
     pending: Gauge,
     jobs: Gauge,
     oldest_due: Seconds,
+    clock_offset: Seconds,
+    nodes: Gauge,
     dispatched: Counter,
     failed: Counter,
     dispatch_failures: Counter,
     errors: Counter,
     ticks: Counter,
+    dead_letters: Counter,
+    runs: Family<OutcomeLabels, Counter>,
     attempts: Family<EndLabels, Counter>,
+    verbs: Vec<VerbFigures>,
+    spans_exported: Counter,
+    spans_dropped: Counter,
     run_latency: Histogram,
     schedule_delay: Histogram,
     requests: Family<RequestLabels, Counter>,
@@ -55,6 +95,11 @@ pub struct Metrics {
 
 fn request_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_5, 2.0, 14))
+}
+
+/// From a read out of memory to a database that has gone away.
+fn verb_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 2.0, 17))
 }
 
 impl Default for Metrics {
@@ -73,12 +118,19 @@ impl Metrics {
             pending: Gauge::default(),
             jobs: Gauge::default(),
             oldest_due: Seconds::default(),
+            clock_offset: Seconds::default(),
+            nodes: Gauge::default(),
             dispatched: Counter::default(),
             failed: Counter::default(),
             dispatch_failures: Counter::default(),
             errors: Counter::default(),
             ticks: Counter::default(),
+            dead_letters: Counter::default(),
+            runs: Family::default(),
             attempts: Family::default(),
+            verbs: Vec::new(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
             run_latency: Histogram::new(exponential_buckets(0.001, 2.0, 22)),
             schedule_delay: Histogram::new(exponential_buckets(0.000_5, 2.0, 20)),
             requests: Family::default(),
@@ -103,6 +155,12 @@ impl Metrics {
             "How long the oldest due run has waited",
             m.oldest_due.clone(),
         );
+        registry.register(
+            "clock_offset_seconds",
+            "How far the store's clock is ahead of this machine's",
+            m.clock_offset.clone(),
+        );
+        registry.register("nodes", "Nodes with a lease", m.nodes.clone());
         registry.register(
             "scheduler_jobs_dispatched",
             "Attempts that this node began",
@@ -129,6 +187,16 @@ impl Metrics {
             m.ticks.clone(),
         );
         registry.register(
+            "dead_letters",
+            "Runs on this node that failed for good and wait for somebody to look at them",
+            m.dead_letters.clone(),
+        );
+        registry.register(
+            "runs",
+            "Runs, and times without a run, that this node saw end, by outcome",
+            m.runs.clone(),
+        );
+        registry.register(
             "attempts",
             "Attempts on this node by how they ended",
             m.attempts.clone(),
@@ -143,13 +211,50 @@ impl Metrics {
             "How much later than they were due attempts began",
             m.schedule_delay.clone(),
         );
+        let durations = Family::<VerbLabels, Histogram, _>::new_with_constructor(
+            verb_buckets as fn() -> Histogram,
+        );
+        let errors = Family::<VerbLabels, Counter>::default();
+        let verbs = Verb::ALL.iter().map(|verb| {
+            let labels = VerbLabels { verb: verb.name() };
+            VerbFigures {
+                duration: durations.get_or_create_owned(&labels),
+                errors: errors.get_or_create_owned(&labels),
+            }
+        });
+        let verbs = verbs.collect();
+        registry.register(
+            "store_verb_duration_seconds",
+            "How long the store took to answer",
+            durations,
+        );
+        registry.register("store_errors", "Calls to which the store had no answer", errors);
+        registry.register(
+            "otlp_spans_exported",
+            "Spans that a collector has taken",
+            m.spans_exported.clone(),
+        );
+        registry.register(
+            "otlp_spans_dropped",
+            "Spans that were given up because no collector took them in time",
+            m.spans_dropped.clone(),
+        );
+        registry.register(
+            "build",
+            "The release",
+            Info::new(BuildLabels { version: env!("CARGO_PKG_VERSION") }),
+        );
         registry.register("http_requests", "Requests", m.requests.clone());
         registry.register(
             "http_request_duration_seconds",
             "How long requests took",
             m.request_duration.clone(),
         );
-        Metrics { registry, ..metrics }
+        // A figure that is nothing is there all the same: who draws it should see a zero.
+        for end in AttemptEnd::ALL {
+            drop(metrics.attempts.get_or_create(&EndLabels { end: end.name() }));
+        }
+        Metrics { registry, verbs, ..metrics }
     }
 
     /// An attempt begins.
@@ -173,6 +278,16 @@ impl Metrics {
         self.dispatch_failures.inc();
     }
 
+    /// A collector took spans.
+    pub fn spans_exported(&self, count: u64) {
+        self.spans_exported.inc_by(count);
+    }
+
+    /// Spans were given up.
+    pub fn spans_dropped(&self, count: u64) {
+        self.spans_dropped.inc_by(count);
+    }
+
     /// A request was answered.
     pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: SignedDuration) {
         let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -188,11 +303,19 @@ impl Metrics {
     }
 
     /// All figures as text.
-    pub(crate) fn render(&self, counts: Counts, activity: Activity, now: Timestamp) -> String {
+    pub(crate) fn render(&self, asked: &Asked, now: Timestamp) -> String {
+        let Asked { counts, activity, nodes } = asked;
         let catch_up =
             |counter: &Counter, to: u64| counter.inc_by(to.saturating_sub(counter.get()));
         catch_up(&self.errors, activity.errors);
         catch_up(&self.ticks, activity.planned);
+        catch_up(&self.dead_letters, activity.dead_letters);
+        for (outcome, count) in Outcome::ALL.into_iter().zip(activity.ended) {
+            let labels = OutcomeLabels { outcome: outcome.name() };
+            catch_up(&self.runs.get_or_create(&labels), count);
+        }
+        self.clock_offset.set(activity.clock_offset.as_secs_f64());
+        self.nodes.set(*nodes as i64);
         self.queue_depth.set(counts.queued as i64);
         self.running.set(counts.held as i64);
         self.pending.set(counts.pending as i64);
@@ -203,5 +326,15 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+impl Stopwatch for Metrics {
+    fn took(&self, verb: Verb, time: Duration, is_ok: bool) {
+        let figures = &self.verbs[verb as usize];
+        figures.duration.observe(time.as_secs_f64());
+        if !is_ok {
+            figures.errors.inc();
+        }
     }
 }

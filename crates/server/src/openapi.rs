@@ -2,10 +2,13 @@
 //! machine.
 
 use axum::Json;
+use axum::http::StatusCode;
 use axum::response::Html;
 use utoipa::OpenApi as _;
+use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{OpenApi, SecurityRequirement};
+use utoipa::openapi::{OpenApi, RefOr, Schema, SecurityRequirement};
 
 use crate::problem::Code;
 use crate::{public_routes, rest};
@@ -29,7 +32,62 @@ pub fn describe() -> OpenApi {
     let components = api.components.get_or_insert_default();
     components.security_schemes.insert("key".to_owned(), SecurityScheme::Http(bearer).into());
     api.security = Some(vec![SecurityRequirement::new("key", [] as [&str; 0])]);
+    for item in api.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch];
+        operations.into_iter().chain([&mut item.delete]).flatten().for_each(complete);
+    }
     api
+}
+
+/// Says about an operation what its attributes cannot.
+fn complete(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter {
+            without_null(parameter);
+        }
+    }
+    // A body may be left out as well, and then it is not null either.
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        for content in body.content.values_mut() {
+            if let RefOr::T(content) = content
+                && let Some(RefOr::T(Schema::OneOf(either))) = &content.schema
+                && let [some, RefOr::T(Schema::Object(null))] = &either.items[..]
+                && null.schema_type == SchemaType::Type(Type::Null)
+            {
+                content.schema = Some(some.clone());
+            }
+        }
+    }
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            response.description = meaning(status);
+        }
+    }
+}
+
+/// What a status means: its name, and the codes of errors that come with it.
+fn meaning(status: &str) -> String {
+    let status = status.parse::<u16>().unwrap_or_default();
+    let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let codes = Code::ALL.iter().filter(|code| code.status() == status);
+    let codes: Vec<String> = codes.map(|code| format!("`{}`", code.name())).collect();
+    match codes.len() {
+        0 => name.unwrap_or("Other").to_owned(),
+        _ => format!("{}: {}", name.unwrap_or("Error"), codes.join(", ")),
+    }
+}
+
+/// A parameter or header may be left out; it cannot be null, which is a word like any other there.
+fn without_null(parameter: &mut Parameter) {
+    let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema else { return };
+    if let SchemaType::Array(types) = &mut object.schema_type {
+        types.retain(|kind| *kind != Type::Null);
+        if let [only] = &types[..] {
+            object.schema_type = SchemaType::Type(only.clone());
+        }
+    }
 }
 
 /// The description of every route, as OpenAPI 3.1.

@@ -44,8 +44,18 @@ pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
         .decode(text)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
+        .filter(|text| !text.is_empty())
         .map(Some)
         .ok_or_else(bad_cursor)
+}
+
+/// What a word means.
+pub(crate) fn word<T: Clone>(
+    field: &str,
+    asked: &Option<String>,
+    known: &[(&str, T)],
+) -> Result<Option<T>> {
+    asked.as_ref().map(|word| meaning(field, word, known)).transpose()
 }
 
 /// What a list of words with commas between them means.
@@ -55,15 +65,16 @@ pub(crate) fn words<T: Clone>(
     known: &[(&str, T)],
 ) -> Result<Vec<T>> {
     let Some(list) = asked else { return Ok(Vec::new()) };
-    let meaning = |word: &str| {
-        let found = known.iter().find(|(name, _)| *name == word);
-        found.map(|(_, meaning)| meaning.clone()).ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let text = format!("{word:?} is not one of {}", names.join(", "));
-            Problem::field(Code::InvalidRequest, field, text)
-        })
-    };
-    list.split(',').map(|word| meaning(word.trim())).collect()
+    list.split(',').map(|word| meaning(field, word.trim(), known)).collect()
+}
+
+fn meaning<T: Clone>(field: &str, word: &str, known: &[(&str, T)]) -> Result<T> {
+    let found = known.iter().find(|(name, _)| *name == word);
+    found.map(|(_, meaning)| meaning.clone()).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let text = format!("{word:?} is not one of {}", names.join(", "));
+        Problem::field(Code::InvalidRequest, field, text)
+    })
 }
 
 /// A cursor that nobody was given.

@@ -110,6 +110,8 @@ codes! {
     RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
     /// A defect of ours.
     Internal = "INTERNAL", 500, "XX000", 1, "Something went wrong here";
+    /// This server cannot do it, whoever asks.
+    NotSupported = "NOT_SUPPORTED", 501, "0A000", 1, "This server cannot do this";
     /// The scheduler or its store is not there.
     SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "The scheduler is not available";
 }

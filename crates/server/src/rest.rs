@@ -8,6 +8,7 @@ use crate::app::App;
 mod alert_channels;
 mod audit;
 mod backfill;
+mod backups;
 mod bulk;
 mod databases;
 mod dead_letters;
@@ -70,6 +71,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::get, secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate))
+        .routes(routes!(backups::create))
+        .routes(routes!(backups::download))
         .routes(routes!(settings::list))
         .routes(routes!(settings::put, settings::delete))
 }

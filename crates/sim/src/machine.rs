@@ -158,6 +158,7 @@ impl Machine {
             clock: Arc::new(move || clock.now()),
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
             zones,
+            tracer: None,
         };
         let store = Arc::new(FaultyStore::new(store, link, self.index));
         self.node = Some(Arc::new(Node::new(store, settings, parts)));

@@ -2,7 +2,7 @@
 //!
 //! Rows are written in the transaction of what they record, by the verbs themselves, and sealed a
 //! moment later: nobody who settles runs waits for the chain of a tenant
-//! (`docs/decisions/012-audit.md`).
+//! (`docs/decisions/013-audit.md`).
 
 use std::future::Future;
 

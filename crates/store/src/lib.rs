@@ -44,6 +44,7 @@ mod objects;
 pub mod postgres;
 mod safe;
 pub mod sqlite;
+mod timed;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -56,6 +57,7 @@ pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
+pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.

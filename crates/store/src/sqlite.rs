@@ -47,6 +47,7 @@ mod alerts;
 mod cancel;
 mod claim;
 mod clock;
+mod copy;
 mod counters;
 mod desk;
 mod ends;
@@ -70,6 +71,7 @@ mod wake;
 mod writer;
 
 use clock::Steady;
+pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
 use lock::Lock;
 use writer::Writer;
 

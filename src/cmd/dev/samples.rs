@@ -9,6 +9,26 @@ pub const FLAKY: &str = "flaky-endpoint";
 /// The job that is skipped while it still runs.
 pub const SLOW: &str = "slow-endpoint";
 
+/// The job that starts a command.
+pub const COMMAND_JOB: &str = "machine";
+
+/// The command that it starts: on every Linux, and harmless.
+pub const COMMAND: &str = "/usr/bin/uname";
+
+/// The target of the backups.
+pub const BACKUPS: &str = "snapshots";
+
+/// A job that starts a command of the machine.
+pub fn command(now: Timestamp) -> Value {
+    let soon = Timestamp::from_second(now.as_second() + 2).unwrap_or(now);
+    json!({
+        "name": COMMAND_JOB, "tags": ["sample", "external"],
+        "description": "A command: asks this machine what it is, without a network and as nobody.",
+        "interval_seconds": 20, "starts_at": soon,
+        "payload": {"command": COMMAND, "arguments": ["-a"]},
+    })
+}
+
 /// Jobs that call this server, and the service that is slow or broken. A job comes after those
 /// that it depends on.
 pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
@@ -55,6 +75,12 @@ pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
             "description": "Takes longer than its interval: times that come meanwhile are skipped.",
             "interval_seconds": 2, "starts_at": after(2), "overlap": "SKIP",
             "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": "snapshot", "tags": ["sample", "backup"],
+            "description": "A backup of this server every minute; the last three are kept.",
+            "cron_expression": "* * * * *",
+            "payload": {"type": "BACKUP", "target": BACKUPS, "keep": 3},
         }),
         json!({
             "name": "extract", "tags": ["sample", "chain"],

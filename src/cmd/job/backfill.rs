@@ -7,6 +7,7 @@ use serde_json::json;
 use super::Asking;
 use crate::exit::Failure;
 use crate::output::{self, Format, confirm};
+use crate::progress::Progress;
 
 /// Which job, and which times.
 #[derive(Args)]
@@ -54,7 +55,9 @@ pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
     let count = answer["count"].as_u64().unwrap_or(0);
     if !args.dry_run && count > 0 {
         confirm(args.yes, &format!("Run {} for {count} times that have passed?", args.job))?;
-        answer = client.post(&path).json(&body(false)).send()?;
+        let progress = Progress::of_work(&args.asking.output, "the server records the runs");
+        answer = client.post(&path).json(&body(false)).send_whenever()?;
+        drop(progress);
     }
     match args.asking.output.format() {
         Format::Table => {

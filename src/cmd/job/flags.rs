@@ -86,6 +86,14 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Action")]
     env: Vec<String>,
 
+    /// Make a backup of the server in a target of its settings
+    #[arg(long, value_name = "TARGET", help_heading = "Action", group = "what")]
+    backup: Option<String>,
+
+    /// How many backups stay in the target of --backup [default: all]
+    #[arg(long, value_name = "N", help_heading = "Action", requires = "backup")]
+    keep: Option<u32>,
+
     /// Do nothing, successfully
     #[arg(long, help_heading = "Action", group = "what")]
     noop: bool,
@@ -264,6 +272,13 @@ impl JobFlags {
             let payload =
                 json!({"type": "PROCEDURE", "procedure": procedure, "arguments": arguments});
             return self.without_words(with_database(payload));
+        }
+        if let Some(target) = &self.backup {
+            let mut payload = json!({"type": "BACKUP", "target": target});
+            if let Some(keep) = self.keep {
+                payload["keep"] = keep.into();
+            }
+            return self.without_words(payload);
         }
         if self.noop {
             return self.without_words(json!({"type": "NOOP"}));

@@ -17,7 +17,7 @@ Examples:
   punctual run list nightly-report
   punctual run list --status failed --limit 10 -o name")]
 pub struct ListArgs {
-    /// Name or id of a job; the runs of all jobs without
+    /// Name or id of a job [default: all jobs]
     job: Option<String>,
 
     /// Only runs of this status
@@ -27,7 +27,7 @@ pub struct ListArgs {
     ])]
     status: Option<String>,
 
-    /// Only runs of times since this one
+    /// Only runs for this time and later
     #[arg(long, value_name = "RFC3339")]
     since: Option<jiff::Timestamp>,
 

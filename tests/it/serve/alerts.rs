@@ -1,46 +1,20 @@
 //! A job that failed for the last time is told to a webhook, signed.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
 use courier::SigningSecret;
 use serde_json::{Value, json};
 
-use super::process::{SOON, Server, until};
+use super::process::{Server, until};
+use super::sink::{header, received, sink};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-/// The next request: head and body. It is answered.
-fn received(listener: &TcpListener) -> (String, String) {
-    let mut stream: TcpStream = until(|| listener.accept().ok()).0;
-    stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    let mut text = String::new();
-    loop {
-        let mut part = [0; 4_096];
-        let count = stream.read(&mut part).unwrap();
-        assert!(count > 0, "the request ends early: {text}");
-        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        if body.len() >= header(head, "content-length").parse().unwrap() {
-            stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
-            return (head.to_owned(), body.to_owned());
-        }
-    }
-}
-
-fn header<'a>(head: &'a str, name: &str) -> &'a str {
-    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
-    let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name));
-    found.map_or("", |(_, value)| value.trim())
-}
 
 #[test]
 fn a_job_that_fails_for_good_reaches_the_webhook() {
     let folder = tempfile::tempdir().unwrap();
-    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
-    sink.set_nonblocking(true).unwrap();
-    let url = format!("http://{}/alerts", sink.local_addr().unwrap());
+    let (sink, address) = sink();
+    let url = format!("http://{address}/alerts");
     let secret = folder.path().join("secret");
     std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
     let environment = [
@@ -62,7 +36,7 @@ fn a_job_that_fails_for_good_reaches_the_webhook() {
 
     // That dead letters wait is an alert of its own, and comes in any order.
     let (head, body) = until(|| {
-        let (head, body) = received(&sink);
+        let (head, body) = received(&sink, "204 No Content");
         body.contains("JOB_MAX_RETRIES_EXCEEDED").then_some((head, body))
     });
     assert!(head.starts_with("POST /alerts HTTP/1.1"), "{head}");

@@ -54,6 +54,15 @@ fn the_samples_end_in_every_way_and_the_folder_goes() {
     // The request of the cron job need not wait for the minute to show that it works.
     server.call("POST", "/v1/jobs/health-check/trigger", None);
     run_of(&server, "health-check", "COMPLETED");
+    server.call("POST", "/v1/jobs/snapshot/trigger", None);
+    run_of(&server, "snapshot", "COMPLETED");
+    // A minute may have passed: then the schedule has made another one.
+    assert!((1..=3).contains(&entries(&made[0].join("backups")).len()));
+    // The sample of a command is there where this machine has walls for it.
+    let (code, _) = server.call("GET", "/v1/jobs/machine", None);
+    if code == 200 {
+        run_of(&server, "machine", "COMPLETED");
+    }
 
     server.terminate();
     assert_eq!(server.wait(), Some(0));

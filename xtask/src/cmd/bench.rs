@@ -44,6 +44,11 @@ const BENCHES: &[Bench] = &[
         package: "agent",
         measures: "external commands a second, with the sandbox and without, beside a bare spawn",
     },
+    Bench {
+        name: "rest",
+        package: "punctual",
+        measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.

@@ -105,6 +105,21 @@ pub struct User {
     pub gid: u32,
 }
 
+impl User {
+    /// The user of this name, or of the numbers `UID:GID`. The error says what would be right.
+    pub fn find(text: &str) -> Result<Self, String> {
+        if let Some((uid, gid)) = text.split_once(':') {
+            let right = "a name, or two numbers: UID:GID";
+            let number = |text: &str| text.trim().parse().map_err(|_| right.to_owned());
+            return Ok(User { uid: number(uid)?, gid: number(gid)? });
+        }
+        match nix::unistd::User::from_name(text) {
+            Ok(Some(user)) => Ok(User { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
+            _ => Err("a user of this machine, or two numbers: UID:GID".to_owned()),
+        }
+    }
+}
+
 /// For the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {

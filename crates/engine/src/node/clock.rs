@@ -45,7 +45,8 @@ impl<S: Store> Node<S> {
         now.saturating_add(self.offset()).unwrap_or(now)
     }
 
-    fn offset(&self) -> SignedDuration {
+    /// How far the store's clock is ahead of this process's.
+    pub(crate) fn offset(&self) -> SignedDuration {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 

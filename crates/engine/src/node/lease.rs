@@ -42,6 +42,7 @@ impl<S: Store> Node<S> {
         state.calls = 0;
         state.unsure = false;
         state.hungry = true;
+        self.traces.forget();
         running
     }
 

@@ -39,14 +39,22 @@ impl<S: Store> Node<S> {
             return Ok(PlanReport::default());
         }
         let fired = self.store.fire(&fires).await?;
-        let won = fires.iter().zip(&fired).filter(|(_, won)| **won).map(|(fire, _)| fire);
+        let won: Vec<&Fire> =
+            fires.iter().zip(&fired).filter(|(_, won)| **won).map(|(fire, _)| fire).collect();
+        won.iter().for_each(|fire| self.ends.fired(fire));
+        if self.traces.is_on() {
+            let names = due.jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
+            let runs = won.iter().flat_map(|fire| &fire.runs);
+            self.traces.planned(runs, &names, self.id(), due.now, self.now());
+        }
         let report = PlanReport {
-            planned: fired.iter().filter(|won| **won).count(),
-            lost_races: fired.iter().filter(|won| !**won).count(),
-            runs: won.map(|fire| fire.runs.len()).sum(),
+            planned: won.len(),
+            lost_races: fires.len() - won.len(),
+            runs: won.iter().map(|fire| fire.runs.len()).sum(),
             more: due.jobs.len() == self.settings.batch_max as usize,
         };
         if report.runs > 0 {
+            tracing::debug!(jobs = report.planned, runs = report.runs, "runs were planned");
             self.hint();
         }
         Ok(report)
@@ -57,7 +65,9 @@ impl<S: Store> Node<S> {
         let now = self.store.now().await?;
         let horizon = Horizon { now, until: now, ticks_max: TICKS_MAX };
         if let Some(fire) = self.fire_of(job, &horizon) {
-            self.store.fire(&[fire]).await?;
+            if self.store.fire(std::slice::from_ref(&fire)).await? == [true] {
+                self.ends.fired(&fire);
+            }
             self.hint();
         }
         Ok(())

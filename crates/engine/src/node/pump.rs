@@ -17,12 +17,17 @@ impl<S: Store> Node<S> {
         let asked_at = self.parts.now();
         let pumped = self.store.pump(call.node, &call.done, want).await?;
         self.heard(asked_at, pumped.now);
-        let stale = pumped.applied.iter().filter(|applied| **applied == Applied::Stale).count();
-        if stale > 0 {
-            tracing::warn!(
-                stale,
-                "the store refused results of runs that are no longer this node's"
-            );
+        for (finish, applied) in call.done.iter().zip(&pumped.applied) {
+            self.ends.applied(finish, *applied);
+            self.traces.settled(finish, *applied, pumped.now);
+            if *applied == Applied::Stale {
+                let attempt = finish.attempt.as_ref().map(|attempt| attempt.number);
+                tracing::warn!(
+                    run = %finish.grant.run,
+                    attempt,
+                    "the store refused the result of a run that is no longer this node's"
+                );
+            }
         }
         let now = self.now();
         let soon = pumped.claimed.iter().filter(|run| run.run.due_at > now).count() as u32;
@@ -56,9 +61,11 @@ impl<S: Store> Node<S> {
             let room = if closed { 0 } else { room };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
+        let began_at = self.traces.is_on().then(|| self.now());
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
-        let near = self.now().saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
+        let now = self.now();
+        let near = now.saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
         let near = runs.iter().filter(|run| run.due_at <= near).count();
         {
             let mut state = self.state();
@@ -69,7 +76,18 @@ impl<S: Store> Node<S> {
             state.hungry |= submitted.claimed.len() < near;
         }
         self.take_in(std::mem::take(&mut submitted.claimed));
+        let node = call.node;
         call.answered();
+        if let Some(began_at) = began_at {
+            let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
+            let new: Vec<&NewRun> = new.map(|(run, _)| run).collect();
+            let wanted: Vec<_> = new.iter().map(|run| (run.job, run.job_version)).collect();
+            // A name is good to have, and nothing to fail for.
+            let jobs = self.definitions.read(self.store.as_ref(), &wanted, now).await;
+            let jobs = jobs.unwrap_or_default();
+            let names = jobs.values().map(|job| (job.id, job.name.as_str())).collect();
+            self.traces.planned(new.into_iter(), &names, node, began_at, now);
+        }
         Ok(submitted)
     }
 

@@ -5,7 +5,7 @@ use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
 use store::{Applied, Finish, Store, Verdict};
 
-use super::{Node, start};
+use super::{Ended, Node, start};
 
 /// What a reaping step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,23 @@ impl<S: Store> Node<S> {
             let finishes: Vec<(NodeId, Finish)> =
                 lost.map(|((node, run), job)| (*node, self.lost(*node, run, job))).collect();
             let applied = self.store.bury(&finishes).await?;
+            for ((node, finish), applied) in finishes.iter().zip(&applied) {
+                self.ends.applied(finish, *applied);
+                if let Some(attempt) =
+                    finish.attempt.as_ref().filter(|_| *applied != Applied::Stale)
+                {
+                    let (run, attempt) = (finish.grant.run, attempt.number);
+                    tracing::warn!(%run, attempt, %node, "an attempt was lost with its node");
+                }
+            }
+            if self.traces.is_on() {
+                let now = self.now();
+                for (i, ((node, run), job)) in reaped.lost.iter().zip(jobs).enumerate() {
+                    let (run, node) = (run.clone(), *node);
+                    let ended = Ended { run, job, node, claimed_at: None, decided_at: now };
+                    self.traces.tell(&ended, &finishes[i].1, applied[i], now);
+                }
+            }
             report.lost = applied.iter().filter(|applied| **applied != Applied::Stale).count();
         }
         if report.lost > 0 || report.woken > 0 {
@@ -64,7 +81,7 @@ impl<S: Store> Node<S> {
             message: format!("node {node} fell silent"),
             ..AttemptResult::completed()
         };
-        let number = run.attempts + run.lost + 1;
+        let number = run.number();
         let attempt =
             EndedAttempt { number, node, started_at: run.run.due_at, finished_at: now, result };
         start::settled(run, job, attempt)

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{FactsFor, Finish, Store, Verdict};
 
 use super::notify::late_start;
-use super::{Held, Node, Started, State};
+use super::{Ended, Held, Node, Started, State};
 
 impl<S: Store> Node<S> {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
@@ -84,7 +84,8 @@ impl<S: Store> Node<S> {
                 }
             } else if let Err(error) = self.turn_away(node, run, &job, verdict).await {
                 // The others have begun already, and somebody must hear of it.
-                tracing::warn!(run = %run.grant.run, %error, "a start is put off");
+                let attempt = run.number();
+                tracing::warn!(run = %run.grant.run, attempt, %error, "a start is put off");
                 self.put_back(node, run);
             }
         }
@@ -161,7 +162,7 @@ impl<S: Store> Node<S> {
         &self,
         node: NodeId,
         run: &ClaimedRun,
-        job: &Job,
+        job: &Arc<Job>,
         verdict: Start,
     ) -> store::Result<()> {
         let verdict = match verdict {
@@ -170,9 +171,7 @@ impl<S: Store> Node<S> {
             Start::CancelEarlier(earlier) => {
                 for id in earlier {
                     let text = format!("run {} takes its place", run.grant.run);
-                    self.store
-                        .cancel(id, &Reason { code: ReasonCode::CancelRequested, text })
-                        .await?;
+                    self.cancel(id, &Reason { code: ReasonCode::CancelRequested, text }).await?;
                 }
                 Some(Verdict::Wait(Wait::Overlap, None))
             }
@@ -184,8 +183,17 @@ impl<S: Store> Node<S> {
         if !state.frees_slot(node, run.grant) {
             return Ok(());
         }
-        state.held.remove(&run.grant.run);
+        let claimed_at = state.held.remove(&run.grant.run).map(|held| held.claimed_at);
         if let Some(verdict) = verdict {
+            if matches!(verdict, Verdict::End { .. }) {
+                self.traces.ended(|| Ended {
+                    run: run.clone(),
+                    job: Arc::clone(job),
+                    node,
+                    claimed_at,
+                    decided_at: self.now(),
+                });
+            }
             let job_state = job_state_after(run, job, &verdict);
             state.done.push(Finish { grant: run.grant, verdict, attempt: None, job_state });
         }
@@ -201,7 +209,7 @@ impl<S: Store> Node<S> {
                 continue;
             }
             let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
-            state.held.insert(run.grant.run, Held { run, running: None });
+            state.held.insert(run.grant.run, Held { run, claimed_at: now, running: None });
             if place.0 <= now {
                 state.crowded.insert(tenant, place);
             } else {

@@ -12,4 +12,5 @@ mod overlap;
 mod process;
 mod retention;
 mod tally;
+mod tracer;
 mod world;

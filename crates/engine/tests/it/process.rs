@@ -62,7 +62,12 @@ async fn start() -> Process {
     let store =
         Arc::new(SqliteStore::open(&folder.path().join("punctual.db"), Arc::new(now)).unwrap());
     let (send, seen) = mpsc::unbounded_channel();
-    let parts = Parts { clock: Arc::new(now), random: Arc::new(random), zones: Zones::bundled() };
+    let parts = Parts {
+        clock: Arc::new(now),
+        random: Arc::new(random),
+        zones: Zones::bundled(),
+        tracer: None,
+    };
     let settings = Settings { max_concurrent_jobs: 16, ..Settings::default() };
     let engine = Engine::start(Arc::clone(&store), TestExecutor(send), Vec::new(), settings, parts)
         .await

@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
-use engine::{NewJob, Node, Parts, Settings, Started, Trigger};
+use engine::{NewJob, Node, Parts, Settings, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{RunFilter, RunView, Store};
@@ -16,6 +16,8 @@ pub struct World {
     pub store: Arc<SqliteStore>,
     clock: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
+    /// What new nodes are given.
+    pub tracer: Option<Arc<dyn Tracer>>,
     _folder: tempfile::TempDir,
 }
 
@@ -32,6 +34,7 @@ impl World {
             store: Arc::new(store),
             clock,
             random: Arc::new(AtomicU64::new(1)),
+            tracer: None,
             _folder: folder,
         }
     }
@@ -57,6 +60,7 @@ impl World {
                 u128::from(random.fetch_add(1, Ordering::Relaxed)) << 50 | 0x5bd1
             }),
             zones: Zones::bundled(),
+            tracer: self.tracer.clone(),
         };
         let node = Node::new(Arc::clone(&self.store), settings, parts);
         node.join().await.unwrap();

@@ -86,7 +86,7 @@ fn same_place(old: &str, new: &str) -> bool {
 
 /// Makes a channel for alerts.
 #[utoipa::path(
-    post, path = "/v1/alert-channels", tag = "alerts", request_body = AlertChannelSpec,
+    post, path = "/v1/alert-channels", operation_id = "create_alert_channel", tag = "alerts", request_body = AlertChannelSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
     responses(
         (status = 201, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -106,7 +106,7 @@ pub(crate) async fn create(
 
 /// Lists channels by name.
 #[utoipa::path(
-    get, path = "/v1/alert-channels", tag = "alerts", params(PageParams),
+    get, path = "/v1/alert-channels", operation_id = "list_alert_channels", tag = "alerts", params(PageParams),
     responses((status = 200, body = List<AlertChannelView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -124,7 +124,7 @@ pub(crate) async fn list(
 
 /// Shows a channel, without its secret.
 #[utoipa::path(
-    get, path = "/v1/alert-channels/{name}", tag = "alerts",
+    get, path = "/v1/alert-channels/{name}", operation_id = "get_alert_channel", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id.")),
     responses((status = 200, body = AlertChannelView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -143,7 +143,7 @@ pub(crate) async fn get(
 
 /// Replaces a channel. Without a secret it keeps the one that it has.
 #[utoipa::path(
-    put, path = "/v1/alert-channels/{name}", tag = "alerts", request_body = AlertChannelSpec,
+    put, path = "/v1/alert-channels/{name}", operation_id = "replace_alert_channel", tag = "alerts", request_body = AlertChannelSpec,
     params(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
@@ -168,7 +168,7 @@ pub(crate) async fn replace(
 
 /// Changes some fields of a channel (RFC 7396).
 #[utoipa::path(
-    patch, path = "/v1/alert-channels/{name}", tag = "alerts",
+    patch, path = "/v1/alert-channels/{name}", operation_id = "patch_alert_channel", tag = "alerts",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(
         ("name" = String, Path, description = "The channel's name or id."),
@@ -218,7 +218,7 @@ async fn change(
 
 /// Removes a channel, and what is known about its deliveries.
 #[utoipa::path(
-    delete, path = "/v1/alert-channels/{name}", tag = "alerts",
+    delete, path = "/v1/alert-channels/{name}", operation_id = "delete_alert_channel", tag = "alerts",
     params(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel."),
@@ -240,7 +240,7 @@ pub(crate) async fn delete(
 
 /// Sends a message of the type `TEST` through a channel, also when it is not enabled.
 #[utoipa::path(
-    post, path = "/v1/alert-channels/{name}/test", tag = "alerts",
+    post, path = "/v1/alert-channels/{name}/test", operation_id = "test_alert_channel", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id.")),
     responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -317,7 +317,7 @@ impl AlertDelivery {
 
 /// Lists what a channel has tried to deliver, newest first.
 #[utoipa::path(
-    get, path = "/v1/alert-channels/{name}/deliveries", tag = "alerts",
+    get, path = "/v1/alert-channels/{name}/deliveries", operation_id = "list_deliveries", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id."), PageParams),
     responses(
         (status = 200, body = List<AlertDelivery>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),

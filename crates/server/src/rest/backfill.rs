@@ -41,7 +41,7 @@ pub struct Backfilled {
 
 /// Asks for runs of times that have passed; works while the job is paused.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job_id}/backfill", tag = "jobs", request_body = BackfillBody,
+    post, path = "/v1/jobs/{job_id}/backfill", operation_id = "backfill_job", tag = "jobs", request_body = BackfillBody,
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
         (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),

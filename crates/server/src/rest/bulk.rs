@@ -57,7 +57,7 @@ pub struct Bulk {
 /// Makes up to 10,000 jobs, each on its own: an array, or a line for each
 /// (`application/x-ndjson`).
 #[utoipa::path(
-    post, path = "/v1/jobs:bulk", tag = "jobs", request_body = Vec<JobSpec>,
+    post, path = "/v1/jobs:bulk", operation_id = "create_jobs", tag = "jobs", request_body = Vec<JobSpec>,
     responses(
         (status = 200, body = Bulk), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),

@@ -62,7 +62,7 @@ async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
 
 /// Makes a database known to SQL jobs.
 #[utoipa::path(
-    post, path = "/v1/databases", tag = "databases", request_body = DatabaseSpec,
+    post, path = "/v1/databases", operation_id = "create_database", tag = "databases", request_body = DatabaseSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
     responses(
         (status = 201, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -83,7 +83,7 @@ pub(crate) async fn create(
 
 /// Lists databases by name, those of the settings among them.
 #[utoipa::path(
-    get, path = "/v1/databases", tag = "databases", params(PageParams),
+    get, path = "/v1/databases", operation_id = "list_databases", tag = "databases", params(PageParams),
     responses((status = 200, body = List<DatabaseView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -118,7 +118,7 @@ pub(crate) async fn list(
 
 /// Shows a database, without its password.
 #[utoipa::path(
-    get, path = "/v1/databases/{name}", tag = "databases",
+    get, path = "/v1/databases/{name}", operation_id = "get_database", tag = "databases",
     params(("name" = String, Path, description = "The database's name or id.")),
     responses((status = 200, body = DatabaseView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -140,7 +140,7 @@ pub(crate) async fn get(
 
 /// Replaces a database. A url whose password is hidden means the one that is there.
 #[utoipa::path(
-    put, path = "/v1/databases/{name}", tag = "databases", request_body = DatabaseSpec,
+    put, path = "/v1/databases/{name}", operation_id = "replace_database", tag = "databases", request_body = DatabaseSpec,
     params(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),
@@ -165,7 +165,7 @@ pub(crate) async fn replace(
 
 /// Changes some fields of a database (RFC 7396).
 #[utoipa::path(
-    patch, path = "/v1/databases/{name}", tag = "databases",
+    patch, path = "/v1/databases/{name}", operation_id = "patch_database", tag = "databases",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(
         ("name" = String, Path, description = "The database's name or id."),
@@ -214,7 +214,7 @@ async fn change(
 
 /// Removes a database. Jobs that name it fail until another one has its name.
 #[utoipa::path(
-    delete, path = "/v1/databases/{name}", tag = "databases",
+    delete, path = "/v1/databases/{name}", operation_id = "delete_database", tag = "databases",
     params(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database."),
@@ -236,7 +236,7 @@ pub(crate) async fn delete(
 
 /// Connects to a database as a job would, and says what answered.
 #[utoipa::path(
-    post, path = "/v1/databases/{name}/test", tag = "databases",
+    post, path = "/v1/databases/{name}/test", operation_id = "test_database", tag = "databases",
     params(("name" = String, Path, description = "The database's name or id.")),
     responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]

@@ -57,7 +57,7 @@ fn checked(body: DeadLetterBody) -> Result<Vec<Uuid>> {
 
 /// Starts dead letters once more, as new executions, and marks them as seen to.
 #[utoipa::path(
-    post, path = "/v1/dead-letters:redrive", tag = "executions", request_body = DeadLetterBody,
+    post, path = "/v1/dead-letters:redrive", operation_id = "redrive_dead_letters", tag = "executions", request_body = DeadLetterBody,
     responses(
         (status = 200, body = DeadLetterItems), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -81,7 +81,7 @@ pub(crate) async fn redrive(
 
 /// Marks dead letters as seen to: they leave the list.
 #[utoipa::path(
-    post, path = "/v1/dead-letters:acknowledge", tag = "executions", request_body = DeadLetterBody,
+    post, path = "/v1/dead-letters:acknowledge", operation_id = "acknowledge_dead_letters", tag = "executions", request_body = DeadLetterBody,
     responses(
         (status = 200, body = DeadLetterItems), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),

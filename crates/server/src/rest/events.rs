@@ -131,7 +131,7 @@ fn changed(job: &Job) -> Value {
 /// ended, `job` when a job was made, changed or removed. After a new connection an event may come
 /// twice; none is left out.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "server",
+    get, path = "/v1/events", operation_id = "list_events", tag = "server",
     params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen.")),
     responses(
         (status = 200, body = String, content_type = "text/event-stream"),

@@ -31,18 +31,23 @@ pub struct ExecutionParams {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
+    #[param(pattern = "^[A-Za-z0-9_-]+$")]
     cursor: Option<String>,
     /// Only executions with one of these statuses, with commas between them.
-    #[param(example = "FAILED,TIMEOUT")]
+    #[param(
+        example = "FAILED,TIMEOUT",
+        pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
+    )]
     status: Option<String>,
     /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL` or
     /// `DEPENDENCY`.
+    #[param(pattern = "^(SCHEDULE|CATCH_UP|MANUAL|BACKFILL|DEPENDENCY)$")]
     origin: Option<String>,
     /// Only executions of this job, by its id or name.
     job: Option<String>,
-    /// Only executions for this time and later.
+    /// Only executions for this time and later, in milliseconds.
     since: Option<Timestamp>,
-    /// Only executions for earlier times than this.
+    /// Only executions for earlier times than this, in milliseconds.
     until: Option<Timestamp>,
 }
 
@@ -75,7 +80,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
     };
     let filter = RunFilter {
         states: page::words("status", &params.status, &STATUSES)?,
-        origin: page::words("origin", &params.origin, &ORIGINS)?.pop(),
+        origin: page::word("origin", &params.origin, &ORIGINS)?,
         since: params.since,
         until: params.until,
         ..RunFilter::new(of)
@@ -85,7 +90,7 @@ async fn page_of(app: &App, of: RunsOf, params: &ExecutionParams) -> Result<Page
 
 /// Lists executions of all jobs, newest first.
 #[utoipa::path(
-    get, path = "/v1/executions", tag = "executions", params(ExecutionParams),
+    get, path = "/v1/executions", operation_id = "list_executions", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -104,7 +109,7 @@ pub(crate) async fn list(
 
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
 #[utoipa::path(
-    get, path = "/v1/dead-letters", tag = "executions", params(ExecutionParams),
+    get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn dead_letters(
@@ -124,7 +129,7 @@ pub(crate) async fn dead_letters(
 
 /// Lists the executions of a job, newest first.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}/executions", tag = "executions",
+    get, path = "/v1/jobs/{job_id}/executions", operation_id = "list_job_executions", tag = "executions",
     params(("job_id" = String, Path, description = "The job's id or name."), ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -163,7 +168,7 @@ pub(super) async fn named(app: &App, runs: Vec<RunView>) -> Result<Vec<Execution
 
 /// Shows an execution with its attempts.
 #[utoipa::path(
-    get, path = "/v1/executions/{execution_id}", tag = "executions",
+    get, path = "/v1/executions/{execution_id}", operation_id = "get_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses((status = 200, body = Execution), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -182,7 +187,7 @@ pub(crate) async fn get(
 
 /// Lists the attempts of an execution that have ended, oldest first.
 #[utoipa::path(
-    get, path = "/v1/executions/{execution_id}/attempts", tag = "executions",
+    get, path = "/v1/executions/{execution_id}/attempts", operation_id = "list_attempts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses((status = 200, body = List<Attempt>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -207,7 +212,7 @@ pub struct CancelBody {
 
 /// Asks for the end of an execution: at once when it has not begun, by its node otherwise.
 #[utoipa::path(
-    post, path = "/v1/executions/{execution_id}/cancel", tag = "executions",
+    post, path = "/v1/executions/{execution_id}/cancel", operation_id = "cancel_execution", tag = "executions",
     request_body(content = Option<CancelBody>),
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses(
@@ -233,7 +238,7 @@ pub(crate) async fn cancel(
 
 /// Starts an ended execution once more, as a new one with the same parameters.
 #[utoipa::path(
-    post, path = "/v1/executions/{execution_id}/retry", tag = "executions",
+    post, path = "/v1/executions/{execution_id}/retry", operation_id = "retry_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
     responses(
         (status = 202, body = Accepted), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),

@@ -100,7 +100,7 @@ fn sentence(obstacle: &Obstacle) -> String {
 
 /// Says why a job did or did not run at a time, or what is to be expected of a time to come.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}/explain", tag = "jobs",
+    get, path = "/v1/jobs/{job_id}/explain", operation_id = "explain_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), ExplainParams),
     responses((status = 200, body = Explained), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]

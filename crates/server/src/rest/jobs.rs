@@ -24,8 +24,8 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// Makes a job.
 #[utoipa::path(
-    post, path = "/v1/jobs", tag = "jobs", request_body = JobSpec,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    post, path = "/v1/jobs", operation_id = "create_job", tag = "jobs", request_body = JobSpec,
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "The same key and body give the same answer for a day.")),
     responses(
         (status = 201, body = JobCreated),
         (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody),
@@ -82,24 +82,30 @@ pub struct JobParams {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
+    #[param(pattern = "^[A-Za-z0-9_-]+$")]
     cursor: Option<String>,
     /// Only jobs with one of these statuses, with commas between them.
-    #[param(example = "ACTIVE,PAUSED")]
+    #[param(
+        example = "ACTIVE,PAUSED",
+        pattern = "^(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*$"
+    )]
     status: Option<String>,
     /// Only jobs with this tag.
     tag: Option<String>,
     /// Only jobs whose names begin like this.
     name_prefix: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
+    #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
     job_type: Option<String>,
     /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`.
+    #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|NOOP)$")]
     payload_type: Option<String>,
 }
 
 impl JobParams {
     fn filter(&self, actor: &Actor) -> Result<JobFilter> {
         let kind = |field, asked: &Option<String>, known: &[(&str, &'static str)]| {
-            Ok::<_, Problem>(page::words(field, asked, known)?.pop().map(str::to_owned))
+            Ok::<_, Problem>(page::word(field, asked, known)?.map(str::to_owned))
         };
         Ok(JobFilter {
             states: page::words("status", &self.status, &STATUSES)?,
@@ -127,17 +133,18 @@ const SCHEDULES: [(&str, &str); 5] = [
     ("DEPENDENT", "AFTER_DEPENDENCIES"),
 ];
 
-const ACTIONS: [(&str, &str); 5] = [
+const ACTIONS: [(&str, &str); 6] = [
     ("HTTP", "HTTP"),
     ("SQL", "SQL"),
     ("PROCEDURE", "PROCEDURE"),
     ("EXTERNAL", "EXTERNAL"),
+    ("BACKUP", "BACKUP"),
     ("NOOP", "NOOP"),
 ];
 
 /// Lists jobs by name.
 #[utoipa::path(
-    get, path = "/v1/jobs", tag = "jobs", params(JobParams),
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
     responses((status = 200, body = List<JobView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -161,7 +168,7 @@ pub(crate) async fn list(
 
 /// Shows a job.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}", tag = "jobs",
+    get, path = "/v1/jobs/{job_id}", operation_id = "get_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses((status = 200, body = JobView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
@@ -188,10 +195,10 @@ pub(super) fn shown(app: &App, job: &Job) -> Response {
 
 /// Replaces a job.
 #[utoipa::path(
-    put, path = "/v1/jobs/{job_id}", tag = "jobs", request_body = JobSpec,
+    put, path = "/v1/jobs/{job_id}", operation_id = "replace_job", tag = "jobs", request_body = JobSpec,
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the job that the change is based on."),
     ),
     responses(
         (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -217,11 +224,11 @@ pub(crate) async fn replace(
 
 /// Changes some fields of a job (RFC 7396): what is null is taken away, lists are replaced.
 #[utoipa::path(
-    patch, path = "/v1/jobs/{job_id}", tag = "jobs",
+    patch, path = "/v1/jobs/{job_id}", operation_id = "patch_job", tag = "jobs",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the job that the change is based on."),
     ),
     responses(
         (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -363,10 +370,10 @@ pub struct DeleteParams {
 
 /// Removes a job. Its history remains until its time is over.
 #[utoipa::path(
-    delete, path = "/v1/jobs/{job_id}", tag = "jobs",
+    delete, path = "/v1/jobs/{job_id}", operation_id = "delete_job", tag = "jobs",
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the job."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the job."),
         DeleteParams,
     ),
     responses(

@@ -21,7 +21,7 @@ use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::page::words;
+use crate::page::word;
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// Where to read on.
@@ -45,6 +45,7 @@ pub struct LogParams {
     /// Of this attempt, from 1; the last one when absent.
     attempt: Option<u32>,
     /// `stdout` or `stderr`; both when absent.
+    #[param(pattern = "^(stdout|stderr)$")]
     stream: Option<String>,
     /// Goes on until the attempt ends.
     follow: Option<bool>,
@@ -111,7 +112,7 @@ impl Log {
 /// Shows what an execution has said. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
 /// for events whose ids are positions, so that `Last-Event-ID` goes on where the last one ended.
 #[utoipa::path(
-    get, path = "/v1/executions/{execution_id}/logs", tag = "executions",
+    get, path = "/v1/executions/{execution_id}/logs", operation_id = "get_logs", tag = "executions",
     params(
         ("execution_id" = String, Path, description = "The execution's id."), LogParams,
         ("Range" = Option<String>, Header, description = "bytes=FIRST-LAST"),
@@ -131,7 +132,7 @@ pub(crate) async fn logs(
 ) -> Result<Response> {
     let run = find::run(&app, &actor, &run).await?;
     let known = [("stdout", Which::Stdout), ("stderr", Which::Stderr)];
-    let which = words("stream", &params.stream, &known)?.pop();
+    let which = word("stream", &params.stream, &known)?;
     let follow = params.follow.unwrap_or(false);
     let mut log = Log {
         attempt: params.attempt.unwrap_or_else(|| last_attempt(&run)),

@@ -58,7 +58,7 @@ impl Worker {
 
 /// Lists the nodes of the cluster.
 #[utoipa::path(
-    get, path = "/v1/nodes", tag = "server",
+    get, path = "/v1/nodes", operation_id = "list_nodes", tag = "server",
     responses((status = 200, body = List<Worker>), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<Worker>>> {

@@ -34,7 +34,7 @@ pub struct Outlook {
 
 /// Checks a job without making it.
 #[utoipa::path(
-    post, path = "/v1/jobs:validate", tag = "jobs", request_body = JobSpec,
+    post, path = "/v1/jobs:validate", operation_id = "validate_job", tag = "jobs", request_body = JobSpec,
     responses(
         (status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -65,7 +65,7 @@ pub struct NextParams {
 
 /// The times at which a job is due next, whatever its state.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}/next-runs", tag = "jobs",
+    get, path = "/v1/jobs/{job_id}/next-runs", operation_id = "list_next_runs", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), NextParams),
     responses((status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use engine::{Set, Setting};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
-use crate::condition::{etag, version_of};
+use crate::condition::{etag, if_match};
 use crate::page::List;
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -54,7 +54,7 @@ pub struct SettingBody {
 
 /// Lists the settings of the cluster.
 #[utoipa::path(
-    get, path = "/v1/settings", tag = "server",
+    get, path = "/v1/settings", operation_id = "list_settings", tag = "server",
     responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(State(app): State<App>, _actor: Actor) -> Result<Json<List<SettingView>>> {
@@ -69,10 +69,10 @@ async fn find(app: &App, name: &str) -> Result<Option<Setting>> {
 
 /// Changes a setting of the cluster, or makes it.
 #[utoipa::path(
-    put, path = "/v1/settings/{name}", tag = "server", request_body = SettingBody,
+    put, path = "/v1/settings/{name}", operation_id = "put_setting", tag = "server", request_body = SettingBody,
     params(
-        ("name" = String, Path, description = "The name of the setting."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the setting that the change is based on."),
+        ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the setting."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting that the change is based on."),
     ),
     responses(
         (status = 200, body = SettingView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -101,10 +101,10 @@ pub(crate) async fn put(
 
 /// Removes a setting of the cluster.
 #[utoipa::path(
-    delete, path = "/v1/settings/{name}", tag = "server",
+    delete, path = "/v1/settings/{name}", operation_id = "delete_setting", tag = "server",
     params(
         ("name" = String, Path, description = "The name of the setting."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the setting."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting."),
     ),
     responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
 )]
@@ -122,7 +122,7 @@ pub(crate) async fn delete(
 }
 
 async fn change(app: &App, name: &str, value: Option<&str>, headers: &HeaderMap) -> Result<()> {
-    let asked = headers.get(header::IF_MATCH).and_then(|tag| version_of(tag.to_str().ok()?));
+    let asked = if_match(headers)?;
     let expected = match asked {
         Some(version) => version,
         None => find(app, name).await?.map_or(0, |setting| setting.version),

@@ -92,7 +92,7 @@ impl SummaryView {
 
 /// How the jobs are doing.
 #[utoipa::path(
-    get, path = "/v1/stats", tag = "server",
+    get, path = "/v1/stats", operation_id = "get_stats", tag = "server",
     responses((status = 200, body = StatsView), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<StatsView>> {
@@ -132,7 +132,7 @@ pub struct JobStats {
 
 /// How the runs of a job ended lately.
 #[utoipa::path(
-    get, path = "/v1/jobs/{job_id}/stats", tag = "jobs",
+    get, path = "/v1/jobs/{job_id}/stats", operation_id = "get_job_stats", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), StatsParams),
     responses((status = 200, body = JobStats), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]

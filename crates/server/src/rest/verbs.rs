@@ -24,7 +24,7 @@ use crate::problem::{ErrorBody, Problem, Result};
 
 /// Holds a job: nothing of it starts until it is resumed.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job_id}/pause", tag = "jobs",
+    post, path = "/v1/jobs/{job_id}/pause", operation_id = "pause_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
         (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
@@ -44,7 +44,7 @@ pub(crate) async fn pause(
 /// Lets a paused job go on: what it missed follows its catch-up policy. A disabled job is switched
 /// on, and its past is gone.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job_id}/resume", tag = "jobs",
+    post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
         (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
@@ -89,11 +89,11 @@ pub struct Accepted {
 
 /// Starts a run by hand, also of a paused job.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job_id}/trigger", tag = "jobs",
+    post, path = "/v1/jobs/{job_id}/trigger", operation_id = "trigger_job", tag = "jobs",
     request_body(content = Option<TriggerBody>),
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "The same key and body give the same answer for a day."),
         ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
     responses(

@@ -40,6 +40,9 @@ async fn settings_have_versions() {
     assert_eq!((changed.status, changed.json()["version"].clone()), (200, json!(2)));
     let old = world.call("PUT", path, &known, Some(put(json!(3)))).await;
     assert_eq!(old.error(), (412, "VERSION_CONFLICT".into(), "version".into()));
+    // A condition that cannot be read is not one that holds.
+    let odd = world.call("PUT", path, &[("if-match", "2")], Some(put(json!(3)))).await;
+    assert_eq!(odd.error(), (400, "INVALID_REQUEST".into(), "If-Match".into()));
     let list = world.get("/v1/settings").await.json();
     assert_eq!(list["data"][0]["value"], json!({"a": 1}));
     assert_eq!(world.call("DELETE", path, &[], None).await.status, 204);
@@ -73,4 +76,22 @@ async fn who_listens_is_told_of_jobs_and_ends() {
         .expect("nothing was told");
     assert!(text.contains("event: execution"), "{text}");
     assert_eq!(text.matches(&id).count(), 1, "told twice: {text}");
+}
+
+#[tokio::test]
+async fn a_server_that_makes_no_backups_says_so() {
+    let world = World::at("2026-01-01T00:00:00Z").await;
+    let order = json!({"target": "nightly"});
+    assert_eq!(world.post("/v1/backups", order).await.error().1, "NOT_SUPPORTED");
+    let reply = world.get("/v1/backup").await;
+    assert_eq!((reply.status, reply.error().1.as_str()), (501, "NOT_SUPPORTED"));
+    for (order, field) in [
+        (json!({"target": ""}), "target"),
+        (json!({"target": "a", "keep": 0}), "keep"),
+        (json!({"target": "a", "path": "/etc"}), "path"),
+        (json!({}), "target"),
+    ] {
+        let reply = world.post("/v1/backups", order.clone()).await;
+        assert_eq!((reply.status, reply.error().2.as_str()), (422, field), "{order}");
+    }
 }

@@ -20,6 +20,20 @@ fn the_file_is_what_the_server_answers() {
     assert!(file == text, "run the test with UPDATE_GOLDEN=1 and look at the diff of {path:?}");
 }
 
+/// Clients that are generated from the description name their functions so.
+#[test]
+fn no_two_operations_have_one_name() {
+    let api = serde_json::to_value(server::describe()).unwrap();
+    let mut seen = std::collections::BTreeMap::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap().to_owned();
+            let address = format!("{method} {path}");
+            assert_eq!(seen.insert(name, address.clone()), None, "{address}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_page_needs_no_other_machine() {
     let world = World::at("2024-01-15T10:30:00Z").await;

@@ -128,3 +128,78 @@ async fn the_error_envelope() {
     assert_eq!(problem["request_id"], "req-1");
     assert_eq!(problem["detail"], "there is no job \"nope\"");
 }
+
+/// The endpoints for jobs and executions, in the order of the specification's tables.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_endpoint() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let mut body: Value = serde_json::from_str(CREATE).unwrap();
+    body["payload"]["endpoint"] = json!("http://held");
+    let created = world.post("/v1/jobs", body.clone()).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    let job = format!("/v1/jobs/{}", created.json()["job_id"].as_str().unwrap());
+
+    let list = world.get("/v1/jobs?status=ACTIVE&tag=reports").await;
+    assert_eq!(list.status, 200);
+    assert_eq!(list.json()["data"][0]["name"], "daily-report-generator");
+    let shown = world.get(&job).await;
+    assert_eq!((shown.status, &shown.json()["cron_expression"]), (200, &json!("0 9 * * *")));
+    body["timeout_seconds"] = json!(1800);
+    body["version"] = shown.json()["version"].clone();
+    let changed = world.call("PUT", &job, &[], Some(body)).await;
+    assert_eq!((changed.status, &changed.json()["timeout_seconds"]), (200, &json!(1800)));
+    let paused = world.call("POST", &format!("{job}/pause"), &[], None).await;
+    assert_eq!((paused.status, &paused.json()["status"]), (200, &json!("PAUSED")));
+    let resumed = world.call("POST", &format!("{job}/resume"), &[], None).await;
+    assert_eq!((resumed.status, &resumed.json()["status"]), (200, &json!("ACTIVE")));
+    let triggered = world.call("POST", &format!("{job}/trigger"), &[], None).await;
+    assert_eq!(triggered.status, 202, "{}", triggered.text);
+    let id = triggered.json()["execution_id"].as_str().unwrap().to_owned();
+    world.begun("daily-report-generator").await;
+
+    let list = world.get(&format!("{job}/executions")).await;
+    assert_eq!((list.status, &list.json()["data"][0]["execution_id"]), (200, &json!(id)));
+    let shown = world.get(&format!("/v1/executions/{id}")).await;
+    assert_eq!((shown.status, &shown.json()["status"]), (200, &json!("RUNNING")));
+    let cancelled = world.call("POST", &format!("/v1/executions/{id}/cancel"), &[], None).await;
+    assert_eq!(cancelled.status, 202, "{}", cancelled.text);
+    assert_eq!(world.get(&format!("/v1/executions/{id}/logs")).await.status, 200);
+
+    assert_eq!(world.call("DELETE", &job, &[], None).await.status, 204);
+    assert_eq!(world.get(&job).await.error().1, "JOB_NOT_FOUND");
+    // The job is gone and its history is not.
+    assert_eq!(world.get(&format!("/v1/executions/{id}")).await.status, 200);
+}
+
+/// The table of errors, as far as one request can bring them about; the others are in the table of
+/// codes.
+#[tokio::test]
+async fn every_error() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let sent = |field: &str, value: Value| {
+        let mut body: Value = serde_json::from_str(CREATE).unwrap();
+        body[field] = value;
+        body
+    };
+    let told = |reply: crate::world::Reply| {
+        let id = reply.json()["error"]["request_id"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(reply.header("x-request-id"), id, "every error carries a request_id");
+        let (status, code, _) = reply.error();
+        (status, code)
+    };
+    let wrong_cron = world.post("/v1/jobs", sent("cron_expression", json!("0 25 * * *"))).await;
+    assert_eq!(told(wrong_cron), (400, "INVALID_CRON".into()));
+    let wrong_zone = world.post("/v1/jobs", sent("timezone", json!("America/Atlantis"))).await;
+    assert_eq!(told(wrong_zone), (400, "INVALID_TIMEZONE".into()));
+    assert_eq!(told(world.get("/v1/jobs/xyz").await), (404, "JOB_NOT_FOUND".into()));
+    let body = sent("name", json!("daily-report-generator"));
+    assert_eq!(world.post("/v1/jobs", body.clone()).await.status, 201);
+    assert_eq!(told(world.post("/v1/jobs", body).await), (409, "JOB_ALREADY_EXISTS".into()));
+    let old = sent("version", json!(7));
+    let old = world.call("PUT", "/v1/jobs/daily-report-generator", &[], Some(old)).await;
+    assert_eq!(told(old), (409, "VERSION_CONFLICT".into()));
+    for (status, name) in [(429, "RATE_LIMITED"), (503, "SCHEDULER_UNAVAILABLE")] {
+        let known = server::Code::ALL.iter().find(|code| code.name() == name);
+        assert_eq!(known.map(|code| code.status()), Some(status));
+    }
+}

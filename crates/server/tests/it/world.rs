@@ -177,6 +177,7 @@ impl World {
             clock: Arc::new(now.clone()),
             random: Arc::new(random),
             zones: Zones::bundled(),
+            tracer: None,
         };
         let ring = Ring::new([MasterKey::new([5; 32])]);
         let vault = Vault::new(Arc::clone(&store), ring, Memory, random_bytes);
@@ -189,6 +190,7 @@ impl World {
             authority: Arc::new(AdminKey::new(&key)),
             secrets: Arc::new(vault),
             outputs,
+            backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
             clock: Arc::new(now),
             random: Arc::new(random),

@@ -50,18 +50,23 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// The newest version that this release knows.
+pub(super) fn newest() -> i64 {
+    let runner = embedded::migrations::runner();
+    let versions = runner.get_migrations().iter().map(|migration| i64::from(migration.version()));
+    versions.max().unwrap_or(0)
+}
+
+/// The version of a database; none before its first migration.
+pub(super) fn version(connection: &Connection) -> Option<i64> {
+    let sql = "SELECT max(version) FROM refinery_schema_history";
+    connection.query_row(sql, [], |row| row.get(0)).unwrap_or_default()
+}
+
 /// Applies what is missing, and refuses a file that a newer release has written.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     let runner = embedded::migrations::runner();
-    let known = runner
-        .get_migrations()
-        .iter()
-        .map(|migration| i64::from(migration.version()))
-        .max()
-        .unwrap_or(0);
-    let found: Option<i64> = connection
-        .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
-        .unwrap_or_default();
+    let (found, known) = (version(connection), newest());
     if let Some(found) = found.filter(|found| *found > known) {
         return Err(StoreError::TooNew { found, known });
     }

@@ -219,11 +219,11 @@ CREATE TABLE objects (
 CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
 CREATE INDEX objects_kind ON objects (kind, id);
 CREATE INDEX deliveries_begun ON deliveries (channel, begun_at, alert_id);
-INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T09:13:34.428107205Z', '8561119941187026958');
-INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T09:13:34.42813745Z', '2054907362045793413');
-INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T09:13:34.428142216Z', '6428697293813571118');
-INSERT INTO refinery_schema_history VALUES (4, 'written_once', '2026-11-15T09:13:34.428147382Z', '7198267016060987981');
-INSERT INTO refinery_schema_history VALUES (5, 'objects', '2026-11-15T09:13:34.428152311Z', '3069063680314206862');
+INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T09:59:41.382164981Z', '8561119941187026958');
+INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T09:59:41.38219802Z', '2054907362045793413');
+INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T09:59:41.382201813Z', '6428697293813571118');
+INSERT INTO refinery_schema_history VALUES (4, 'written_once', '2026-11-15T09:59:41.382205641Z', '7198267016060987981');
+INSERT INTO refinery_schema_history VALUES (5, 'objects', '2026-11-15T09:59:41.38220962Z', '3069063680314206862');
 INSERT INTO meta VALUES (1, 10, 1800000000000000);
 INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0, NULL, '', '[]', 1800000000000000, 1800000000000000);
 INSERT INTO jobs VALUES (X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 'upstream', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000);

@@ -3,6 +3,7 @@
 
 mod child;
 mod clock;
+mod copy;
 mod disk;
 mod kill;
 mod reopen;

@@ -69,6 +69,10 @@ fn options_become_fields() {
             }}),
         ),
         (
+            &["--backup", "nightly", "--keep", "7"],
+            json!({"payload": {"type": "BACKUP", "target": "nightly", "keep": 7}}),
+        ),
+        (
             &["--env", "A=b=c", "--", "/bin/echo", "-n", "x"],
             json!({"payload": {
                 "type": "EXTERNAL", "command": "/bin/echo", "arguments": ["-n", "x"],

@@ -42,6 +42,18 @@ async fn a_request_says_what_it_is_for() {
 }
 
 #[tokio::test]
+async fn a_request_is_a_child_of_the_trace_that_asked_for_the_run() {
+    let server = Server::answering(answer(200, &[], "")).await;
+    let mut assignment = assignment(json!({ "endpoint": server.url("/") }));
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-00");
+    assignment.parameters.insert("traceparent".into(), parent.into());
+    execute(&agent(allowing(&["127.0.0.1"])), &assignment).await.assert_completed();
+    let child = format!("00-{trace}-000000000000004d-00");
+    assert_eq!(server.only().header("traceparent"), Some(child.as_str()));
+}
+
+#[tokio::test]
 async fn the_job_has_the_last_word_on_headers_but_not_on_facts() {
     let server = Server::answering(answer(200, &[], "")).await;
     run(json!({

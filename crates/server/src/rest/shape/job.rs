@@ -1,12 +1,15 @@
 //! Jobs.
 
+use std::borrow::Cow;
+
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::{Schedule, Zones};
 use engine::LastRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
@@ -37,7 +40,12 @@ pub const READ_ONLY: [&str; 7] = [
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// Unique among the jobs of the tenant.
-    #[schema(min_length = 1, max_length = 255, example = "daily-report-generator")]
+    #[schema(
+        min_length = 1,
+        max_length = 255,
+        pattern = "^[^\\u0000-\\u001F\\u007F-\\u009F]*$",
+        example = "daily-report-generator"
+    )]
     pub name: String,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +133,7 @@ pub struct JobSpec {
     pub dependency_timeout_seconds: Option<Seconds>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[schema(required = false, max_items = 64)]
     pub tags: Vec<String>,
     /// How long its history is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,13 +200,21 @@ pub struct RetentionRule {
 }
 
 /// A job as it is shown.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct JobView {
-    /// Its identity.
-    pub job_id: Uuid,
+    /// What is known about it.
+    #[serde(flatten)]
+    pub record: JobRecord,
     /// What it is.
     #[serde(flatten)]
     pub spec: JobSpec,
+}
+
+/// What is known about a job besides its definition.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobRecord {
+    /// Its identity.
+    pub job_id: Uuid,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
     /// The time that its last run stood for, among those that have ended; in lists and where one
@@ -213,6 +229,31 @@ pub struct JobView {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// The fields of both in one object: a definition on its own refuses those of the other.
+impl PartialSchema for JobView {
+    fn schema() -> RefOr<Schema> {
+        let (mut shown, record) = match (JobSpec::schema(), JobRecord::schema()) {
+            (RefOr::T(Schema::Object(spec)), RefOr::T(Schema::Object(record))) => (spec, record),
+            (other, _) => return other,
+        };
+        shown.description = Some("A job as it is shown.".to_owned());
+        shown.additional_properties = None;
+        shown.properties.extend(record.properties);
+        shown.required.extend(record.required);
+        shown.into()
+    }
+}
+
+impl ToSchema for JobView {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("JobView")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        JobSpec::schemas(schemas);
+    }
 }
 
 /// A job that was made.
@@ -356,23 +397,23 @@ impl JobView {
     /// What a job looks like now.
     pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
         JobView {
-            job_id: job.id.0,
+            record: JobRecord {
+                job_id: job.id.0,
+                next_run_time: next_run(job, now, zones),
+                last_run_time: None,
+                last_status: None,
+                created_at: job.created_at,
+                updated_at: job.updated_at,
+            },
             spec: JobSpec::of(job),
-            next_run_time: next_run(job, now, zones),
-            last_run_time: None,
-            last_status: None,
-            created_at: job.created_at,
-            updated_at: job.updated_at,
         }
     }
 
     /// The same with its last run.
-    pub fn with_last(self, last: Option<&LastRun>) -> Self {
-        JobView {
-            last_run_time: last.map(|last| last.scheduled_for),
-            last_status: last.map(|last| last.outcome.name()),
-            ..self
-        }
+    pub fn with_last(mut self, last: Option<&LastRun>) -> Self {
+        self.record.last_run_time = last.map(|last| last.scheduled_for);
+        self.record.last_status = last.map(|last| last.outcome.name());
+        self
     }
 }
 

@@ -23,12 +23,15 @@ pub enum Payload {
     Procedure(ProcedurePayload),
     /// A command.
     External(ExternalPayload),
+    /// A backup.
+    Backup(BackupPayload),
     /// Nothing.
     Noop(NoopPayload),
 }
 
 /// Calls an endpoint.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HttpPayload {
     /// `HTTP`.
     #[schema(required = false, pattern = "^HTTP$")]
@@ -48,6 +51,7 @@ pub struct HttpPayload {
 
 /// Runs statements in a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SqlPayload {
     /// `SQL`.
     #[schema(required = false, pattern = "^SQL$")]
@@ -60,6 +64,7 @@ pub struct SqlPayload {
 
 /// Calls a procedure of a database.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProcedurePayload {
     /// `PROCEDURE`.
     #[schema(required = false, pattern = "^PROCEDURE$")]
@@ -74,6 +79,7 @@ pub struct ProcedurePayload {
 
 /// Starts a command of the machine. No shell reads it.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ExternalPayload {
     /// `EXTERNAL`.
     #[schema(required = false, pattern = "^EXTERNAL$")]
@@ -86,8 +92,24 @@ pub struct ExternalPayload {
     pub environment: Option<BTreeMap<String, String>>,
 }
 
+/// Makes a backup of the server.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct BackupPayload {
+    /// `BACKUP`.
+    #[schema(pattern = "^BACKUP$")]
+    pub r#type: String,
+    /// A target of the configuration.
+    pub target: String,
+    /// How many backups stay in the target; older ones are deleted when a new one is whole. All when absent.
+    #[schema(minimum = 1)]
+    pub keep: Option<u32>,
+    /// Whether what runs have said is part of it; true when absent.
+    pub outputs: Option<bool>,
+}
+
 /// Does nothing, successfully.
 #[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NoopPayload {
     /// `NOOP`.
     #[schema(pattern = "^NOOP$")]
@@ -95,11 +117,12 @@ pub struct NoopPayload {
 }
 
 /// The kinds, each with the field that gives it away.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("HTTP", "endpoint"),
     ("SQL", "sql"),
     ("PROCEDURE", "procedure"),
     ("EXTERNAL", "command"),
+    ("BACKUP", ""),
     ("NOOP", ""),
 ];
 
@@ -132,6 +155,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
         "SQL" => Action::Sql(parse_value("payload", fields)?),
         "PROCEDURE" => Action::Procedure(parse_value("payload", fields)?),
         "EXTERNAL" => Action::External(parse_value("payload", fields)?),
+        "BACKUP" => Action::Backup(parse_value("payload", fields)?),
         _ => match fields.as_object().and_then(|fields| fields.keys().next()) {
             Some(field) => {
                 return Err(Problem::invalid(format!("payload.{field}"), "NOOP takes no fields"));

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, CancelToken, Client};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::Instrument;
 
 use super::PostgresDatabase;
 use super::failure::connecting;
@@ -88,11 +89,12 @@ impl Session {
 impl Guard {
     fn cancel(&self) {
         let (token, tls) = (self.token.clone(), self.tls.clone());
-        tokio::spawn(async move {
+        let cancel = async move {
             if let Ok(Err(error)) = timeout(CANCEL, token.cancel_query(tls)).await {
                 tracing::warn!(%error, "a query could not be cancelled");
             }
-        });
+        };
+        tokio::spawn(cancel.in_current_span());
     }
 }
 

@@ -1,0 +1,104 @@
+//! A long history, written behind the server's back: in the shape and order of a real one, of a
+//! thousand jobs, one run in fifty not completed, one in a hundred asked for by hand.
+
+use anyhow::Result;
+use domain::id::TenantId;
+use domain::run::{Origin, Outcome};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
+
+use crate::pages::JOBS;
+use crate::service::Service;
+
+/// Times within the history.
+pub struct Times {
+    /// Half of it is older.
+    pub middle: Timestamp,
+    /// Next to nothing is older.
+    pub early: Timestamp,
+}
+
+/// Writes so many ended runs, one a millisecond.
+pub fn history(service: &Service, runs: u64) -> Result<Times> {
+    let first = Timestamp::now() - SignedDuration::from_hours(24 * 20);
+    match service.database() {
+        None => sqlite(service, runs as i64, first.as_millisecond())?,
+        Some(url) => postgres(&url, runs as i64, first.as_millisecond())?,
+    }
+    let after = |ms: u64| first + SignedDuration::from_millis(ms as i64);
+    Ok(Times { middle: after(runs / 2), early: after(50) })
+}
+
+fn sqlite(service: &Service, runs: i64, first: i64) -> Result<()> {
+    let connection = Connection::open(service.file())?;
+    connection.execute_batch("PRAGMA cache_size = -262144; BEGIN IMMEDIATE")?;
+    // The server numbers its runs from one on, so these are numbered below.
+    connection.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?1),
+             j(k, id) AS MATERIALIZED (SELECT row_number() OVER (ORDER BY name) - 1, id FROM jobs)
+         INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at,
+             order_at, priority, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+         SELECT i - ?1, unhex(printf('%012x7%03x80%014x', ?2 + i, i % 4096, i)), j.id, ?3, 1,
+             (?2 + i) * 1000, '', (?2 + i) * 1000, (?2 + i) * 1000, 5,
+             iif(i % 100 = 17, ?5, ?6), 0, 0, 0, 0, 0, 0
+         FROM n JOIN j ON j.k = i % ?4",
+        (
+            runs,
+            first,
+            TenantId::DEFAULT.0.as_bytes(),
+            JOBS as i64,
+            Origin::Manual as i64,
+            Origin::Schedule as i64,
+        ),
+    )?;
+    connection.execute(
+        "INSERT INTO ends (seq, outcome, dead_letter, attempts, lost, finished_at, number,
+             attempt_end, node_id, fence, started_at, tenant_id, id)
+         SELECT seq, iif(seq % 50 = 0, ?1 + abs(seq) / 50 % 3, 1), seq % 500 = 0, 1, 0,
+             due_at + 500, 1, iif(seq % 50 = 0, 'FAILED', 'COMPLETED'), zeroblob(16), 1,
+             due_at + 100, iif(seq % 50 = 0, tenant_id, NULL), iif(seq % 50 = 0, id, NULL)
+         FROM runs WHERE seq < 0",
+        (Outcome::Failed as i64,),
+    )?;
+    // What is old was tallied when it was new.
+    connection
+        .execute("UPDATE tally_cursor SET finished_at = ?1", ((first + runs + 1000) * 1000,))?;
+    connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE); ANALYZE")?;
+    Ok(())
+}
+
+fn postgres(url: &str, runs: i64, first: i64) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let sql = format!(
+            "WITH j AS MATERIALIZED (
+                 SELECT row_number() OVER (ORDER BY name) - 1 AS k, id FROM punctual.jobs)
+             INSERT INTO punctual.history (id, job_id, tenant_id, node_id, scheduled_for, due_at,
+                 finished_at, started_at, fence, job_version, coalesced, attempts, lost, number,
+                 attempt_end, origin, outcome, dead_letter, shard)
+             SELECT (lpad(to_hex({first} + i), 12, '0') || '7' || lpad(to_hex(i % 4096), 3, '0')
+                     || '80' || lpad(to_hex(i), 14, '0'))::uuid,
+                 j.id, '{tenant}'::uuid, lpad('2', 32, '0')::uuid,
+                 ({first} + i) * 1000, ({first} + i) * 1000, ({first} + i) * 1000 + 500,
+                 ({first} + i) * 1000 + 100, 1, 1, 0, 1, 0, 1, 1,
+                 CASE WHEN i % 100 = 17 THEN {manual} ELSE {schedule} END,
+                 CASE WHEN i % 50 = 0 THEN {failed} + i / 50 % 3 ELSE 1 END, i % 500 = 0, ''
+             FROM generate_series(0::bigint, {runs} - 1) i JOIN j ON j.k = i % {JOBS}
+             ORDER BY i",
+            tenant = TenantId::DEFAULT.0,
+            manual = Origin::Manual as i64,
+            schedule = Origin::Schedule as i64,
+            failed = Outcome::Failed as i64,
+        );
+        client.batch_execute(&sql).await?;
+        let end = (first + runs + 1000) * 1000;
+        let tallied = format!("UPDATE punctual.tally_cursor SET finished_at = {end}");
+        client.batch_execute(&tallied).await?;
+        client.batch_execute("VACUUM ANALYZE punctual.history").await?;
+        client.batch_execute("CHECKPOINT").await?;
+        connection.abort();
+        Ok(())
+    })
+}

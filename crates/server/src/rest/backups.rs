@@ -1,0 +1,135 @@
+//! Backups of the whole server, of all tenants.
+
+use agent::backup::{Backup, BackupError};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::action::BackupAction;
+use futures_util::stream::unfold;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body as JsonBody, Params};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// What is wanted.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackupRequest {
+    /// A target of the server's settings.
+    #[schema(example = "nightly")]
+    target: String,
+    /// How many backups stay in the target; older ones are deleted when this one is whole. All when absent.
+    #[schema(minimum = 1)]
+    keep: Option<u32>,
+    /// Whether what runs have said is part of it; true when absent.
+    outputs: Option<bool>,
+}
+
+/// A backup that was made.
+#[derive(Serialize, ToSchema)]
+pub struct BackupView {
+    /// The target.
+    target: String,
+    /// The name of its file there.
+    #[schema(example = "punctual-20270101T030000.000Z.tar.zst")]
+    name: String,
+    /// Its size.
+    bytes: u64,
+    /// The SHA-256 of the file, in hex.
+    sha256: String,
+    /// How many files are in it.
+    files: u64,
+    /// Older ones that were deleted.
+    removed: Vec<String>,
+}
+
+impl From<Backup> for BackupView {
+    fn from(backup: Backup) -> Self {
+        let Backup { target, name, bytes, sha256, files, removed } = backup;
+        BackupView { target, name, bytes, sha256, files, removed }
+    }
+}
+
+/// Makes a backup in a target of the server's settings, and answers when it is whole. Jobs run on
+/// meanwhile. A caller who goes away gives it up.
+#[utoipa::path(
+    post, path = "/v1/backups", operation_id = "create_backup", tag = "server", request_body = BackupRequest,
+    responses(
+        (status = 201, body = BackupView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "Another backup is being made."),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 500, body = ErrorBody), (status = 501, body = ErrorBody, description = "The store is not the embedded one."),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    JsonBody(request): JsonBody<BackupRequest>,
+) -> Result<Response> {
+    let order = BackupAction {
+        target: request.target,
+        keep: request.keep,
+        outputs: request.outputs.unwrap_or(true),
+    };
+    domain::action::Action::Backup(order.clone())
+        .check()
+        .map_err(|error| Problem::invalid(error.field, error.problem))?;
+    let backup = app.backups.to_target(&order).await.map_err(problem)?;
+    tracing::info!(actor = actor.name, target = backup.target, name = backup.name, "backup made");
+    Ok((StatusCode::CREATED, Json(BackupView::from(backup))).into_response())
+}
+
+/// What is part of a backup.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DownloadParams {
+    /// Whether what runs have said is part of it; true when absent.
+    outputs: Option<bool>,
+}
+
+/// Makes a backup and sends it: a tar archive, compressed with zstd. Jobs run on meanwhile. The
+/// archive ends with its manifest; one without was cut off.
+#[utoipa::path(
+    get, path = "/v1/backup", operation_id = "download_backup", tag = "server", params(DownloadParams),
+    responses(
+        (status = 200, body = String, content_type = "application/zstd"), (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody), (status = 409, body = ErrorBody, description = "Another backup is being made."),
+        (status = 501, body = ErrorBody, description = "The store is not the embedded one."),
+    )
+)]
+pub(crate) async fn download(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<DownloadParams>,
+) -> Result<Response> {
+    let backup = app.backups.stream(params.outputs.unwrap_or(true)).map_err(problem)?;
+    tracing::info!(actor = actor.name, name = backup.name, "a backup is sent");
+    let name = format!("attachment; filename=\"{}\"", backup.name);
+    let parts = unfold(backup.parts, |mut parts| async move { Some((parts.recv().await?, parts)) });
+    let mut response = Body::from_stream(parts).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zstd"));
+    if let Ok(name) = HeaderValue::from_str(&name) {
+        headers.insert(header::CONTENT_DISPOSITION, name);
+    }
+    Ok(response)
+}
+
+fn problem(error: BackupError) -> Problem {
+    let text = error.to_string();
+    match error {
+        BackupError::Unsupported(_) => Problem::new(Code::NotSupported, text),
+        BackupError::UnknownTarget { .. } => Problem::invalid("target", text),
+        BackupError::Busy => Problem::new(Code::WrongState, text),
+        BackupError::Failed(_) => {
+            tracing::error!(error = text, "a backup failed");
+            Problem::new(Code::Internal, text)
+        }
+    }
+}

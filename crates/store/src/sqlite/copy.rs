@@ -1,0 +1,137 @@
+//! A copy of a database while others work on it, and what a copy needs before it is a store again.
+//!
+//! The copy is made by a reader that holds one snapshot from the first page to the last. In WAL
+//! mode that stops nobody: the writer goes on, and only the end of its log waits for the reader.
+//! SQLite would begin anew whenever somebody else wrote between two steps; holding the snapshot
+//! is what keeps it from doing so.
+
+use std::fs::File;
+use std::path::Path;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use super::holdings::Holdings;
+use super::{SqliteOptions, lock, schema};
+use crate::{Result, StoreError};
+
+/// Pages of one step: about a megabyte, so that whoever wants the copy to stop is heard soon.
+const STEP_PAGES: i32 = 256;
+
+/// The bits of a fence below its epoch.
+///
+/// An epoch is a second: that of the restore, counted from [`EPOCH_ZERO`]. Fences that were given
+/// after the backup was made are not in it, yet no new one may repeat them, so a restore cannot
+/// count on from what it finds. It can know the time: as long as a store gives out fewer than four
+/// million numbers a second, none has reached the epoch of a second to come. All of it stays below
+/// 2^53 until 2094, which is as far as numbers go in JavaScript.
+const EPOCH_SHIFT: u32 = 22;
+
+/// The second 0 of epochs: the first of 2026.
+const EPOCH_ZERO: i64 = 1_767_225_600;
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// Pages that are copied.
+    pub done: u64,
+    /// Pages in all.
+    pub total: u64,
+}
+
+/// What a restored database holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revived {
+    /// Jobs that are not deleted.
+    pub jobs: u64,
+    /// Runs that nodes held when the copy was made: they are lost, and tried again as their jobs say.
+    pub running: u64,
+    /// The counter of fences before.
+    pub fence_before: i64,
+    /// The counter of fences now.
+    pub fence: i64,
+}
+
+/// Copies a database as it is now into a file that does not exist, and waits for the disk. Blocks.
+///
+/// `go_on` is asked after each step; when it answers no, the copy is given up. Answers whether it
+/// is whole. The file is the caller's to delete when it is not.
+pub fn copy(from: &Path, to: &Path, mut go_on: impl FnMut(CopyProgress) -> bool) -> Result<bool> {
+    let source = schema::open_reader(from)?;
+    // The snapshot begins with the first row that is read, not with BEGIN.
+    source.execute_batch("BEGIN")?;
+    source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    let mut target = Connection::open(to)?;
+    // Nobody opens the file before it is whole, so it needs neither a journal nor a wait per page.
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+    let backup = Backup::new(&source, &mut target)?;
+    loop {
+        let step = backup.step(STEP_PAGES)?;
+        let progress = backup.progress();
+        let total = u64::try_from(progress.pagecount).unwrap_or(0);
+        let left = u64::try_from(progress.remaining).unwrap_or(0);
+        let go_on = go_on(CopyProgress { done: total.saturating_sub(left), total });
+        match step {
+            StepResult::Done => break,
+            StepResult::More if !go_on => return Ok(false),
+            StepResult::More => {}
+            _ => {
+                let text = format!("{} is locked by another process", from.display());
+                return Err(StoreError::Unavailable(text));
+            }
+        }
+    }
+    drop(backup);
+    target.close().map_err(|(_, error)| error)?;
+    let synced = File::open(to).and_then(|file| file.sync_all());
+    synced.map_err(|error| StoreError::Unavailable(format!("{}: {error}", to.display())))?;
+    Ok(true)
+}
+
+/// The schema version of a database that is not a store of a running process.
+pub fn schema_version(path: &Path) -> Result<i64> {
+    let connection = schema::open_reader(path)?;
+    Ok(schema::version(&connection).unwrap_or(0))
+}
+
+/// The newest schema version that this release knows.
+pub fn newest_schema_version() -> i64 {
+    schema::newest()
+}
+
+/// Makes a copied database one that a server may open: checks it, brings its tables to this
+/// release's shape, buries the nodes that it knows and moves fences to a new epoch. What was
+/// running when the copy was made cannot report any more. Blocks.
+pub fn revive(path: &Path, now: Timestamp) -> Result<Revived> {
+    let _lock = lock::lock(path)?;
+    let mut connection = schema::open(path, SqliteOptions { durable: true })?;
+    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if verdict != "ok" {
+        return Err(StoreError::Unreadable(verdict));
+    }
+    schema::migrate(&mut connection)?;
+    let tx = connection.transaction()?;
+    let fence = |tx: &Connection| tx.query_row(sql!("meta_read"), [], |row| row.get(0));
+    let fence_before = fence(&tx)?;
+    let mut running = 0;
+    let holdings = Holdings::read(&tx)?;
+    {
+        let mut bury = tx.prepare(sql!("node_bury_all"))?;
+        let mut nodes = bury.query([])?;
+        while let Some(row) = nodes.next()? {
+            running += holdings.of_node(domain::id::NodeId(row.get(0)?)).len() as u64;
+        }
+    }
+    let epoch = (now.as_second() - EPOCH_ZERO).max(0) << EPOCH_SHIFT;
+    tx.execute(sql!("meta_new_epoch"), (epoch, EPOCH_SHIFT))?;
+    let revived = Revived {
+        jobs: tx.query_row(sql!("count_jobs"), [], |row| row.get(0)).map(i64::cast_unsigned)?,
+        running,
+        fence_before,
+        fence: fence(&tx)?,
+    };
+    tx.commit()?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(revived)
+}

@@ -1,0 +1,233 @@
+//! A store whose verbs are timed, whatever its database.
+//!
+//! Every call goes through [`Timed`], which tells a [`Stopwatch`] what was asked, how long the
+//! answer took and whether there was one. The names of verbs are a closed set, so that a stopwatch
+//! can keep one place for each: nothing is allocated or looked up for a call.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::alert::Alert;
+use domain::audit::{Event, Hash, Record, Seal};
+use domain::facts::StartFacts;
+use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
+use domain::job::{Job, Retention};
+use domain::object::{Object, ObjectKind};
+use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::secret::SecretPlace;
+use domain::tally::{EndedRun, Key};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use crate::{
+    Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain, Change, Changed,
+    Channel, ClaimFor, Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs,
+    FactsFor, Finish, Fire, Follow, JobFilter, Journal, KeptSecret, LastRun, LiveCounts, NodeInfo,
+    NodeView, Objects, Page, Pumped, Put, Reaped, Renewed, Result, Rewrapped, RunFilter, RunView,
+    Safe, SecretView, Set, Setting, Store, Submitted, Want,
+};
+
+/// What is told about each call.
+pub trait Stopwatch: Send + Sync + 'static {
+    /// A verb was answered after this time, or failed.
+    fn took(&self, verb: Verb, time: Duration, is_ok: bool);
+}
+
+/// A store whose verbs are timed.
+pub struct Timed<S> {
+    store: S,
+    stopwatch: Arc<dyn Stopwatch>,
+}
+
+impl<S> Timed<S> {
+    /// Times the verbs of a store.
+    pub fn new(store: S, stopwatch: Arc<dyn Stopwatch>) -> Self {
+        Timed { store, stopwatch }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "how long a call takes decides nothing")]
+    async fn time<T>(&self, verb: Verb, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let began = Instant::now();
+        let answer = call.await;
+        self.stopwatch.took(verb, began.elapsed(), answer.is_ok());
+        answer
+    }
+}
+
+/// One line for each verb: its name here, its signature, its answer. What follows a plus is handed
+/// through as it is.
+macro_rules! verbs {
+    ($($room:ident {
+        $($name:ident $verb:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
+    } $(+ { $($rest:item)* })?)*) => {
+        /// A verb of a store.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Verb {
+            $($(
+                #[doc = concat!("`", stringify!($room), "::", stringify!($verb), "`.")]
+                $name,
+            )*)*
+        }
+
+        impl Verb {
+            /// Every verb; each is at the place of its number.
+            pub const ALL: &[Verb] = &[$($(Verb::$name,)*)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($(Verb::$name => stringify!($verb),)*)*
+                }
+            }
+        }
+
+        $(impl<S: $room> $room for Timed<S> {
+            $(async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
+                self.time(Verb::$name, self.store.$verb($($arg),*)).await
+            })*
+            $($($rest)*)?
+        })*
+    };
+}
+
+verbs! {
+    Store {
+        Now now() -> Timestamp;
+        Define define(changes: &[Change]) -> Vec<Changed>;
+        DueJobs due_jobs(ahead: SignedDuration, limit: u32) -> DueJobs;
+        Fire fire(batch: &[Fire]) -> Vec<bool>;
+        Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
+        Pump pump(node: NodeId, done: &[Finish], want: Want) -> Pumped;
+        Held held(node: NodeId) -> Vec<ClaimedRun>;
+        Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
+        Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
+        Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> ();
+        Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
+        Leave leave(node: NodeId) -> ();
+        Reap reap(limit: u32) -> Reaped;
+        Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
+        Prune prune(cut: &Cut, limit: u32) -> u64;
+        RetentionRules retention_rules(after: Option<JobId>, limit: u32)
+            -> Vec<(JobId, Retention)>;
+        JobsById jobs_by_id(ids: &[JobId]) -> Vec<Job>;
+        JobsByName jobs_by_name(tenant: TenantId, names: &[&str]) -> Vec<Job>;
+        JobByName job_by_name(tenant: TenantId, name: &str) -> Option<Job>;
+        ListJobs list_jobs(filter: &JobFilter, after: Option<&str>, limit: u32)
+            -> Page<Job, String>;
+        Dependencies dependencies(tenant: TenantId) -> Vec<(JobId, JobId)>;
+        Run run(id: RunId) -> Option<RunView>;
+        ListRuns list_runs(filter: &RunFilter, before: Option<RunId>, limit: u32)
+            -> Page<RunView, RunId>;
+        Attempts attempts(run: RunId) -> Vec<AttemptView>;
+        Counts counts() -> Counts;
+    } + {
+        // It waits for others, not for the store.
+        async fn changed(&self) {
+            self.store.changed().await
+        }
+    }
+    Desk {
+        Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
+        CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+        Nodes nodes() -> Vec<NodeView>;
+        Live live(tenant: TenantId) -> LiveCounts;
+        LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        Settings settings() -> Vec<Setting>;
+        Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
+        BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
+        FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
+        ForgetRequests forget_requests(limit: u32) -> u64;
+    }
+    Safe {
+        KeepSecret keep_secret(secret: &KeptSecret) -> Set;
+        RemoveSecret remove_secret(place: &SecretPlace, expected: u32) -> Set;
+        Secrets secrets(places: &[SecretPlace]) -> Vec<KeptSecret>;
+        SecretView secret_view(place: &SecretPlace) -> Option<SecretView>;
+        ListSecrets list_secrets(
+            tenant: Option<TenantId>,
+            after: Option<&(JobId, String)>,
+            limit: u32
+        ) -> Page<SecretView, (JobId, String)>;
+        SecretKeys secret_keys() -> Vec<(String, u64)>;
+        SecretsUnder secrets_under(key: &str, after: Option<&SecretPlace>, limit: u32)
+            -> Vec<KeptSecret>;
+        Rewrap rewrap(batch: &[Rewrapped]) -> u64;
+    }
+    Journal {
+        Record record(events: &[Event]) -> ();
+        Audit audit(filter: &AuditFilter, from: Option<i64>, limit: u32) -> Vec<Record>;
+        Unsealed unsealed(limit: u32) -> Vec<Record>;
+        Chain chain(tenant: TenantId) -> Chain;
+        Seal seal(tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> bool;
+        Sealed sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<Record>;
+        AuditedTenants audited_tenants() -> Vec<TenantId>;
+        PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
+    }
+    Follow {
+        Ended ended(after: Cursor, until: Timestamp, limit: u32) -> Vec<EndedRun>;
+        ChangedJobs changed_jobs(after: Cursor, limit: u32) -> Vec<Job>;
+        TallyCursor tally_cursor() -> Cursor;
+        AddTallies add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
+        Tallies tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
+        ForgetTallies forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+    Alerts {
+        Raise raise(alerts: &[Alert]) -> ();
+        Undelivered undelivered(channel: &Channel, limit: u32) -> Vec<(Alert, u32)>;
+        RecordDelivery record_delivery(channel: &str, alert: Uuid, delivery: &Delivery) -> ();
+        Deliveries deliveries(channel: &str, before: Option<DeliveryKey>, limit: u32)
+            -> Page<DeliveryView, DeliveryKey>;
+        Recovered recovered() -> Vec<Alert>;
+        RaiseDeadLetters raise_dead_letters() -> u64;
+    }
+    Objects {
+        PutObject put_object(object: &Object, expected: u32) -> Put;
+        RemoveObject remove_object(tenant: TenantId, id: ObjectId, expected: u32) -> Set;
+        Object object(id: ObjectId) -> Option<Object>;
+        ObjectByName object_by_name(tenant: TenantId, kind: ObjectKind, name: &str)
+            -> Option<Object>;
+        ListObjects list_objects(tenant: TenantId, kind: ObjectKind, after: Option<&str>, limit: u32)
+            -> Page<Object, String>;
+        ObjectsOfKind objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32)
+            -> Vec<Object>;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::StoreError;
+
+    /// Keeps what it is told.
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(Verb, bool)>>);
+
+    impl Stopwatch for Seen {
+        fn took(&self, verb: Verb, _: Duration, is_ok: bool) {
+            self.0.lock().unwrap().push((verb, is_ok));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_and_a_failure_are_both_told() {
+        let seen = Arc::new(Seen::default());
+        let timed = Timed::new((), Arc::clone(&seen) as Arc<dyn Stopwatch>);
+        assert_eq!(timed.time(Verb::Counts, async { Ok(7) }).await.unwrap(), 7);
+        let away = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
+        timed.time(Verb::Pump, away).await.unwrap_err();
+        assert_eq!(*seen.0.lock().unwrap(), [(Verb::Counts, true), (Verb::Pump, false)]);
+    }
+
+    #[test]
+    fn every_verb_has_a_number_and_a_name_of_its_own() {
+        for (place, verb) in Verb::ALL.iter().enumerate() {
+            assert_eq!(*verb as usize, place);
+        }
+        let names: HashSet<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
+        assert_eq!(names.len(), Verb::ALL.len());
+    }
+}

@@ -1,0 +1,215 @@
+//! Backups of a server on the embedded store: made while it runs, put back when it does not.
+//!
+//! A backup is one file, `punctual-<instant>.tar.zst`:
+//!
+//! ```text
+//! punctual.db      jobs, runs, their history, settings of the cluster: as they were at one moment
+//! main.db          the database of SQL jobs, if there is one
+//! outputs/…        what runs have said
+//! manifest.json    at the end: who made it, and the SHA-256 of every file
+//! ```
+//!
+//! The manifest comes last, so an archive that was cut off has none. Keys are not in it.
+
+mod archive;
+mod draft;
+mod manifest;
+mod restore;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use agent::backup::{Backup, BackupError, BackupStream, Backups, Making};
+use axum::body::Bytes;
+use domain::action::BackupAction;
+use jiff::Timestamp;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::complaint::Complaint;
+use crate::config::Config;
+
+pub use archive::Contents;
+pub use draft::{Draft, file_name, newest};
+pub use manifest::{Manifest, fingerprint};
+pub use restore::{Checked, MARK, check, restore};
+
+/// Parts of a stream that wait for a slow reader.
+const PARTS_WAITING: usize = 8;
+
+/// How long a reader may take for the next part: others wait for their turn.
+const STALLED_MAX: Duration = Duration::from_secs(60);
+
+/// Makes the backups of a server.
+pub struct DataBackups {
+    contents: Contents,
+    targets: BTreeMap<String, PathBuf>,
+    clock: fn() -> Timestamp,
+    /// One at a time: each needs room for a copy of the database.
+    turn: Arc<Semaphore>,
+}
+
+/// The targets of the settings, by name.
+pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, Complaint> {
+    let mut targets = BTreeMap::new();
+    for (name, value) in config.named("backup.targets") {
+        let wrong = |problem: String| Complaint::new(format!("backup.targets.{name}: {problem}"));
+        if let Some((scheme, _)) = value.split_once("://") {
+            return Err(wrong(format!("{scheme}:// is not supported, only folders are"))
+                .hint("name a folder, and let another tool take what is in it to object storage"));
+        }
+        if !Path::new(value).is_absolute() {
+            return Err(wrong(format!("{value:?} must be the whole path of a folder")));
+        }
+        targets.insert(name.to_owned(), PathBuf::from(value));
+    }
+    Ok(targets)
+}
+
+impl DataBackups {
+    /// Backups of this data folder. What a process left behind that was killed is cleared away.
+    pub fn new(
+        contents: Contents,
+        targets: BTreeMap<String, PathBuf>,
+        clock: fn() -> Timestamp,
+    ) -> Self {
+        archive::clear(&contents);
+        DataBackups { contents, targets, clock, turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    fn take_turn(&self) -> Result<OwnedSemaphorePermit, BackupError> {
+        Arc::clone(&self.turn).try_acquire_owned().map_err(|_| BackupError::Busy)
+    }
+
+    fn folder(&self, target: &str) -> Result<&Path, BackupError> {
+        self.targets.get(target).map(PathBuf::as_path).ok_or_else(|| {
+            let names: Vec<&str> = self.targets.keys().map(String::as_str).collect();
+            let known = match names.as_slice() {
+                [] => "backup.targets of the server's settings is empty".to_owned(),
+                names => {
+                    format!("backup.targets of the server's settings has {}", names.join(", "))
+                }
+            };
+            BackupError::UnknownTarget { name: target.to_owned(), known }
+        })
+    }
+}
+
+impl Backups for DataBackups {
+    fn to_target<'a>(&'a self, order: &'a BackupAction) -> Making<'a> {
+        Box::pin(async move {
+            let folder = self.folder(&order.target)?.to_owned();
+            let turn = self.take_turn()?;
+            let (contents, now, wish) = (self.contents.clone(), (self.clock)(), order.clone());
+            let wanted = Wanted::default();
+            let go_on = wanted.clone();
+            let work = move || {
+                let _turn = turn;
+                into_folder(&contents, &folder, &wish, now, &|| go_on.is_wanted())
+            };
+            let made = tokio::task::spawn_blocking(work).await;
+            drop(wanted);
+            made.map_err(io::Error::other)
+                .and_then(|made| made)
+                .map_err(|error| BackupError::Failed(format!("target {}: {error}", order.target)))
+        })
+    }
+
+    fn stream(&self, outputs: bool) -> Result<BackupStream, BackupError> {
+        let turn = self.take_turn()?;
+        let (contents, now) = (self.contents.clone(), (self.clock)());
+        let (send, parts) = tokio::sync::mpsc::channel(PARTS_WAITING);
+        tokio::task::spawn_blocking(move || {
+            let wanted = || !send.is_closed();
+            let mut out = io::BufWriter::with_capacity(
+                256 << 10,
+                Parts { send: &send, runtime: Handle::current() },
+            );
+            let made = archive::write(&contents, outputs, now, &mut out, &wanted)
+                .and_then(|_| io::Write::flush(&mut out));
+            // Nothing half goes out when the writer is dropped.
+            let _ = out.into_parts();
+            if let Err(error) = made
+                && !send.is_closed()
+            {
+                tracing::error!(%error, "a backup failed while it was sent");
+                // A stream that just ended would look whole. Whoever reads so slowly waits for it,
+                // and nobody else.
+                drop(turn);
+                let _ = send.blocking_send(Err(error));
+            }
+        });
+        Ok(BackupStream { name: file_name(now), parts })
+    }
+}
+
+/// Makes a backup in a folder, and deletes those that are too many.
+fn into_folder(
+    contents: &Contents,
+    folder: &Path,
+    order: &BackupAction,
+    now: Timestamp,
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<Backup> {
+    let mut draft = Draft::begin(folder, &file_name(now))?;
+    let manifest = archive::write(contents, order.outputs, now, &mut draft, wanted)?;
+    let written = draft.finish()?;
+    let removed = match order.keep {
+        Some(keep) => draft::keep_newest(folder, keep)?,
+        None => Vec::new(),
+    };
+    Ok(Backup {
+        target: order.target.clone(),
+        name: written.name,
+        bytes: written.bytes,
+        sha256: written.sha256,
+        files: manifest.files.len() as u64,
+        removed,
+    })
+}
+
+/// Tells the thread that makes a backup when nobody waits for it any more.
+#[derive(Clone, Default)]
+struct Wanted(Arc<Dropped>);
+
+#[derive(Default)]
+struct Dropped(AtomicBool);
+
+impl Wanted {
+    fn is_wanted(&self) -> bool {
+        !self.0.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Hands what is written to whoever reads the stream.
+struct Parts<'a> {
+    send: &'a Sender<io::Result<Bytes>>,
+    runtime: Handle,
+}
+
+impl io::Write for Parts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let part = Ok(Bytes::copy_from_slice(bytes));
+        match self.runtime.block_on(self.send.send_timeout(part, STALLED_MAX)) {
+            Ok(()) => Ok(bytes.len()),
+            Err(SendTimeoutError::Timeout(_)) => Err(io::Error::other("its reader has stalled")),
+            Err(SendTimeoutError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Writes the archive.
+//!
+//! The databases are copied first, into the data folder, each as it is at one moment; then come
+//! the outputs, so that what a run of the copy has said is there, too. An output that grows
+//! meanwhile is cut where it was read, which its form allows.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use store::sqlite;
+
+use super::manifest::{FORMAT, FileEntry, Manifest, NAME, fingerprint, hex};
+
+/// Where the databases are copied to, inside of the data folder.
+const COPIES: &str = "backup.tmp";
+
+/// The store.
+pub const STORE: &str = "punctual.db";
+
+/// The databases of a data folder: the store, and that of SQL jobs.
+pub const DATABASES: [&str; 2] = [STORE, "main.db"];
+
+/// The folder of what runs have said.
+pub const OUTPUTS: &str = "outputs";
+
+/// How hard to compress: outputs are compressed already, and a backup should not take the
+/// processors from jobs.
+const LEVEL: i32 = 3;
+
+/// What backups are made of.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The data folder.
+    pub data: PathBuf,
+}
+
+/// Deletes what a process left behind that was killed.
+pub fn clear(contents: &Contents) {
+    if let Err(error) = fs::remove_dir_all(contents.data.join(COPIES))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "what is left of a backup cannot be deleted");
+    }
+}
+
+/// Writes an archive, all of it or an error. Blocks.
+pub fn write(
+    contents: &Contents,
+    outputs: bool,
+    now: Timestamp,
+    out: &mut impl Write,
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<Manifest> {
+    let copies = Copies::new(contents)?;
+    let copied = copies.databases(wanted)?;
+    let mut encoder = zstd::Encoder::new(out, LEVEL)?;
+    encoder.include_checksum(true)?;
+    let mut archive = Archive { tar: tar::Builder::new(encoder), files: Vec::new(), now };
+    for name in copied {
+        let file = File::open(copies.folder.join(name))?;
+        let bytes = file.metadata()?.len();
+        archive.add(name, bytes, WhileWanted { file, wanted })?;
+        // Room is precious: there may be more copies than one.
+        fs::remove_file(copies.folder.join(name))?;
+    }
+    if outputs {
+        archive.add_outputs(&contents.data, Path::new(OUTPUTS), wanted)?;
+    }
+    let key = fs::read_to_string(contents.data.join("master.key")).ok();
+    let manifest = Manifest {
+        format: FORMAT,
+        made_at: now,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        schema_version: sqlite::newest_schema_version(),
+        master_key: key.as_deref().map(fingerprint),
+        files: std::mem::take(&mut archive.files),
+    };
+    let text = serde_json::to_vec_pretty(&manifest)?;
+    archive.add(NAME, text.len() as u64, text.as_slice())?;
+    archive.tar.into_inner()?.finish()?;
+    Ok(manifest)
+}
+
+fn given_up() -> io::Error {
+    io::Error::other("given up: nobody waits for it any more")
+}
+
+/// Copies of the databases, gone when they are not needed any more.
+struct Copies<'a> {
+    contents: &'a Contents,
+    folder: PathBuf,
+}
+
+impl<'a> Copies<'a> {
+    fn new(contents: &'a Contents) -> io::Result<Self> {
+        clear(contents);
+        let folder = contents.data.join(COPIES);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Copies { contents, folder })
+    }
+
+    fn databases(&self, wanted: &dyn Fn() -> bool) -> io::Result<Vec<&'static str>> {
+        let mut copied = Vec::new();
+        for name in DATABASES {
+            let from = self.contents.data.join(name);
+            if !from.exists() {
+                continue;
+            }
+            let whole = sqlite::copy(&from, &self.folder.join(name), |_| wanted());
+            let whole = whole.map_err(|error| io::Error::other(format!("{name}: {error}")))?;
+            if !whole {
+                return Err(given_up());
+            }
+            copied.push(name);
+        }
+        Ok(copied)
+    }
+}
+
+impl Drop for Copies<'_> {
+    fn drop(&mut self) {
+        clear(self.contents);
+    }
+}
+
+/// A file that is read as long as somebody wants it.
+struct WhileWanted<'a> {
+    file: File,
+    wanted: &'a dyn Fn() -> bool,
+}
+
+impl Read for WhileWanted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.wanted)() { self.file.read(buffer) } else { Err(given_up()) }
+    }
+}
+
+/// An archive that is being written, and what is in it so far.
+struct Archive<W: Write> {
+    tar: tar::Builder<W>,
+    files: Vec<FileEntry>,
+    now: Timestamp,
+}
+
+impl<W: Write> Archive<W> {
+    fn add(&mut self, path: &str, bytes: u64, contents: impl Read) -> io::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes);
+        header.set_mode(0o600);
+        header.set_mtime(u64::try_from(self.now.as_second()).unwrap_or(0));
+        let mut hashed = Hashed { inner: contents, digest: Sha256::new(), bytes: 0 };
+        self.tar.append_data(&mut header, path, &mut hashed)?;
+        if hashed.bytes != bytes {
+            return Err(io::Error::other(format!("{path} changed while it was read")));
+        }
+        let sha256 = hex(&hashed.digest.finalize());
+        self.files.push(FileEntry { path: path.to_owned(), bytes, sha256 });
+        Ok(())
+    }
+
+    /// Adds a folder of outputs and everything below it, in order. What is deleted meanwhile is
+    /// left out.
+    fn add_outputs(
+        &mut self,
+        data: &Path,
+        folder: &Path,
+        wanted: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let Some(entries) = there(fs::read_dir(data.join(folder)))? else { return Ok(()) };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            names.push((entry.file_name(), entry.file_type()?));
+        }
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (name, kind) in names {
+            if !wanted() {
+                return Err(given_up());
+            }
+            let path = folder.join(&name);
+            if kind.is_dir() {
+                self.add_outputs(data, &path, wanted)?;
+            } else if kind.is_file()
+                && let Some(text) = path.to_str()
+                && let Some(bytes) = there(fs::read(data.join(&path)))?
+            {
+                self.add(text, bytes.len() as u64, bytes.as_slice())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is an answer, too.
+fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Computes the SHA-256 of what passes through it.
+pub struct Hashed<R> {
+    /// Where it comes from.
+    pub inner: R,
+    /// Of what has passed.
+    pub digest: Sha256,
+    /// How much has passed.
+    pub bytes: u64,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.digest.update(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}

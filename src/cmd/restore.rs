@@ -1,0 +1,131 @@
+//! `punctual restore`: a backup becomes a data folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::backup::{self, Checked, Manifest, fingerprint};
+use crate::client::{ServerArgs, data_folder};
+use crate::clock;
+use crate::complaint::Complaint;
+use crate::data::DataFolder;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, OutputArgs, bytes};
+use crate::progress::Progress;
+
+/// Which backup, and where to.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual restore --from ./backups/ --check
+  punctual restore --from ./backups/punctual-20270101T030000.000Z.tar.zst --data ./restored
+  punctual serve --data ./restored
+
+No server may use the folder, and it must be empty, but for keys: put master.key of the old data
+folder there first. The manifest and the SHA-256 of every file are checked before anything is put in
+place. What was running when the backup was made counts as lost and is tried again as its job says;
+nothing that was started before can report a result any more. Times that passed since are caught up
+as each job says. Do not let the old server run on beside the restored one: both would do the work.")]
+pub struct RestoreArgs {
+    /// File of the backup, or a folder: the newest in it
+    #[arg(long, value_name = "PATH")]
+    from: PathBuf,
+
+    /// Data folder to fill [env: PUNCTUAL_DATA] [default: ./punctual-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Only check that the backup is whole and that this release can use it
+    #[arg(long)]
+    check: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the command.
+pub fn run(args: RestoreArgs) -> Result<(), Failure> {
+    let archive = find(&args.from)?;
+    let size = fs::metadata(&archive).map_or(0, |file| file.len());
+    if args.check {
+        let progress = Progress::of_bytes(&args.output, "checking", size);
+        let checked = backup::check(&archive, &|read| progress.set(read))?;
+        drop(progress);
+        let words = format!("{} is whole: {}", archive.display(), told(&checked));
+        return output::print_done(&args.output, &about(&archive, &checked), "file", &words);
+    }
+    let server = ServerArgs { data: args.data.clone(), ..ServerArgs::default() };
+    let folder = DataFolder::open(&data_folder(&server))
+        .map_err(|complaint| Failure::Ended(Exit::Conflict, complaint))?;
+    let progress = Progress::of_bytes(&args.output, "restoring", size);
+    let (checked, revived) =
+        backup::restore(&archive, folder.path(), clock::now(), &|read| progress.set(read))?;
+    drop(progress);
+    let mut item = about(&archive, &checked);
+    item["data"] = folder.path().display().to_string().into();
+    item["jobs"] = revived.jobs.into();
+    item["was_running"] = revived.running.into();
+    let mut words = format!(
+        "{} is restored to {}: {}; jobs: {}",
+        archive.display(),
+        folder.path().display(),
+        told(&checked),
+        revived.jobs
+    );
+    if revived.running > 0 {
+        let runs = if revived.running == 1 { "run that was" } else { "runs that were" };
+        words.push_str(&format!("; {} {runs} under way will be handed on", revived.running));
+    }
+    output::print_done(&args.output, &item, "data", &words)?;
+    if let Some(remark) = about_key(folder.path(), &checked.manifest) {
+        args.output.say(&remark);
+    }
+    Ok(())
+}
+
+/// The file that is meant.
+fn find(from: &Path) -> Result<PathBuf, Failure> {
+    let missing = |text: String| Failure::Ended(Exit::NotFound, Complaint::new(text));
+    if !from.exists() {
+        return Err(missing(format!("{} does not exist", from.display())));
+    }
+    if !from.is_dir() {
+        return Ok(from.to_owned());
+    }
+    let newest = backup::newest(from)?;
+    newest.ok_or_else(|| missing(format!("there is no backup in {}", from.display())))
+}
+
+fn about(archive: &Path, checked: &Checked) -> serde_json::Value {
+    let Manifest { made_at, version, schema_version, files, .. } = &checked.manifest;
+    json!({
+        "file": archive.display().to_string(), "made_at": made_at, "version": version,
+        "schema_version": schema_version, "files": files.len(), "bytes": checked.bytes,
+    })
+}
+
+fn told(checked: &Checked) -> String {
+    let Manifest { made_at, version, files, .. } = &checked.manifest;
+    let size = bytes(&json!({"bytes": checked.bytes}), "bytes");
+    format!("made at {made_at:.0} by Punctual {version}, {} files, {size}", files.len())
+}
+
+/// What there is to say about the key that protects secrets.
+fn about_key(data: &Path, manifest: &Manifest) -> Option<String> {
+    let wanted = manifest.master_key.as_ref()?;
+    let path = data.join("master.key");
+    match fs::read_to_string(&path) {
+        Ok(key) if fingerprint(&key) == *wanted => None,
+        Ok(_) => Some(format!(
+            "note: {} is not the key of this backup: its secrets cannot be read with it",
+            path.display()
+        )),
+        Err(_) => Some(format!(
+            "note: keys are not part of a backup: put master.key of the old data folder at {} before \
+             the first start, or the secrets cannot be read",
+            path.display()
+        )),
+    }
+}

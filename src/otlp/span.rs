@@ -1,0 +1,150 @@
+//! What happened to a run as spans.
+//!
+//! Every id follows from the run and the grant, so that nodes which know nothing of each other
+//! write parts of the same trace, and what a job calls finds its parent: the span of an attempt has
+//! the number of its grant, as `traceparent` says it to the job.
+
+use domain::run::{AttemptEnd, EndedAttempt, NewRun, Origin, Outcome};
+use engine::{Applied, Planned, Settled};
+use jiff::Timestamp;
+
+/// A part of a trace.
+#[derive(Debug)]
+pub struct Span {
+    pub trace: u128,
+    pub id: u64,
+    pub parent: Option<u64>,
+    pub name: &'static str,
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub attributes: Vec<(&'static str, Value)>,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+}
+
+/// What is known about a span.
+#[derive(Debug, PartialEq)]
+pub enum Value {
+    Text(String),
+    Number(i64),
+}
+
+/// Where a run belongs.
+struct Place {
+    trace: u128,
+    /// The span of the run itself.
+    root: u64,
+    /// The span outside of this server that asked for the run.
+    caller: Option<u64>,
+}
+
+impl Place {
+    /// A run is a trace of its own. One whose caller brought a trace along would belong there: this
+    /// is the place to say so.
+    fn of(run: &NewRun) -> Self {
+        let id = run.id.0.as_u128();
+        // The upper bit of this half of a UUID is set: it is never the number of a grant.
+        Place { trace: id, root: id as u64, caller: None }
+    }
+}
+
+/// The spans of one grant; an execution has the grant's own number.
+const CLAIM: u64 = 1 << 61;
+const SETTLE: u64 = 1 << 62;
+
+fn text(value: impl ToString) -> Value {
+    Value::Text(value.to_string())
+}
+
+fn attributes_of(run: &NewRun, job_name: Option<&str>) -> Vec<(&'static str, Value)> {
+    let mut attributes = vec![
+        ("punctual.run.id", text(run.id)),
+        ("punctual.job.id", text(run.job)),
+        ("punctual.tenant.id", text(run.tenant)),
+    ];
+    attributes.extend(job_name.map(|name| ("punctual.job.name", text(name))));
+    attributes
+}
+
+/// The span of a run that was recorded.
+pub fn plan(planned: &Planned<'_>) -> Span {
+    let Planned { run, job_name, node, began_at, recorded_at } = planned;
+    let place = Place::of(run);
+    let mut attributes = attributes_of(run, *job_name);
+    attributes.push(("punctual.node.id", text(node)));
+    attributes.push(("punctual.scheduled_for", text(run.scheduled_for)));
+    Span {
+        trace: place.trace,
+        id: place.root ^ 1,
+        parent: Some(place.root),
+        name: "plan",
+        from: *began_at,
+        until: *recorded_at.max(began_at),
+        attributes,
+        error: None,
+    }
+}
+
+/// The spans of a grant that has ended, and that of the run if it has ended too.
+pub fn settle(settled: &Settled<'_>) -> Vec<Span> {
+    let Settled { run, job, node, claimed_at, decided_at, finish, applied, settled_at } = settled;
+    let place = Place::of(&run.run);
+    let fence = run.grant.fence.max(1) as u64;
+    let number = i64::from(run.number());
+    let span = |id, name, from: Timestamp, until: Timestamp| {
+        let mut attributes = attributes_of(&run.run, Some(&job.name));
+        attributes.push(("punctual.node.id", text(node)));
+        attributes.push(("punctual.attempt", Value::Number(number)));
+        Span {
+            trace: place.trace,
+            id,
+            parent: Some(place.root),
+            name,
+            from,
+            until: until.max(from),
+            attributes,
+            error: None,
+        }
+    };
+    let mut spans = Vec::with_capacity(4);
+    let began_at = finish.attempt.as_ref().map_or(*decided_at, |attempt| attempt.started_at);
+    if let Some(claimed_at) = *claimed_at {
+        spans.push(span(CLAIM | fence, "claim", claimed_at, began_at));
+    }
+    if let Some(attempt) = &finish.attempt {
+        let mut execute = span(fence, "execute", began_at, attempt.finished_at);
+        execute.attributes.push(("punctual.attempt.end", text(attempt.result.end.name())));
+        execute.error = error_of(attempt);
+        spans.push(execute);
+    }
+    spans.push(span(SETTLE | fence, "settle", *decided_at, *settled_at));
+    if let Applied::Ended(outcome) = applied {
+        let start = match run.run.origin {
+            // They stand for a time long ago.
+            Origin::CatchUp | Origin::Backfill => run.run.due_at,
+            _ => run.run.scheduled_for.min(run.run.due_at),
+        };
+        let mut root = span(place.root, "run", start.min(began_at), *settled_at);
+        root.parent = place.caller;
+        root.attributes.push(("punctual.outcome", text(outcome)));
+        root.attributes.push(("punctual.scheduled_for", text(run.run.scheduled_for)));
+        root.error = match outcome {
+            Outcome::Completed | Outcome::Cancelled | Outcome::Skipped => None,
+            Outcome::Failed | Outcome::Timeout | Outcome::Missed => {
+                let said = finish.attempt.as_ref().and_then(error_of);
+                Some(said.unwrap_or_else(|| outcome.to_string()))
+            }
+        };
+        spans.push(root);
+    }
+    spans
+}
+
+fn error_of(attempt: &EndedAttempt) -> Option<String> {
+    match attempt.result.end {
+        AttemptEnd::Completed | AttemptEnd::Cancelled => None,
+        AttemptEnd::Failed | AttemptEnd::Timeout | AttemptEnd::Lost => {
+            Some(attempt.result.message.clone())
+        }
+    }
+}

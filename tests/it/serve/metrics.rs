@@ -1,0 +1,90 @@
+//! What `/metrics` shows is well-formed, bounded, and what docs/metrics.md says.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::exposition::{Figure, parse};
+use super::process::{Server, until};
+
+/// The figures of a server on which a run has completed and another has failed.
+pub fn figures() -> BTreeMap<String, Figure> {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"), &[]);
+    for (name, sql) in [("good", "SELECT 1"), ("bad", "SELECT nonsense")] {
+        let job = json!({
+            "name": name, "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+            "payload": {"type": "SQL", "sql": sql},
+        });
+        assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
+        assert_eq!(server.call("POST", &format!("/v1/jobs/{name}/trigger"), None).0, 202);
+    }
+    until(|| {
+        let (status, text) = server.call("GET", "/metrics", None);
+        assert_eq!(status, 200, "{text}");
+        let figures = parse(text.as_str().unwrap());
+        let ended = |outcome| value(&figures, "punctual_runs", &[("outcome", outcome)]);
+        (ended("COMPLETED") == 1.0 && ended("FAILED") == 1.0).then_some(figures)
+    })
+}
+
+fn value(figures: &BTreeMap<String, Figure>, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let fits = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+    let labels: BTreeMap<String, String> = labels.iter().map(fits).collect();
+    let samples = &figures.get(name).unwrap_or_else(|| panic!("there is no {name}")).samples;
+    let found = samples.iter().find(|sample| {
+        sample.labels == labels
+            && !sample.name.ends_with("_sum")
+            && !sample.name.ends_with("_bucket")
+    });
+    found.unwrap_or_else(|| panic!("{name} has no {labels:?}: {samples:?}")).value
+}
+
+#[test]
+fn the_figures_are_well_formed_and_add_up() {
+    let figures = figures();
+    let plain = |name| value(&figures, name, &[]);
+    assert_eq!(plain("punctual_jobs"), 2.0);
+    assert_eq!(plain("punctual_nodes"), 1.0);
+    assert_eq!(plain("punctual_scheduler_jobs_dispatched"), 2.0);
+    assert_eq!(plain("punctual_jobs_failed"), 1.0);
+    assert_eq!(plain("punctual_dead_letters"), 1.0);
+    assert_eq!(plain("punctual_job_run_latency_seconds"), 2.0);
+    assert_eq!(plain("punctual_schedule_delay_seconds"), 2.0);
+    assert!(plain("punctual_clock_offset_seconds").abs() < 2.0);
+    let verb = |name| value(&figures, "punctual_store_verb_duration_seconds", &[("verb", name)]);
+    assert_eq!(verb("define"), 2.0);
+    assert_eq!(verb("submit"), 2.0);
+    assert!(verb("pump") >= 1.0);
+    assert_eq!(value(&figures, "punctual_store_errors", &[("verb", "pump")]), 0.0);
+
+    // Names say their unit, and what a caller makes up is nowhere.
+    for (name, figure) in &figures {
+        assert!(name.starts_with("punctual_"), "{name}");
+        assert!(!name.ends_with("_ms") && !name.ends_with("_total"), "{name}");
+        assert!(figure.kind != "histogram" || name.ends_with("_seconds"), "{name}");
+        let made_up = |value: &String| value == "good" || value == "bad";
+        assert!(!figure.samples.iter().any(|sample| sample.labels.values().any(made_up)), "{name}");
+    }
+}
+
+#[test]
+fn the_documented_figures_are_the_ones_in_force() {
+    let mut table = String::from("| name | kind | labels | what it is |\n|---|---|---|---|\n");
+    for (name, figure) in figures() {
+        let suffix = match figure.kind.as_str() {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let labels: Vec<String> =
+            figure.labels().into_iter().map(|label| format!("`{label}`")).collect();
+        let (labels, help) = (labels.join(", "), figure.help.trim_end_matches('.'));
+        writeln!(table, "| `{name}{suffix}` | {} | {labels} | {help} |", figure.kind).unwrap();
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&table), "docs/metrics.md must contain:\n\n{table}");
+}
