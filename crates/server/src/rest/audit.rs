@@ -192,7 +192,7 @@ fn types() -> Vec<(String, Vec<Kind>)> {
 
 /// Lists what was done, newest first.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "audit", params(AuditParams),
+    get, operation_id = "list_audit", path = "/v1/audit", tag = "audit", params(AuditParams),
     responses(
         (status = 200, body = List<AuditEvent>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 404, body = ErrorBody),
@@ -289,7 +289,7 @@ fn head(text: &str) -> Result<Seal> {
 
 /// Looks at every row: whether it is as it was sealed, and none is missing.
 #[utoipa::path(
-    post, path = "/v1/audit:verify", tag = "audit", params(VerifyParams),
+    post, operation_id = "verify_audit", path = "/v1/audit:verify", tag = "audit", params(VerifyParams),
     responses((status = 200, body = Verification), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn verify(

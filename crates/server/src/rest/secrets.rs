@@ -165,7 +165,7 @@ impl From<VaultError> for Problem {
 
 /// Lists secrets: names, scopes and versions, never values.
 #[utoipa::path(
-    get, path = "/v1/secrets", tag = "secrets", params(ListParams),
+    get, operation_id = "list_secrets", path = "/v1/secrets", tag = "secrets", params(ListParams),
     responses((status = 200, body = List<SecretView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
@@ -191,7 +191,7 @@ pub(crate) async fn list(
 
 /// Shows what may be known about a secret.
 #[utoipa::path(
-    get, path = "/v1/secrets/{name}", tag = "secrets",
+    get, operation_id = "get_secret", path = "/v1/secrets/{name}", tag = "secrets",
     params(("name" = String, Path, description = "The name of the secret."), ScopeParams),
     responses(
         (status = 200, body = SecretView), (status = 304), (status = 400, body = ErrorBody),
@@ -216,7 +216,7 @@ pub(crate) async fn get(
 
 /// Keeps a value under a name. It is never shown again.
 #[utoipa::path(
-    put, path = "/v1/secrets/{name}", tag = "secrets", request_body = SecretBody,
+    put, operation_id = "put_secret", path = "/v1/secrets/{name}", tag = "secrets", request_body = SecretBody,
     params(
         ("name" = String, Path, description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret that is replaced."),
@@ -257,7 +257,7 @@ pub(crate) async fn put(
 
 /// Removes a secret.
 #[utoipa::path(
-    delete, path = "/v1/secrets/{name}", tag = "secrets",
+    delete, operation_id = "delete_secret", path = "/v1/secrets/{name}", tag = "secrets",
     params(
         ("name" = String, Path, description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret."),
@@ -288,7 +288,7 @@ pub(crate) async fn delete(
 
 /// Makes a new master key and puts every secret under it.
 #[utoipa::path(
-    post, path = "/v1/secrets:rotate-master", tag = "secrets",
+    post, operation_id = "rotate_master_key", path = "/v1/secrets:rotate-master", tag = "secrets",
     responses((status = 200, body = RotationView), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn rotate(State(app): State<App>, actor: Actor) -> Result<Json<RotationView>> {
