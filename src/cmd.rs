@@ -2,6 +2,7 @@
 
 mod access;
 mod apply;
+mod audit;
 mod backup;
 mod channel;
 mod completions;
@@ -18,6 +19,7 @@ mod man;
 mod named;
 mod restore;
 mod run;
+mod secret;
 pub mod serve;
 mod status;
 mod top;
@@ -51,6 +53,14 @@ enum Command {
     /// Look after dead letters: runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
+
+    /// Keep values that jobs use and nobody sees
+    #[command(subcommand, arg_required_else_help = true)]
+    Secret(secret::SecretCommand),
+
+    /// See who did what, and whether nobody changed the record
+    #[command(subcommand, arg_required_else_help = true)]
+    Audit(audit::AuditCommand),
 
     /// Name the databases that SQL jobs work in
     #[command(subcommand, arg_required_else_help = true)]
@@ -154,6 +164,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
         Command::Dlq(command) => dlq::run(command),
+        Command::Secret(command) => secret::run(command),
+        Command::Audit(command) => audit::run(command),
         Command::Database(command) => database::run(command),
         Command::Channel(command) => channel::run(command),
         Command::Apply(args) => apply::run(args),

@@ -42,6 +42,11 @@ pub const KEYS: &[Key] = &[
     key("tls_key", "", "file of its key, in PEM"),
     key("insecure", "false", "listen without TLS on addresses that others reach"),
     secret("admin_key", "", "the administrator's key; `admin.key` in the data folder when empty"),
+    secret(
+        "master_key",
+        "",
+        "what secrets are sealed under: 64 hex digits; several while one is replaced, the first seals; `master.key` in the data folder when empty",
+    ),
     key("shutdown_grace", "30s", "how long running work may take to end at a shutdown"),
     key("log_format", "auto", "`pretty`, `json`, or `auto`: pretty on a terminal"),
     key("log", "info,refinery_core=warn", "what is logged, in the language of `RUST_LOG`"),
@@ -75,6 +80,7 @@ pub const KEYS: &[Key] = &[
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
     key("engine.retention_days", "30", "days that history is kept"),
     key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    key("engine.audit_retention_days", "365", "days that the audit is kept"),
     secret("alerts.webhook_url", "", "where alerts are posted to"),
     secret(
         "alerts.webhook_secret",

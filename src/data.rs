@@ -7,12 +7,16 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use server::Key;
+use vault::{MasterKey, Ring};
 
 use crate::complaint::Complaint;
 use crate::random;
 
 /// The file that says where the server of the folder listens.
 pub const URL_FILE: &str = "server.url";
+
+/// The file of the keys that protect secrets.
+pub const MASTER_KEY: &str = "master.key";
 
 /// A data folder that this process uses, and nobody else.
 pub struct DataFolder {
@@ -99,19 +103,21 @@ impl DataFolder {
         }
     }
 
-    /// Makes the key that protects secrets, if it is not there.
-    pub fn master_key(&self) -> Result<(), Complaint> {
-        let make = || {
-            let bytes: [u8; 32] = random::bytes();
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-        };
-        let (text, _) = self.secret("master.key", make)?;
-        if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Ok(());
+    /// The keys that protect secrets, the first of which seals. One is made if there is none.
+    pub fn master_keys(&self) -> Result<Ring, Complaint> {
+        let make = || MasterKey::new(random::bytes()).reveal().to_string();
+        let (text, _) = self.secret(MASTER_KEY, make)?;
+        let keys: Result<Vec<MasterKey>, _> = text.lines().map(str::parse).collect();
+        match keys {
+            Ok(keys) if !keys.is_empty() => Ok(Ring::new(keys)),
+            _ => {
+                let path = self.join(MASTER_KEY);
+                let text =
+                    format!("{} is damaged: each line must hold 64 hex digits", path.display());
+                Err(Complaint::new(text)
+                    .hint("restore it from a backup; without it the secrets cannot be read"))
+            }
         }
-        let path = self.join("master.key");
-        Err(Complaint::new(format!("{} is damaged: it must hold 64 hex digits", path.display()))
-            .hint("restore it from a backup; without it the secrets cannot be read"))
     }
 
     /// The text of a file that only its owner may read, made if it is not there.
@@ -132,22 +138,26 @@ impl DataFolder {
             Ok(_) => Ok((fs::read_to_string(&path).map_err(cannot)?.trim().to_owned(), false)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let text = make();
-                // Whole or not at all, whenever the process ends.
-                let draft = self.join(&format!("{name}.new"));
-                let _ = fs::remove_file(&draft);
-                let mut file = OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&draft)
-                    .map_err(cannot)?;
-                writeln!(file, "{text}").map_err(cannot)?;
-                file.sync_all().map_err(cannot)?;
-                fs::rename(&draft, &path).map_err(cannot)?;
-                File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(cannot)?;
+                write_private(&path, &text).map_err(cannot)?;
                 Ok((text, true))
             }
             Err(error) => Err(cannot(error)),
         }
+    }
+}
+
+/// Puts a text into a file that only its owner may read: whole or not at all, whenever the process
+/// ends.
+pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
 }

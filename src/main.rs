@@ -9,6 +9,7 @@ mod clock;
 mod cmd;
 mod complaint;
 mod config;
+mod custody;
 mod data;
 mod document;
 mod executor;

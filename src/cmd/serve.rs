@@ -17,12 +17,14 @@ use server::{App, Key, Keys, Metrics, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
+use vault::{Keeper, Ring, Rotated, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
-use crate::data::DataFolder;
+use crate::custody::{self, FromSettings, KeyFile};
+use crate::data::{DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
@@ -110,6 +112,7 @@ pub struct Plan {
     watch: Option<(SocketAddr, bool)>,
     certificate: Option<Arc<Certificate>>,
     admin_key: Option<Key>,
+    master_keys: Option<Ring>,
     grace: Duration,
     settings: Settings,
     options: server::Options,
@@ -197,6 +200,7 @@ impl Plan {
             poll_every: config.duration("engine.poll_every")?,
             retention_days: config.parse("engine.retention_days", number)?,
             failed_retention_days: config.parse("engine.failed_retention_days", number)?,
+            audit_retention_days: config.parse("engine.audit_retention_days", number)?,
             ..Settings::default()
         };
         if settings.renew_every + settings.stop_before_lease_end >= settings.lease {
@@ -225,6 +229,7 @@ impl Plan {
             watch,
             certificate,
             admin_key,
+            master_keys: custody::from_settings(config)?,
             grace: grace.try_into().unwrap_or_default(),
             settings,
             options: server::Options {
@@ -314,7 +319,9 @@ async fn serve<S: FullStore>(
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    folder.master_key().map_err(Failure::Failed)?;
+    let metrics = Arc::new(Metrics::new());
+    let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
+    let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let (admin_key, is_new) = match &plan.admin_key {
         Some(key) => (key.clone(), false),
         None => folder.admin_key().map_err(Failure::Failed)?,
@@ -323,7 +330,6 @@ async fn serve<S: FullStore>(
     let listener =
         TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
-    let metrics = Arc::new(Metrics::new());
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
     let traces = match plan.collector {
         None => None,
@@ -351,10 +357,14 @@ async fn serve<S: FullStore>(
             "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
         )),
     };
-    let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
     let source = Arc::new(StoreDatabases(Arc::clone(&store)));
     let databases = plan.agent.databases.with_source(source);
-    let options = agent::Options { databases, backups: Arc::clone(&backups), ..plan.agent };
+    let options = agent::Options {
+        databases,
+        backups: Arc::clone(&backups),
+        secrets: vault.clone(),
+        ..plan.agent
+    };
     let agent = Arc::new(Agent::new(options));
     let executor = LocalAgent {
         outputs: outputs.clone(),
@@ -378,6 +388,7 @@ async fn serve<S: FullStore>(
     let app = App {
         scheduler,
         authority: Arc::new(authority),
+        secrets: vault.clone(),
         outputs,
         backups,
         metrics,
@@ -388,6 +399,7 @@ async fn serve<S: FullStore>(
         options: Arc::new(plan.options.clone()),
     };
     tokio::spawn(server::Sweeper::new(&app).run());
+    tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::watch::channel(());
     let certificate = plan.certificate.as_ref();
@@ -441,6 +453,22 @@ async fn serve<S: FullStore>(
     Ok(())
 }
 
+/// The vault of a server, with the keys of its settings or of its folder.
+fn open_vault<S: FullStore>(
+    plan: &Plan,
+    folder: &DataFolder,
+    store: &Arc<S>,
+) -> Result<Vault<S>, Failure> {
+    let store = Arc::clone(store);
+    Ok(match &plan.master_keys {
+        Some(ring) => Vault::new(store, ring.clone(), FromSettings, random::bytes),
+        None => {
+            let ring = folder.master_keys().map_err(Failure::Failed)?;
+            Vault::new(store, ring, KeyFile(folder.join(MASTER_KEY)), random::bytes)
+        }
+    })
+}
+
 /// Answers callers of an address until the server closes.
 fn open_door(
     listener: TcpListener,
@@ -457,6 +485,22 @@ fn open_door(
             tokio::spawn(server::serve(listener, router, patience, closed))
         }
     })
+}
+
+/// Says what cannot be read, and goes on with what a rotation left undone.
+async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
+    match vault.resume().await {
+        Ok(Rotated { key, rewrapped: 1.., .. }) => {
+            tracing::info!(key, "every secret that can be read is under this master key now");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "secrets could not be looked into"),
+    }
+    if let Ok(health) = vault.health().await {
+        for (key, secrets) in health.unreadable {
+            tracing::error!(key, secrets, "secrets are sealed under a master key that is not here");
+        }
+    }
 }
 
 fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {

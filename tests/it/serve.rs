@@ -1,6 +1,7 @@
 //! The real server as a process: it starts, is killed, starts again, and has forgotten nothing.
 
 mod alerts;
+mod audit;
 mod backup;
 mod client;
 mod config;
@@ -12,6 +13,7 @@ mod logs;
 pub mod metrics;
 pub mod process;
 mod restart;
+mod secrets;
 mod sink;
 mod tls;
 mod traces;

@@ -25,7 +25,8 @@ pub use exec::http::HttpOptions;
 pub use exec::sql::{
     Database, DatabaseError, DatabaseSource, Databases, PostgresDatabase, SqliteDatabase,
 };
-use output::Output;
+use output::{Output, Veiled};
+use secrets::Remembering;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
 use tracing::Instrument;
@@ -71,7 +72,7 @@ pub(crate) struct Attempt<'a> {
     /// What to do.
     pub assignment: &'a Assignment,
     /// Where its output goes.
-    pub output: Output,
+    pub output: Veiled,
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: &'a dyn Secrets,
     /// Tells when it must end.
@@ -112,17 +113,15 @@ impl Agent {
             attempt = assignment.attempt,
             job = assignment.job_name,
         );
-        self.carry_out(assignment, output, stop).instrument(span).await
+        let output = Veiled::new(output);
+        let secrets = Remembering::new(self.secrets.as_ref(), output.clone());
+        let attempt = Attempt { assignment, output: output.clone(), secrets: &secrets, stop };
+        output.result(self.carry_out(attempt).instrument(span).await)
     }
 
-    async fn carry_out(
-        &self,
-        assignment: &Assignment,
-        output: Output,
-        stop: Stop,
-    ) -> AttemptResult {
+    async fn carry_out(&self, attempt: Attempt<'_>) -> AttemptResult {
+        let assignment = attempt.assignment;
         tracing::debug!(deadline = %assignment.deadline, "an attempt begins");
-        let attempt = Attempt { assignment, output, secrets: self.secrets.as_ref(), stop };
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
             Action::Backup(action) => {

@@ -15,6 +15,7 @@ mod mask;
 mod pending;
 mod printable;
 mod reader;
+mod veiled;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub use mask::Mask;
 use pending::Pending;
 pub use printable::printable;
 pub use reader::Slice;
+pub(crate) use veiled::Veiled;
 use writer::{Progress, Queue, Sink};
 
 /// Which of the two outputs of a program.

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 
 use domain::action::Assignment;
+
+use crate::output::Veiled;
 
 /// Where the values of secrets come from.
 pub trait Secrets: Send + Sync {
@@ -52,20 +53,15 @@ impl Secrets for StaticSecrets {
     }
 }
 
-/// Remembers the values that were asked for, so that they can be kept out of the output.
+/// Tells the output of an attempt which values it was given, so that they are kept out of it.
 pub(crate) struct Remembering<'a> {
     secrets: &'a dyn Secrets,
-    values: Mutex<Vec<String>>,
+    output: Veiled,
 }
 
 impl<'a> Remembering<'a> {
-    pub fn new(secrets: &'a dyn Secrets) -> Self {
-        Remembering { secrets, values: Mutex::default() }
-    }
-
-    /// The values.
-    pub fn values(self) -> Vec<String> {
-        self.values.into_inner().unwrap_or_else(PoisonError::into_inner)
+    pub fn new(secrets: &'a dyn Secrets, output: Veiled) -> Self {
+        Remembering { secrets, output }
     }
 }
 
@@ -77,8 +73,9 @@ impl Secrets for Remembering<'_> {
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
         Box::pin(async move {
             let value = self.secrets.get(assignment, name).await?;
-            let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-            values.extend(value.clone());
+            if let Some(value) = &value {
+                self.output.hide(value);
+            }
             Ok(value)
         })
     }

@@ -83,6 +83,9 @@ impl JobId {
 }
 
 impl TenantId {
+    /// No tenant, where something concerns the whole cluster.
+    pub const CLUSTER: TenantId = TenantId(Uuid::nil());
+
     /// The tenant that exists from the first start.
     pub const DEFAULT: TenantId = TenantId(Uuid::from_u128(1));
 }

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod action;
 pub mod alert;
+pub mod audit;
 pub mod decide;
 pub mod facts;
 pub mod id;
@@ -13,4 +14,5 @@ pub mod job;
 pub mod object;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod tally;

@@ -7,21 +7,22 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
+use domain::audit::{Record, Seal};
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, ObjectId, RunId, UserId};
+use domain::id::{JobId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, Begun, Cancelled, Cursor, DeliveryKey, DeliveryView, FullStore, JobFilter,
-    LastRun, NodeView, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
+    Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey, DeliveryView,
+    FullStore, JobFilter, LastRun, NodeView, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
 use crate::error::{EngineError, Result};
-use crate::node::Node;
+use crate::node::{Node, Verified};
 use crate::run::Engine;
 use crate::stats::Stats;
 
@@ -43,6 +44,31 @@ impl<S: FullStore> Engine<S> {
     /// The engine for one who asks.
     pub fn by<'a>(&'a self, actor: &'a Actor) -> Acting<'a, S> {
         Acting { engine: self, actor }
+    }
+}
+
+/// The audit.
+impl<S: FullStore> Acting<'_, S> {
+    /// What was done, newest first, from the given place backwards.
+    pub async fn audit(
+        &self,
+        filter: &AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<Record>> {
+        self.may_audit(filter.tenant)?;
+        self.node().audit(filter, from, limit).await
+    }
+
+    /// Looks at a tenant's whole chain of what was done.
+    pub async fn verify_audit(&self, tenant: TenantId, known: Option<Seal>) -> Result<Verified> {
+        self.may_audit(tenant)?;
+        Ok(self.node().verify_audit(tenant, known).await?)
+    }
+
+    fn may_audit(&self, tenant: TenantId) -> Result<()> {
+        let own = tenant == self.actor.tenant;
+        self.may(if own { Deed::SeeAccess } else { Deed::SeeCluster })
     }
 }
 

@@ -39,6 +39,7 @@ mod plan;
 mod prune;
 mod pump;
 mod reap;
+mod seal;
 mod start;
 mod tally;
 mod trace;
@@ -46,6 +47,7 @@ mod trace;
 pub use clock::ClockHealth;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use seal::{SealReport, Verified};
 pub use tally::TallyReport;
 
 use crowd::Crowd;

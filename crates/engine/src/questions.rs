@@ -1,14 +1,16 @@
 //! What people want to know, and what is kept for them. A node hands it through: none of it
 //! decides what runs.
 
+use domain::audit::{Event, Record};
 use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    Alerts, Answer, AttemptView, Begun, Counts, Cursor, DeliveryKey, DeliveryView, Desk, Follow,
-    JobFilter, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView, Set, Setting, Store,
+    Alerts, Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView,
+    Desk, Follow, JobFilter, Journal, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView,
+    Set, Setting, Store,
 };
 
 use crate::error::Result;
@@ -105,6 +107,23 @@ impl<S: Desk> Node<S> {
     /// Changes a setting, or removes it, if it still has the version that the change is based on.
     pub async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
         Ok(self.store.set(name, value, expected).await?)
+    }
+}
+
+impl<S: Journal> Node<S> {
+    /// What was done, newest first, from the given place backwards.
+    pub async fn audit(
+        &self,
+        filter: &AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<Record>> {
+        Ok(self.store.audit(filter, from, limit).await?)
+    }
+
+    /// Records what no other command does.
+    pub async fn record(&self, event: Event) -> Result<()> {
+        Ok(self.store.record(&[event]).await?)
     }
 }
 

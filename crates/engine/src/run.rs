@@ -33,6 +33,9 @@ const AFTER_GRACE: Duration = Duration::from_secs(5);
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
+/// How often what was recorded is sealed.
+const SEAL_EVERY: Duration = Duration::from_secs(1);
+
 /// Couriers that are on their way at the same time.
 const COURIERS_AT_ONCE: usize = 16;
 
@@ -137,6 +140,7 @@ impl<S: FullStore> Engine<S> {
         tasks.spawn(driver.clone().reap());
         tasks.spawn(driver.clone().prune());
         tasks.spawn(driver.clone().tally());
+        tasks.spawn(driver.clone().seal());
         tasks.spawn(driver.clone().listen());
         for courier in couriers {
             tasks.spawn(driver.clone().notify(courier));
@@ -494,7 +498,8 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             let gone = patience.after(self.node.prune().await).await;
             let forgotten = patience.after(self.node.forget_requests().await).await;
             let keys = patience.after(self.node.forget_keys().await).await;
-            let busy = [gone, forgotten, keys].into_iter().flatten().any(|gone| gone > 0);
+            let audit = patience.after(self.node.prune_audit().await).await;
+            let busy = [gone, forgotten, keys, audit].into_iter().flatten().any(|gone| gone > 0);
             let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
         }
@@ -506,6 +511,16 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             let report = patience.after(self.node.tally().await).await;
             if !report.is_some_and(|report| report.more) {
                 tokio::time::sleep(TALLY_EVERY).await;
+            }
+        }
+    }
+
+    async fn seal(self) {
+        let mut patience = Patience::new(&self.shared, "seal");
+        loop {
+            let report = patience.after(self.node.seal().await).await;
+            if !report.is_some_and(|report| report.more) {
+                tokio::time::sleep(SEAL_EVERY).await;
             }
         }
     }

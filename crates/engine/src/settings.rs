@@ -42,6 +42,8 @@ pub struct Settings {
     pub retention_days: u32,
     /// Days that failed runs are kept.
     pub failed_retention_days: u32,
+    /// Days that the audit is kept.
+    pub audit_retention_days: u32,
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             batch_max: 1_000,
             retention_days: 30,
             failed_retention_days: 90,
+            audit_retention_days: 365,
         }
     }
 }

@@ -10,8 +10,11 @@ use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::access::{self, Privilege};
+use domain::audit::{Event, Kind};
 use domain::id::KeyId;
+use engine::as_author;
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::app::App;
 use crate::closing;
@@ -33,6 +36,19 @@ impl Deref for Actor {
 
     fn deref(&self) -> &access::Actor {
         &self.0
+    }
+}
+
+/// What the audit says when somebody was refused.
+fn denied_event(actor: &access::Actor, details: String) -> Event {
+    Event {
+        tenant: actor.tenant,
+        actor: actor.name.clone(),
+        kind: Kind::Denied,
+        job: None,
+        run: None,
+        outcome: "DENIED".to_owned(),
+        details,
     }
 }
 
@@ -147,7 +163,14 @@ pub(crate) async fn require_key(
     let rate = rate_of(&app, &actor).await?;
     let left = limits.admit(&limit::KeyId(key.id().to_owned()), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
-    let mut response = next.run(request).await;
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let mut response = as_author(actor.name.clone(), next.run(request)).await;
+    // Whoever was refused has tried: an answer that cannot be recorded is not given.
+    let denied = |problem: &&Problem| problem.code == Code::Forbidden;
+    if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
+        let details = json!({ "request": asked, "problem": problem.message }).to_string();
+        app.scheduler.record(denied_event(&actor, details)).await?;
+    }
     if let Some(left) = left {
         left.tell(response.headers_mut());
     }

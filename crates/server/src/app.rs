@@ -7,6 +7,7 @@ use agent::backup::Backups;
 use agent::output::Outputs;
 use domain::schedule::Zones;
 use jiff::Timestamp;
+use vault::Keeper;
 
 use crate::actor::Authority;
 use crate::limit::Rate;
@@ -21,6 +22,8 @@ pub struct App {
     pub scheduler: Arc<dyn Scheduler>,
     /// Who has which key.
     pub authority: Arc<dyn Authority>,
+    /// The secrets, sealed.
+    pub secrets: Arc<dyn Keeper>,
     /// What attempts of this machine have said.
     pub outputs: Outputs,
     /// Who makes backups.

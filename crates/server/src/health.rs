@@ -10,6 +10,7 @@ use domain::access::{Actor, Deed, may};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use vault::Health;
 
 use crate::actor::authenticate;
 use crate::app::App;
@@ -46,6 +47,10 @@ pub struct Readiness {
     /// Runs start when they are due: how long the oldest one has waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Check>,
+    /// Secrets can be read. Jobs that need none run in any case, so this does not make the server
+    /// unready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Check>,
 }
 
 /// Which release this is.
@@ -79,9 +84,32 @@ pub(crate) async fn readyz(
         status: if ready { "ready" } else { "not ready" },
         store: verbose.then_some(store),
         scheduling: verbose.then_some(scheduling),
+        secrets: if verbose { Some(secrets(&app).await) } else { None },
     };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()
+}
+
+async fn secrets(app: &App) -> Check {
+    let health = match app.secrets.health().await {
+        Ok(health) => health,
+        Err(_) => return Check { ok: false, detail: "the store does not answer".into() },
+    };
+    let Health { kept, unreadable, behind } = health;
+    if !unreadable.is_empty() {
+        let keys: Vec<&str> = unreadable.iter().map(|(key, _)| key.as_str()).collect();
+        let count: u64 = unreadable.iter().map(|(_, count)| count).sum();
+        let detail = format!(
+            "{count} of {kept} secrets cannot be read: this node does not have the master key {}",
+            keys.join(", ")
+        );
+        return Check { ok: false, detail };
+    }
+    let detail = match behind {
+        0 => format!("{kept} secrets can be read"),
+        behind => format!("{kept} secrets can be read, {behind} of them under an old master key"),
+    };
+    Check { ok: true, detail }
 }
 
 async fn checks(app: &App) -> (Check, Check) {

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::{Answer, Begun};
+use engine::{Answer, Begun, as_author};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -69,7 +69,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
     }
     // A caller who goes away does not take the answer with them.
     let scheduler = scheduler.clone();
-    let answered = tokio::spawn(async move {
+    let answered = tokio::spawn(as_author(actor.name.clone(), async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
         let secret = response.headers().get(header::CACHE_CONTROL);
         let secret = secret.is_some_and(|value| value == "no-store");
@@ -91,7 +91,7 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
         let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
         scheduler.finish_request(&actor, &key, Some(&answer)).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
-    });
+    }));
     answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))
 }
 

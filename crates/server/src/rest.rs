@@ -6,6 +6,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 
 mod alert_channels;
+mod audit;
 mod backfill;
 mod backups;
 mod bulk;
@@ -24,6 +25,7 @@ mod nodes;
 mod objects;
 mod outlook;
 mod roles;
+mod secrets;
 pub(crate) mod session;
 mod settings;
 pub mod shape;
@@ -82,6 +84,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(grants::get, grants::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::patch, keys::delete))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::verify))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::get, secrets::put, secrets::delete))
+        .routes(routes!(secrets::rotate))
         .routes(routes!(backups::create))
         .routes(routes!(backups::download))
         .routes(routes!(settings::list))

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing};
+use domain::audit::{self, Event, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, KeyId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
@@ -13,9 +14,9 @@ use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
-    Activity, Answer as Kept, AttemptView, Backfill, Begun, Cancelled, Counts, Cursor, DeliveryKey,
-    DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put, Result,
-    RunFilter, RunView, Set, Setting, Stats, Trigger,
+    Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
+    DeliveryKey, DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put,
+    Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -134,6 +135,23 @@ pub trait Scheduler: Directory {
         value: Option<&'a str>,
         expected: u32,
     ) -> Answer<'a, Set>;
+    /// What was done, newest first, from the given place backwards.
+    fn audit<'a>(
+        &'a self,
+        actor: &'a Actor,
+        filter: &'a AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Answer<'a, Vec<audit::Record>>;
+    /// Looks at a tenant's whole chain of what was done.
+    fn verify_audit<'a>(
+        &'a self,
+        actor: &'a Actor,
+        tenant: TenantId,
+        known: Option<Seal>,
+    ) -> Answer<'a, Verified>;
+    /// Records what no other command does.
+    fn record(&self, event: Event) -> Answer<'_, ()>;
     /// Runs that ended after the cursor and before a time, in that order, and where to go on.
     fn ended<'a>(
         &'a self,
@@ -419,6 +437,29 @@ impl<S: FullStore> Scheduler for Engine<S> {
         expected: u32,
     ) -> Answer<'a, Set> {
         Box::pin(async move { self.by(actor).set(name, value, expected).await })
+    }
+
+    fn audit<'a>(
+        &'a self,
+        actor: &'a Actor,
+        filter: &'a AuditFilter,
+        from: Option<i64>,
+        limit: u32,
+    ) -> Answer<'a, Vec<audit::Record>> {
+        Box::pin(async move { self.by(actor).audit(filter, from, limit).await })
+    }
+
+    fn verify_audit<'a>(
+        &'a self,
+        actor: &'a Actor,
+        tenant: TenantId,
+        known: Option<Seal>,
+    ) -> Answer<'a, Verified> {
+        Box::pin(async move { self.by(actor).verify_audit(tenant, known).await })
+    }
+
+    fn record(&self, event: Event) -> Answer<'_, ()> {
+        Box::pin(self.node().record(event))
     }
 
     fn ended<'a>(

@@ -1,6 +1,9 @@
 -- tables
 alerts
 attempts
+audit with fillfactor=80
+audit_chains
+audit_place_seq
 awards
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
 dead_letter_notices
@@ -17,6 +20,7 @@ objects
 quotas
 requests
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
+secrets
 settings
 tallies with fillfactor=70
 tally_cursor
@@ -41,6 +45,24 @@ attempts.attempt_end smallint not null
 attempts.message text
 attempts.error text
 attempts.details text
+audit.place bigint not null
+audit.tenant_id uuid not null
+audit.at bigint not null
+audit.actor text not null
+audit.kind text not null collate C
+audit.job_id uuid
+audit.run_id uuid
+audit.node_id uuid
+audit.outcome text not null
+audit.details text not null
+audit.runs bytea not null
+audit.number bigint
+audit.hash bytea
+audit_chains.tenant_id uuid not null
+audit_chains.anchor_number bigint not null
+audit_chains.anchor_hash bytea not null
+audit_chains.head_number bigint not null
+audit_chains.head_hash bytea not null
 awards.id uuid not null
 awards.tenant_id uuid not null
 awards.to_id uuid not null
@@ -174,6 +196,15 @@ runs.shard text not null
 runs.parameters text
 runs.cancel_code text
 runs.cancel_text text
+secrets.tenant_id uuid not null
+secrets.job_id uuid not null
+secrets.name text not null collate C
+secrets.version integer not null
+secrets.key_id text not null collate C
+secrets.data_key bytea not null
+secrets.value bytea not null
+secrets.changed_at bigint not null
+secrets.changed_by text not null
 settings.name text not null collate C
 settings.value text not null
 settings.version integer not null
@@ -193,6 +224,8 @@ upstream.depends_on uuid not null
 -- constraints
 alerts alerts_pkey PRIMARY KEY (id)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
+audit audit_pkey PRIMARY KEY (place)
+audit_chains audit_chains_pkey PRIMARY KEY (tenant_id)
 awards awards_check CHECK (((role_id IS NULL) <> (privilege IS NULL)))
 awards awards_pkey PRIMARY KEY (id)
 claims claims_pkey PRIMARY KEY (id)
@@ -212,6 +245,7 @@ objects objects_pkey PRIMARY KEY (id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 runs runs_pkey PRIMARY KEY (id)
+secrets secrets_pkey PRIMARY KEY (tenant_id, job_id, name)
 settings settings_pkey PRIMARY KEY (name)
 tallies tallies_pkey PRIMARY KEY (tenant_id, job_id, hour, measure, class)
 tally_cursor tally_cursor_one_check CHECK ((one = 1))
@@ -221,6 +255,8 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
+CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
 CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
 CREATE INDEX awards_to ON punctual.awards USING btree (to_id)
@@ -242,10 +278,14 @@ CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
 CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
+CREATE INDEX secrets_key ON punctual.secrets USING btree (key_id, tenant_id, job_id, name)
 CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
+CREATE UNIQUE INDEX audit_chain ON punctual.audit USING btree (tenant_id, number) WHERE (number IS NOT NULL)
+CREATE UNIQUE INDEX audit_chains_pkey ON punctual.audit_chains USING btree (tenant_id)
+CREATE UNIQUE INDEX audit_pkey ON punctual.audit USING btree (place)
 CREATE UNIQUE INDEX awards_pkey ON punctual.awards USING btree (id)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
@@ -265,6 +305,7 @@ CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
+CREATE UNIQUE INDEX secrets_pkey ON punctual.secrets USING btree (tenant_id, job_id, name)
 CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)
 CREATE UNIQUE INDEX tallies_pkey ON punctual.tallies USING btree (tenant_id, job_id, hour, measure, class)
 CREATE UNIQUE INDEX tally_cursor_pkey ON punctual.tally_cursor USING btree (one)

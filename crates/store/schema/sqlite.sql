@@ -28,6 +28,37 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE audit (
+    place INTEGER PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    job_id BLOB,
+    run_id BLOB,
+    node_id BLOB,
+    outcome TEXT NOT NULL,
+    details TEXT NOT NULL,
+    -- Runs that ended together.
+    runs BLOB NOT NULL,
+    number INTEGER,
+    hash BLOB
+) STRICT;
+
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+
+CREATE TABLE audit_chains (
+    tenant_id BLOB PRIMARY KEY,
+    anchor_number INTEGER NOT NULL,
+    anchor_hash BLOB NOT NULL,
+    head_number INTEGER NOT NULL,
+    head_hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE awards (
     id BLOB PRIMARY KEY,
     tenant_id BLOB NOT NULL,
@@ -266,6 +297,23 @@ CREATE INDEX runs_job ON runs (job_id, id);
 CREATE INDEX runs_tenant ON runs (tenant_id, id);
 
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+
+CREATE TABLE secrets (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    -- The master key, and the data key under it.
+    key_id TEXT NOT NULL,
+    data_key BLOB NOT NULL,
+    -- The value, under the data key.
+    value BLOB NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
 
 CREATE TABLE settings (
     name TEXT PRIMARY KEY,

@@ -34,25 +34,31 @@ use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome,
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
+mod author;
 mod desk;
 mod error;
 mod filter;
 mod follow;
 mod identity;
+mod journal;
 mod objects;
 pub mod postgres;
+mod safe;
 pub mod sqlite;
 mod timed;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use author::as_author;
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -207,9 +213,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Identity + Objects {}
+pub trait FullStore: Alerts + Desk + Follow + Identity + Journal + Objects + Safe {}
 
-impl<S: Alerts + Desk + Follow + Identity + Objects> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Identity + Journal + Objects + Safe> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -240,6 +246,14 @@ pub struct Change {
     pub expected: Option<u32>,
     /// What becomes of runs that were prepared for times to come.
     pub prepared: Prepared,
+}
+
+impl Change {
+    /// What the audit says about it.
+    pub(crate) fn audit_details(&self) -> String {
+        let Job { name, version, state, .. } = &self.job;
+        serde_json::json!({ "name": name, "version": version, "state": state }).to_string()
+    }
 }
 
 /// What becomes of a job's prepared runs: ticks whose nominal time has not come and that were

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 
+use domain::audit::{Event, Kind};
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
 
@@ -75,4 +76,19 @@ pub(crate) fn page(mut items: Vec<Object>, limit: u32) -> Page<Object, String> {
     items.truncate(limit as usize);
     let next = items.last().filter(|_| more).map(|last| last.name.clone());
     Page { items, next }
+}
+
+/// What the audit says about a change of an object; version 0 stands for its removal. What the
+/// object holds may be a secret.
+pub(crate) fn audit(object: &Object, version: u32, by: &str) -> Event {
+    let (kind, name) = (object.kind.name(), &object.name);
+    Event {
+        tenant: object.tenant,
+        actor: by.to_owned(),
+        kind: Kind::SettingChanged,
+        job: None,
+        run: None,
+        outcome: if version == 0 { "DELETED" } else { "DONE" }.to_owned(),
+        details: serde_json::json!({ "kind": kind, "name": name, "version": version }).to_string(),
+    }
 }

@@ -29,6 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
+use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
     Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
@@ -56,6 +57,7 @@ mod follow;
 mod holdings;
 mod identity;
 mod jobs;
+mod journal;
 mod lock;
 mod nodes;
 mod objects;
@@ -64,6 +66,7 @@ mod read;
 mod row;
 mod rows;
 mod runs;
+mod safe;
 mod schema;
 mod wake;
 mod writer;
@@ -163,8 +166,8 @@ impl Store for SqliteStore {
     }
 
     async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
-        let changes = changes.to_vec();
-        let changed = self.writer.write(move |tx| jobs::define(tx, &changes)).await;
+        let (changes, by) = (changes.to_vec(), author());
+        let changed = self.writer.write(move |tx| jobs::define(tx, &changes, &by)).await;
         self.changed.notify_waiters();
         changed
     }
@@ -200,8 +203,8 @@ impl Store for SqliteStore {
     }
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
-        let reason = reason.clone();
-        let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason)).await;
+        let (reason, by) = (reason.clone(), author());
+        let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason, &by)).await;
         self.changed.notify_waiters();
         cancelled
     }

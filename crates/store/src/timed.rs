@@ -10,21 +10,24 @@ use std::time::{Duration, Instant};
 
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
+use domain::audit::{self, Event, Hash, Seal};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Alerts, Answer, Applied, AttemptView, Begun, Cancelled, Change, Changed, Channel, ClaimFor,
-    Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, FactsFor,
-    Finish, Fire, Follow, Given, Identity, JobFilter, LastRun, LiveCounts, NodeInfo, NodeView,
-    Objects, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, RunFilter,
-    RunView, Set, Setting, Store, Submitted, Want,
+    Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain, Change, Changed,
+    Channel, ClaimFor, Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs,
+    EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity, JobFilter, Journal, KeptSecret,
+    LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped, Put, Reach, Reaped, Recorded,
+    Removed, Renewed, Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Store,
+    Submitted, Want,
 };
 
 /// What is told about each call.
@@ -137,6 +140,31 @@ verbs! {
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
+    }
+    Safe {
+        KeepSecret keep_secret(secret: &KeptSecret) -> Set;
+        RemoveSecret remove_secret(place: &SecretPlace, expected: u32) -> Set;
+        Secrets secrets(places: &[SecretPlace]) -> Vec<KeptSecret>;
+        SecretView secret_view(place: &SecretPlace) -> Option<SecretView>;
+        ListSecrets list_secrets(
+            tenant: Option<TenantId>,
+            after: Option<&(JobId, String)>,
+            limit: u32
+        ) -> Page<SecretView, (JobId, String)>;
+        SecretKeys secret_keys() -> Vec<(String, u64)>;
+        SecretsUnder secrets_under(key: &str, after: Option<&SecretPlace>, limit: u32)
+            -> Vec<KeptSecret>;
+        Rewrap rewrap(batch: &[Rewrapped]) -> u64;
+    }
+    Journal {
+        Record record(events: &[Event]) -> ();
+        Audit audit(filter: &AuditFilter, from: Option<i64>, limit: u32) -> Vec<audit::Record>;
+        Unsealed unsealed(limit: u32) -> Vec<audit::Record>;
+        Chain chain(tenant: TenantId) -> Chain;
+        Seal seal(tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> bool;
+        Sealed sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<audit::Record>;
+        AuditedTenants audited_tenants() -> Vec<TenantId>;
+        PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
     Follow {
         Ended ended(after: Cursor, until: Timestamp, limit: u32) -> Vec<EndedRun>;

@@ -89,6 +89,13 @@ impl Server {
         }
     }
 
+    /// Everything that the log says from now on, until the process has ended.
+    pub fn rest_of_log(&self) -> String {
+        let lines: Vec<String> =
+            std::iter::from_fn(|| self.lines.recv_timeout(SOON).ok()).collect();
+        lines.join("\n")
+    }
+
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let (status, text) = client::request(&self.address, &self.key, method, path, body).unwrap();
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::Failure;
 use crate::Attempt;
 use crate::context::FACTS;
-use crate::output::{Mask, printable};
+use crate::output::printable;
 use crate::sandbox::spec::{self, Limits, Spec, User};
 use crate::sandbox::{Level, Report};
-use crate::secrets::{Remembering, Secrets};
+use crate::secrets::Secrets;
 use launch::{Ending, Launched};
 
 /// Whether commands have a network.
@@ -183,8 +183,7 @@ pub(crate) async fn run(
     action: &ExternalAction,
     mut attempt: Attempt<'_>,
 ) -> AttemptResult {
-    let secrets = Remembering::new(attempt.secrets);
-    let command = match prepare(options, action, attempt.assignment, &secrets).await {
+    let command = match prepare(options, action, attempt.assignment, attempt.secrets).await {
         Ok(command) => command,
         Err(failure) => return failure.into(),
     };
@@ -210,8 +209,7 @@ pub(crate) async fn run(
         }
     };
     let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
-    let mask = Mask::new(secrets.values().iter().map(String::as_str));
-    let ending = launched.finish(&attempt.output, mask, &mut attempt.stop, grace).await;
+    let ending = launched.finish(&attempt.output, &mut attempt.stop, grace).await;
     result(options, &path, ending)
 }
 

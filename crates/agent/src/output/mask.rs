@@ -1,35 +1,57 @@
 //! Keeps secrets out of what is kept.
 
+mod forms;
+
+use std::sync::Arc;
+
 /// What stands in the place of a secret.
 const STARS: &[u8] = b"***";
-
-/// What is shorter is no secret, and would be found everywhere.
-const BYTES_MIN: usize = 4;
 
 /// Replaces secrets in a stream, also where one is cut in two. It helps against accidents: a
 /// program that wants to tell a secret writes it backwards.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
-    secrets: Vec<Vec<u8>>,
+    forms: Arc<Forms>,
     /// The end of what was fed, when it may be the beginning of a secret.
     held: Vec<u8>,
 }
 
+/// What is looked for.
+#[derive(Clone, Default)]
+struct Forms {
+    /// By their first byte, the longest first; empty when there are none.
+    by_first: Vec<Vec<Vec<u8>>>,
+}
+
+/// They are secrets.
+impl std::fmt::Debug for Forms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
 impl Mask {
-    /// Hides these values. A value of several lines is hidden line by line too.
+    /// Hides these values, in every form that is usual. A value of several lines is hidden line by
+    /// line too.
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
-        let mut values: Vec<Vec<u8>> = Vec::new();
+        let mut mask = Mask::default();
         for secret in secrets {
-            for value in [secret.trim()].into_iter().chain(secret.lines().map(str::trim)) {
-                if value.len() >= BYTES_MIN {
-                    values.push(value.as_bytes().to_vec());
-                }
+            mask.hide(secret);
+        }
+        mask
+    }
+
+    /// Hides one more value from now on.
+    pub fn hide(&mut self, secret: &str) {
+        let forms = Arc::make_mut(&mut self.forms);
+        forms.by_first.resize(256, Vec::new());
+        for form in forms::all(secret) {
+            let alike = &mut forms.by_first[usize::from(form[0])];
+            if !alike.contains(&form) {
+                alike.push(form);
+                alike.sort_by_key(|form| std::cmp::Reverse(form.len()));
             }
         }
-        // The longest first: one may begin with another.
-        values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        values.dedup();
-        Mask { secrets: values, held: Vec::new() }
     }
 
     /// What may be shown of the stream so far, and was not yet. Nothing is held back but what may
@@ -37,55 +59,49 @@ impl Mask {
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(bytes);
-        let mut shown = Vec::with_capacity(text.len());
-        let mut rest = text.as_slice();
-        while let Some(at) = self.next_candidate(rest) {
-            shown.extend_from_slice(&rest[..at]);
-            rest = &rest[at..];
-            if self
-                .secrets
-                .iter()
-                .any(|secret| secret.len() > rest.len() && secret.starts_with(rest))
-            {
-                // It ends here and may go on.
-                self.held = rest.to_vec();
-                return shown;
-            }
-            match self.secrets.iter().find(|secret| rest.starts_with(secret)) {
-                Some(secret) => {
-                    shown.extend_from_slice(STARS);
-                    rest = &rest[secret.len()..];
-                }
-                None => {
-                    shown.push(rest[0]);
-                    rest = &rest[1..];
-                }
-            }
-        }
-        shown.extend_from_slice(rest);
-        shown
+        self.show(&text, false)
     }
 
     /// The end of the stream: what was held back and is no secret.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
-        // A short secret may stand at the beginning of a longer one that did not come.
-        let shorter = |secret: &&Vec<u8>| secret.len() <= held.len();
-        let secrets = self.secrets.iter().filter(shorter).cloned().collect();
-        let mut mask = Mask { secrets, held: Vec::new() };
-        let mut shown = mask.feed(&held);
-        if !mask.held.is_empty() {
-            shown.extend(mask.finish());
-        }
-        shown
+        self.show(&held, true)
     }
 
-    /// Where a secret may begin.
-    fn next_candidate(&self, text: &[u8]) -> Option<usize> {
-        if self.secrets.is_empty() {
-            return None;
+    /// A text that is whole.
+    pub fn text(&self, text: &str) -> String {
+        let shown = Mask { forms: Arc::clone(&self.forms), held: Vec::new() };
+        let shown = { shown }.show(text.as_bytes(), true);
+        // Only whole values are taken out, and stars put in: what is left is text.
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    fn show(&mut self, text: &[u8], is_end: bool) -> Vec<u8> {
+        if self.forms.by_first.is_empty() {
+            return text.to_vec();
         }
-        text.iter().position(|byte| self.secrets.iter().any(|secret| secret[0] == *byte))
+        let mut shown = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.first() {
+            let forms = &self.forms.by_first[usize::from(*first)];
+            let may_go_on = |form: &Vec<u8>| form.len() > rest.len() && form.starts_with(rest);
+            if !is_end && forms.iter().any(may_go_on) {
+                self.held = rest.to_vec();
+                break;
+            }
+            let step = match forms.iter().find(|form| rest.starts_with(form)) {
+                Some(form) => {
+                    shown.extend_from_slice(STARS);
+                    form.len()
+                }
+                None => {
+                    shown.push(*first);
+                    1
+                }
+            };
+            rest = &rest[step..];
+        }
+        shown
     }
 }
 
@@ -113,6 +129,7 @@ mod tests {
             (&["abcd", "abcdef"], "abcdef abcde abcd", "*** ***e ***"),
             (&["abcd", "abcdefgh"], "xabcdef", "x***ef"),
             (&["line one\nline two"], "line two\nline one", "***\n***"),
+            (&["hunter2?"], "aHVudGVyMj8= %68 hunter2%3F 68756e746572323f", "*** %68 *** ***"),
             (&["abc", ""], "abc", "abc"),
             (&[], "anything", "anything"),
         ] {

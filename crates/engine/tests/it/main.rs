@@ -1,6 +1,7 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
 mod alerts;
+mod audit;
 mod clock;
 mod commands;
 mod corridor;

@@ -13,6 +13,7 @@ mod matrix;
 mod objects;
 mod people;
 mod problems;
+mod secrets;
 mod strangers;
 mod sweeper;
 mod world;

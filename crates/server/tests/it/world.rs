@@ -23,6 +23,7 @@ use store::sqlite::SqliteStore;
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 use uuid::Uuid;
+use vault::{Custody, MasterKey, Ring, Vault};
 
 /// Does what the job's endpoint says: `http://ok`, `http://fail`, `http://held`, `http://talk`.
 struct Hands {
@@ -128,6 +129,22 @@ fn present() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }
 
+fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&random().to_be_bytes());
+    bytes[16..].copy_from_slice(&random().to_le_bytes());
+    bytes
+}
+
+/// Keys that live as long as the test.
+struct Memory;
+
+impl Custody for Memory {
+    fn keep(&self, _: &Ring) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 impl World {
     /// A server whose clock stands still.
     pub async fn at(start: &str) -> Self {
@@ -162,6 +179,8 @@ impl World {
             zones: Zones::bundled(),
             tracer: None,
         };
+        let ring = Ring::new([MasterKey::new([5; 32])]);
+        let vault = Vault::new(Arc::clone(&store), ring, Memory, random_bytes);
         let engine =
             Engine::start(Arc::clone(&store), hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
@@ -172,6 +191,7 @@ impl World {
         let app = App {
             scheduler,
             authority: Arc::new(authority),
+            secrets: Arc::new(vault),
             outputs,
             backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),

@@ -47,6 +47,19 @@ ended AS (
         CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
         u.message, u.error, u.result, u.details
 ),
+-- One row of the audit for all that ended together; domain::audit reads the list.
+audited AS (
+    INSERT INTO audit (tenant_id, at, actor, kind, node_id, outcome, details, runs)
+    SELECT
+        tenant_id, clock(), '', 'RUNS_ENDED', coalesce(node_id, $1), '', '',
+        string_agg(
+            uuid_send(id) || uuid_send(job_id) || int2send(outcome::smallint) || int4send(coalesce(number, 0))
+                || int8send(coalesce(started_at, 0)),
+            ''::bytea
+        )
+    FROM ended
+    GROUP BY tenant_id, coalesce(node_id, $1)
+),
 record AS (
     INSERT INTO history (
         id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,

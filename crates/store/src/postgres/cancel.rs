@@ -8,6 +8,7 @@ use super::finish::Freed;
 use super::pipeline::{Pipeline, values};
 use super::row::{outcome, text};
 use super::{Shared, first};
+use crate::author::author;
 use crate::{Cancelled, Result};
 
 impl Shared {
@@ -17,6 +18,8 @@ impl Shared {
         pipeline.push(sql!("gate"), values![0_i64]);
         let cancel = pipeline
             .push(sql!("run_cancel"), values![run.0, reason.code.name(), text(&reason.text)]);
+        let by = text(&author()).into_owned();
+        pipeline.push(sql!("audit_cancel"), values![run.0, by, text(&reason.text)]);
         let mut freed = Freed::default();
         freed.push(run, None);
         freed.into_step(&mut pipeline, 0);

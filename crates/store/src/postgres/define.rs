@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::Shared;
 use super::pipeline::{Pipeline, values};
 use super::row::{signed, state_name, text, unsigned, us};
+use crate::author::author;
 use crate::{Change, Changed, Prepared, Result, StoreError};
 
 impl Shared {
@@ -32,6 +33,7 @@ impl Shared {
         let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
         write_tags(wave, &mut pipeline);
         follow_up(wave, &mut pipeline);
+        audit(wave, &mut pipeline);
         let answers = pipeline.commit(&self.pool).await?;
         let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
         for row in creates.into_iter().chain(updates).flat_map(|step| &answers[step]) {
@@ -70,6 +72,11 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
     if !changed.is_empty() {
         pipeline.push(sql!("tag_clear"), values![changed]);
     }
+    let gone = wave.iter().filter(|change| change.job.state == JobState::Deleted);
+    let gone: Vec<Uuid> = gone.map(|change| change.job.id.0).collect();
+    if !gone.is_empty() {
+        pipeline.push(sql!("secret_delete_of_jobs"), values![gone]);
+    }
     let mut tags: Vec<(Uuid, Cow<'_, str>)> = Vec::new();
     for Change { job, .. } in wave.iter().filter(|change| change.job.state != JobState::Deleted) {
         tags.extend(job.definition.tags.iter().map(|tag| (job.id.0, text(tag))));
@@ -80,6 +87,20 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
         let (jobs, tags): (Vec<Uuid>, Vec<Cow<'_, str>>) = tags.into_iter().unzip();
         pipeline.push(sql!("tag_insert"), values![jobs, tags]);
     }
+}
+
+/// Who defined them: the statement finds out which ones were written.
+fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
+    let (mut jobs, mut versions) = (Vec::new(), Vec::new());
+    let (mut created, mut details) = (Vec::new(), Vec::new());
+    for change in wave {
+        jobs.push(change.job.id.0);
+        versions.push(signed(change.job.version));
+        created.push(change.expected.is_none());
+        details.push(text(&change.audit_details()).into_owned());
+    }
+    let by = text(&author()).into_owned();
+    pipeline.push(sql!("audit_jobs"), values![jobs, by, versions, created, details]);
 }
 
 /// What follows from jobs that were written: the statements find out which ones were.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::values;
 use super::row::{at, outcome, signed, text, unsigned};
+use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
 use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting};
 
@@ -69,21 +70,29 @@ impl Desk for PostgresStore {
 
     async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
         let name = text(name);
+        let by = text(&author()).into_owned();
+        let details = serde_json::json!({ "name": name, "value": value }).to_string();
+        let details = text(&details).into_owned();
         let version = async |sql, values| -> Result<Option<u32>> {
             let rows = self.shared.query(sql, values).await?;
             rows.first().map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
         };
         let done = match (value, expected) {
             (Some(value), 0) => {
-                version(sql!("setting_insert"), values![name.clone(), text(value)]).await?
+                version(sql!("setting_insert"), values![name.clone(), text(value), by, details])
+                    .await?
             }
             (Some(value), expected) => {
-                let values = values![name.clone(), text(value), signed(expected)];
+                let values = values![name.clone(), text(value), signed(expected), by, details];
                 version(sql!("setting_update"), values).await?
             }
             (None, 0) => None,
             (None, expected) => {
-                version(sql!("setting_delete"), values![name.clone(), signed(expected)]).await?
+                version(
+                    sql!("setting_delete"),
+                    values![name.clone(), signed(expected), by, details],
+                )
+                .await?
             }
         };
         if let Some(version) = done {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, signed, text, unsigned};
+use crate::author::author;
 use crate::objects::page;
 use crate::{Objects, Page, Put, Result, Set, StoreError};
 
@@ -27,6 +28,7 @@ impl Objects for PostgresStore {
                 pipeline.push(sql!("object_update"), values)
             }
         };
+        pipeline.push(sql!("audit_object"), values![id, text(&author()).into_owned()]);
         let rows = pipeline.commit(&self.shared.pool).await?;
         if let Some(row) = rows[changed].first() {
             return Ok(Put::Done(object(row)?));
@@ -40,7 +42,7 @@ impl Objects for PostgresStore {
     }
 
     async fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Result<Set> {
-        let values = values![id.0, tenant.0, signed(expected)];
+        let values = values![id.0, tenant.0, signed(expected), text(&author()).into_owned()];
         if !self.shared.query(sql!("object_delete"), values).await?.is_empty() {
             return Ok(Set::Done(0));
         }

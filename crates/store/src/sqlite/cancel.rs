@@ -1,15 +1,26 @@
 //! Asking for the end of a run.
 
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
 use super::ends::{self, End, Whose, outcome_of};
+use super::journal;
 use super::wake::Freed;
 use super::writer::Tx;
 use crate::{Cancelled, Result};
 
-pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<Cancelled> {
+pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
+    let asked = |tenant, job, outcome: &str| Event {
+        tenant,
+        actor: by.to_owned(),
+        kind: Kind::JobCancelled,
+        job: Some(job),
+        run: Some(run),
+        outcome: outcome.to_owned(),
+        details: reason.text.clone(),
+    };
     if let Some(held) = tx.holdings().of_run(run) {
         tx.connection.prepare_cached(sql!("run_cancel"))?.execute((
             held.seq,
@@ -17,6 +28,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<Can
             &reason.text,
         ))?;
         tx.holdings().cancel(run);
+        journal::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
         return Ok(Cancelled::Requested(held.node));
     }
     let unheld = tx
@@ -26,6 +38,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<Can
         .optional()?;
     if let Some(unheld) = unheld {
         unheld.end(tx, run, reason)?;
+        journal::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
         return Ok(Cancelled::Ended);
     }
     let known: Option<i64> = tx

@@ -1,12 +1,14 @@
 //! What those at the doors ask.
 
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use rusqlite::OptionalExtension;
 
 use super::ends::outcome_of;
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
-use super::{SqliteStore, nodes};
+use super::{SqliteStore, journal, nodes};
+use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
 use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting, StoreError};
 
@@ -81,8 +83,17 @@ impl Desk for SqliteStore {
     }
 
     async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
-        let (name, value) = (name.to_owned(), value.map(str::to_owned));
-        self.writer.write(move |tx| set(tx, &name, value.as_deref(), expected)).await
+        let (name, value, by) = (name.to_owned(), value.map(str::to_owned), author());
+        self.writer
+            .write(move |tx| {
+                let set = set(tx, &name, value.as_deref(), expected)?;
+                if matches!(set, Set::Done(1..)) || set == Set::Done(0) && expected > 0 {
+                    let details = serde_json::json!({ "name": name, "value": value });
+                    journal::insert(tx, &of_cluster(by, Kind::SettingChanged, details))?;
+                }
+                Ok(set)
+            })
+            .await
     }
 
     async fn begin_request(
@@ -126,6 +137,19 @@ impl Desk for SqliteStore {
                 Ok(delete.execute((tx.now_us() - KEY_TTL_US, limit))? as u64)
             })
             .await
+    }
+}
+
+/// Something that concerns no tenant.
+fn of_cluster(actor: String, kind: Kind, details: serde_json::Value) -> Event {
+    Event {
+        tenant: TenantId::CLUSTER,
+        actor,
+        kind,
+        job: None,
+        run: None,
+        outcome: "DONE".to_owned(),
+        details: details.to_string(),
     }
 }
 

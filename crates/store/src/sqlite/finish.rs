@@ -1,5 +1,6 @@
 //! The end of grants and of runs.
 
+use domain::audit::AuditedRun;
 use domain::id::{JobId, NodeId};
 use domain::job::{Definition, When};
 use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
@@ -8,6 +9,7 @@ use rusqlite::{CachedStatement, OptionalExtension};
 
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
+use super::journal::EndedTogether;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
 use super::wake::{Freed, is_over};
@@ -24,6 +26,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
     let mut ending = Ending {
         recorder: Recorder::default(),
         live: tx.connection.prepare_cached(sql!("live_delete"))?,
+        audit: EndedTogether::default(),
     };
     for finish in done {
         let Some(held) = tx.holdings().of_grant(node, finish.grant) else {
@@ -36,6 +39,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
         applied.push(leave(tx, &mut ending, &held, finish, &mut freed)?);
     }
     ending.recorder.flush(tx)?;
+    ending.audit.write(tx, node)?;
     freed.wake(tx)?;
     Ok(applied)
 }
@@ -57,6 +61,7 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
 struct Ending<'a> {
     recorder: Recorder,
     live: CachedStatement<'a>,
+    audit: EndedTogether,
 }
 
 /// Applies a verdict to a run that its holder lets go.
@@ -165,6 +170,14 @@ fn end(
         attempt: finish.attempt.as_ref(),
     };
     let finished_at = ending.recorder.record(tx, whose, &row)?;
+    let audited = AuditedRun {
+        run: held.run,
+        job: held.job,
+        outcome,
+        attempt: finish.attempt.as_ref().map_or(0, |attempt| attempt.number),
+        started_at: finish.attempt.as_ref().map(|attempt| attempt.started_at),
+    };
+    ending.audit.push(held.tenant, audited);
     if let Some(state) = finish.job_state
         && is_one_time(tx, held)?
     {

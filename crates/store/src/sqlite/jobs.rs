@@ -1,5 +1,6 @@
 //! Jobs: defining them, finding those that are due, reading them.
 
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
@@ -10,10 +11,34 @@ use uuid::Uuid;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
+use super::{journal, safe};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
-pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>> {
-    changes.iter().map(|change| define_one(tx, change)).collect()
+pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+    let define = |change: &Change| {
+        let changed = define_one(tx, change)?;
+        if changed == Changed::Done {
+            let kind = match (change.expected, change.job.state) {
+                (None, _) => Kind::JobCreated,
+                (Some(_), JobState::Deleted) => Kind::JobDeleted,
+                (Some(_), _) => Kind::JobModified,
+            };
+            journal::insert(
+                tx,
+                &Event {
+                    tenant: change.job.tenant,
+                    actor: by.to_owned(),
+                    kind,
+                    job: Some(change.job.id),
+                    run: None,
+                    outcome: "DONE".to_owned(),
+                    details: change.audit_details(),
+                },
+            )?;
+        }
+        Ok(changed)
+    };
+    changes.iter().map(define).collect()
 }
 
 fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
@@ -82,6 +107,9 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             }
             wake_changed(tx, job)?;
             tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
+            if job.state == JobState::Deleted {
+                safe::remove_of_job(tx, job.tenant, job.id)?;
+            }
         }
     }
     write_tags(tx.connection, job)?;

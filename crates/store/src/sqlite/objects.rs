@@ -5,27 +5,41 @@ use domain::object::{Object, ObjectKind};
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
-use super::SqliteStore;
 use super::row::at;
 use super::writer::Tx;
-use crate::objects::page;
+use super::{SqliteStore, journal};
+use crate::author::author;
+use crate::objects::{audit, page};
 use crate::{Objects, Page, Put, Result, Set, StoreError};
 
 impl Objects for SqliteStore {
     async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
-        let object = object.clone();
-        self.writer.write(move |tx| put(tx, &object, expected)).await
+        let (object, by) = (object.clone(), author());
+        self.writer
+            .write(move |tx| {
+                let put = put(tx, &object, expected)?;
+                if let Put::Done(object) = &put {
+                    journal::insert(tx, &audit(object, object.version, &by))?;
+                }
+                Ok(put)
+            })
+            .await
     }
 
     async fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Result<Set> {
+        let by = author();
         self.writer
             .write(move |tx| {
+                let seen = by_id(tx.connection, id)?;
                 let mut delete = tx.connection.prepare_cached(sql!("object_delete"))?;
                 if delete.execute((id.0, tenant.0, expected))? == 0 {
                     return Ok(Set::Conflict(version(tx.connection, tenant, id)?));
                 }
                 let mut forget = tx.connection.prepare_cached(sql!("delivery_forget"))?;
                 forget.execute((id.to_string(),))?;
+                if let Some(object) = seen {
+                    journal::insert(tx, &audit(&object, 0, &by))?;
+                }
                 Ok(Set::Done(0))
             })
             .await

@@ -4,6 +4,7 @@
 //! `sqlite::<verb>::<promise>` and as `postgres::<verb>::<promise>`, on a database of its own.
 //! The other modules are about crashes, full disks and schemas.
 
+mod audit_lost;
 mod bench;
 mod lab;
 mod postgres_bench;

@@ -5,6 +5,7 @@
 //! compiler says so.
 
 mod alert;
+mod audit;
 mod cancel;
 mod claim;
 mod dead_letter;
@@ -23,6 +24,7 @@ mod prepared;
 mod prune;
 mod read;
 mod request;
+mod secret;
 mod setting;
 mod storm;
 mod submit;
@@ -226,6 +228,24 @@ promises! {
         a_setting_changes_for_who_has_seen_it
         racing_changes_of_a_setting_win_once
         live_runs_of_a_tenant_are_counted;
+    secret:
+        a_secret_changes_for_who_has_seen_it
+        racing_changes_of_a_secret_win_once
+        a_secret_belongs_to_its_scope
+        lists_of_secrets_hold_no_values
+        secrets_of_a_job_go_with_it
+        a_data_key_moves_to_another_master_key
+        a_changed_secret_is_not_rewrapped;
+    audit:
+        what_is_done_is_recorded_with_it
+        changes_of_secrets_are_recorded_without_values
+        changes_of_databases_and_channels_are_recorded
+        who_asked_for_an_end_is_recorded
+        runs_that_end_together_are_one_row
+        rows_are_sealed_in_order_and_stay_what_they_were
+        of_two_who_seal_one_is_first
+        a_forgotten_beginning_leaves_its_hash
+        rows_are_found_by_what_they_say;
     object:
         an_object_changes_for_who_has_seen_it
         a_name_is_one_of_a_kind

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{ExternalOptions, LOST_GRACE};
 use crate::exec::RESULT_BYTES_MAX;
-use crate::output::{Mask, Output, Stream};
+use crate::output::{Stream, Veiled};
 use crate::sandbox::cgroup::{self, Cgroup};
 use crate::sandbox::spec::{self, Ended, Limits, Message, Outer, Spec};
 use crate::sandbox::{Feature, Level, MARK, Report};
@@ -104,22 +104,15 @@ impl Launched {
     pub async fn answer(self) -> Told {
         let (_quiet, requests) = tokio::sync::watch::channel(None);
         let stop = &mut Stop::new(requests);
-        let ending = self.finish(&Output::default(), Mask::default(), stop, Duration::ZERO).await;
+        let ending = self.finish(&Veiled::default(), stop, Duration::ZERO).await;
         ending.told
     }
 
     /// Waits for the end, or brings it about.
-    pub async fn finish(
-        mut self,
-        output: &Output,
-        mask: Mask,
-        stop: &mut Stop,
-        grace: Duration,
-    ) -> Ending {
+    pub async fn finish(mut self, output: &Veiled, stop: &mut Stop, grace: Duration) -> Ending {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
-        let mut streams =
-            [Stream::Stdout, Stream::Stderr].map(|stream| Pump::new(stream, mask.clone()));
+        let mut streams = [Stream::Stdout, Stream::Stderr].map(Pump::new);
         let told = {
             let [first, second] = &mut streams;
             let pumps = async {
@@ -241,7 +234,6 @@ impl Ender<'_> {
 /// Carries one stream of a command to its output.
 struct Pump {
     stream: Stream,
-    mask: Mask,
     bytes: u64,
     /// The beginning, a byte longer than a result may be.
     first: Vec<u8>,
@@ -249,25 +241,23 @@ struct Pump {
 }
 
 impl Pump {
-    fn new(stream: Stream, mask: Mask) -> Self {
-        Pump { stream, mask, bytes: 0, first: Vec::new(), last: VecDeque::new() }
+    fn new(stream: Stream) -> Self {
+        Pump { stream, bytes: 0, first: Vec::new(), last: VecDeque::new() }
     }
 
-    async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Output) {
+    async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Veiled) {
         let Some(mut from) = from else { return };
         let mut buffer = vec![0; 64 << 10];
         // A pipe that cannot be read any more has ended.
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             self.bytes += length as u64;
-            let shown = self.mask.feed(&buffer[..length]);
-            self.keep(&shown, output);
+            self.keep(&output.write(self.stream, &buffer[..length]));
         }
-        let shown = self.mask.finish();
-        self.keep(&shown, output);
+        self.keep(&output.end(self.stream));
     }
 
-    fn keep(&mut self, bytes: &[u8], output: &Output) {
-        output.write(self.stream, bytes);
+    /// Keeps what may be shown of the beginning and of the end.
+    fn keep(&mut self, bytes: &[u8]) {
         let room = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
         self.first.extend(&bytes[..bytes.len().min(room)]);
         self.last.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);

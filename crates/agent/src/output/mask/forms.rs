@@ -1,0 +1,141 @@
+//! The forms in which a value may turn up in what is kept.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What is shorter is no secret, and would be found everywhere.
+pub(super) const BYTES_MIN: usize = 4;
+
+/// What most libraries leave as it is in a part of a URL.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The same in a path, and as our own HTTP jobs write it.
+const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+
+/// The same in a form.
+const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
+
+/// Every form of a value: as it is, a line of it, in base64 wherever it begins there, in hex, in a
+/// URL, in JSON.
+pub(super) fn all(value: &str) -> Vec<Vec<u8>> {
+    let mut forms: Vec<Vec<u8>> = Vec::new();
+    let trimmed = value.trim();
+    let lines = trimmed.lines().map(str::trim);
+    for text in [value, trimmed].into_iter().chain(lines) {
+        if text.len() < BYTES_MIN {
+            continue;
+        }
+        forms.push(text.as_bytes().to_vec());
+        forms.extend(base64(text.as_bytes()));
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        forms.extend([hex.to_uppercase().into_bytes(), hex.into_bytes()]);
+        for set in [NON_ALPHANUMERIC, UNRESERVED, IN_PATH, IN_FORM] {
+            let encoded = utf8_percent_encode(text, set).to_string();
+            forms.push(lower_hex(&encoded).into_bytes());
+            forms.push(encoded.replace("%20", "+").into_bytes());
+            forms.push(encoded.into_bytes());
+        }
+        forms.extend(json(text));
+    }
+    forms.retain(|form| form.len() >= BYTES_MIN);
+    // The longest first: one may begin with another.
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.dedup();
+    forms
+}
+
+/// The value alone, and what is the same of it whatever stands before and behind it.
+fn base64(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for engine in [&STANDARD, &URL_SAFE] {
+        let alone = engine.encode(value);
+        forms.push(alone.trim_end_matches('=').as_bytes().to_vec());
+        forms.push(alone.into_bytes());
+        for before in 0..3 {
+            let mut padded = vec![0; before];
+            padded.extend_from_slice(value);
+            let encoded = engine.encode(&padded).into_bytes();
+            // Characters that hold nothing but bits of the value.
+            let begin = (before * 8).div_ceil(6);
+            let end = padded.len() * 8 / 6;
+            forms.push(encoded[begin..end].to_vec());
+        }
+    }
+    forms
+}
+
+/// `%2F` as `%2f`.
+fn lower_hex(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(part.len().min(2));
+        text = format!("{text}%{}{rest}", code.to_ascii_lowercase());
+    }
+    text
+}
+
+/// As a part of a JSON string: with what must be escaped, and with all that may be.
+fn json(value: &str) -> Vec<Vec<u8>> {
+    let quoted = serde_json::Value::from(value).to_string();
+    let plain = quoted[1..quoted.len() - 1].to_owned();
+    let ascii = |upper: bool| -> String {
+        let mut text = String::with_capacity(plain.len());
+        for c in plain.chars() {
+            if c.is_ascii() {
+                text.push(c);
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text += &if upper { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
+            }
+        }
+        text
+    };
+    // A text in JSON in JSON: what is kept of an answer may be quoted once more.
+    let twice = serde_json::Value::from(plain.as_str()).to_string();
+    let twice = twice[1..twice.len() - 1].to_owned();
+    let forms = [plain.replace('/', "\\/"), ascii(true), ascii(false), twice, plain];
+    forms.map(String::into_bytes).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_found_wherever_the_value_stands() {
+        let value = b"p4ss/w+rd?";
+        for (before, behind) in [("", ""), ("u:", ""), ("us:", "!"), ("use:", "\n--"), ("", "xy")] {
+            let text = [before.as_bytes(), value, behind.as_bytes()].concat();
+            for encoded in [STANDARD.encode(&text), URL_SAFE.encode(&text)] {
+                let found = base64(value).iter().any(|form| {
+                    form.len() + 4 >= value.len() * 4 / 3
+                        && encoded.contains(std::str::from_utf8(form).unwrap())
+                });
+                assert!(found, "{before:?} {behind:?} {encoded}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_form_is_known() {
+        let forms = all(" a\"b/c\\d é%~ ");
+        for form in [
+            "a\"b/c\\d é%~",
+            "a\\\"b/c\\\\d é%~",
+            "a\\\"b\\/c\\\\d é%~",
+            "a\\\"b/c\\\\d \\u00e9%~",
+            "a\\\\\\\"b/c\\\\\\\\d é%~",
+            "a%22b%2Fc%5Cd%20%C3%A9%25~",
+            "a%22b%2fc%5cd%20%c3%a9%25~",
+            "a%22b/c%5Cd%20%C3%A9%25~",
+            "a%22b%2Fc%5Cd+%C3%A9%25%7E",
+            "6122622f635c6420c3a9257e",
+        ] {
+            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+        }
+        assert_eq!(all("abc"), [] as [Vec<u8>; 0]);
+    }
+}

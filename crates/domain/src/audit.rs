@@ -1,0 +1,405 @@
+//! The audit trail: who did what, and how a chain of hashes tells that nobody changed it since.
+//!
+//! ```text
+//!   anchor ──▶ row 1 ──▶ row 2 ──▶ … ──▶ head        hash(n) = H(hash(n − 1), n, row n)
+//! ```
+//!
+//! A row is written with what it records and sealed a moment later: it gets the next number of its
+//! tenant and a hash over itself and the row before it. Whoever changes, removes or moves a sealed
+//! row must make every hash behind it anew, and the head too.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::id::{JobId, NodeId, RunId, TenantId};
+use crate::run::Outcome;
+
+/// The hash of a row.
+pub type Hash = [u8; 32];
+
+/// What comes before the first row.
+pub const GENESIS: Hash = [0; 32];
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A job was made.
+    JobCreated,
+    /// A job was changed.
+    JobModified,
+    /// A job was removed.
+    JobDeleted,
+    /// Runs ended; the row lists them.
+    RunsEnded,
+    /// Somebody asked for the end of a run.
+    JobCancelled,
+    /// Somebody was refused.
+    Denied,
+    /// Somebody came in, or tried to.
+    Login,
+    /// A right was given or taken.
+    GrantChanged,
+    /// A key was made or revoked.
+    KeyChanged,
+    /// A secret was changed, or the master key.
+    SecretChanged,
+    /// A setting of the cluster was changed.
+    SettingChanged,
+    /// A backup was made or read.
+    Backup,
+    /// Something that this release does not know.
+    Other(String),
+}
+
+impl Kind {
+    /// Every kind that this release knows.
+    pub const ALL: [Kind; 12] = [
+        Kind::JobCreated,
+        Kind::JobModified,
+        Kind::JobDeleted,
+        Kind::RunsEnded,
+        Kind::JobCancelled,
+        Kind::Denied,
+        Kind::Login,
+        Kind::GrantChanged,
+        Kind::KeyChanged,
+        Kind::SecretChanged,
+        Kind::SettingChanged,
+        Kind::Backup,
+    ];
+
+    /// The word for it.
+    pub fn name(&self) -> &str {
+        match self {
+            Kind::JobCreated => "JOB_CREATED",
+            Kind::JobModified => "JOB_MODIFIED",
+            Kind::JobDeleted => "JOB_DELETED",
+            Kind::RunsEnded => "RUNS_ENDED",
+            Kind::JobCancelled => "JOB_CANCELLED",
+            Kind::Denied => "DENIED",
+            Kind::Login => "LOGIN",
+            Kind::GrantChanged => "GRANT_CHANGED",
+            Kind::KeyChanged => "KEY_CHANGED",
+            Kind::SecretChanged => "SECRET_CHANGED",
+            Kind::SettingChanged => "SETTING_CHANGED",
+            Kind::Backup => "BACKUP",
+            Kind::Other(name) => name,
+        }
+    }
+
+    /// The kind of a word.
+    pub fn of(name: &str) -> Self {
+        let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.unwrap_or_else(|| Kind::Other(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that is recorded. The store adds when it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whose audit it belongs to. A tenant of zeros is the cluster itself.
+    pub tenant: TenantId,
+    /// Who did it.
+    pub actor: String,
+    /// What.
+    pub kind: Kind,
+    /// To which job.
+    pub job: Option<JobId>,
+    /// To which run.
+    pub run: Option<RunId>,
+    /// What came of it, in a word.
+    pub outcome: String,
+    /// What else is to be known, for people: no secrets.
+    pub details: String,
+}
+
+/// A row of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it was written: later rows have larger places.
+    pub place: i64,
+    /// When.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: Event,
+    /// The node that did it, where one did.
+    pub node: Option<NodeId>,
+    /// The runs that ended, as [`ended_runs`] reads them.
+    pub runs: Vec<u8>,
+    /// Its number in the chain and its hash; none before it is sealed.
+    pub seal: Option<Seal>,
+}
+
+/// Where a row stands in the chain of its tenant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its hash, over itself and the one before it.
+    pub hash: Hash,
+}
+
+impl Seal {
+    /// What comes before the first row.
+    pub const GENESIS: Seal = Seal { number: 0, hash: GENESIS };
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hash: String = self.hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        write!(f, "{} {hash}", self.number)
+    }
+}
+
+impl Record {
+    /// The row as bytes, the same on every machine and in every release: each part with its length
+    /// before it, so that nothing can move from one to another.
+    pub fn canonical(&self) -> Vec<u8> {
+        let Event { tenant, actor, kind, job, run, outcome, details } = &self.event;
+        let id = |id: Option<Uuid>| id.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+        let parts: [Vec<u8>; 11] = [
+            self.place.to_be_bytes().to_vec(),
+            tenant.0.as_bytes().to_vec(),
+            self.at.as_microsecond().to_be_bytes().to_vec(),
+            actor.as_bytes().to_vec(),
+            kind.name().as_bytes().to_vec(),
+            id(job.map(|job| job.0)),
+            id(run.map(|run| run.0)),
+            id(self.node.map(|node| node.0)),
+            outcome.as_bytes().to_vec(),
+            details.as_bytes().to_vec(),
+            self.runs.clone(),
+        ];
+        let mut bytes = b"punctual audit 1".to_vec();
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(&part);
+        }
+        bytes
+    }
+
+    /// The seal of this row behind another one.
+    pub fn sealed_behind(&self, before: Seal) -> Seal {
+        let number = before.number + 1;
+        let hash = Sha256::new()
+            .chain_update(before.hash)
+            .chain_update(number.to_be_bytes())
+            .chain_update(self.canonical())
+            .finalize();
+        Seal { number, hash: hash.into() }
+    }
+}
+
+/// A run of a row that lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditedRun {
+    /// The run.
+    pub run: RunId,
+    /// Its job.
+    pub job: JobId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The number of its last attempt; 0 when there was none.
+    pub attempt: u32,
+    /// When that began.
+    pub started_at: Option<Timestamp>,
+}
+
+impl AuditedRun {
+    /// The bytes of one run.
+    const BYTES: usize = 46;
+
+    /// The word for it.
+    pub fn kind(self) -> &'static str {
+        match self.outcome {
+            Outcome::Completed => "JOB_EXECUTED",
+            Outcome::Cancelled => "JOB_CANCELLED",
+            Outcome::Failed | Outcome::Timeout => "JOB_FAILED",
+            Outcome::Skipped | Outcome::Missed => "JOB_SKIPPED",
+        }
+    }
+
+    /// Adds it to a list. PostgreSQL writes the same bytes (`finish_end.sql`).
+    pub fn push(self, runs: &mut Vec<u8>) {
+        runs.extend_from_slice(self.run.0.as_bytes());
+        runs.extend_from_slice(self.job.0.as_bytes());
+        runs.extend_from_slice(&(self.outcome as u16).to_be_bytes());
+        runs.extend_from_slice(&self.attempt.to_be_bytes());
+        let started_at = self.started_at.map_or(0, |at| at.as_microsecond());
+        runs.extend_from_slice(&started_at.to_be_bytes());
+    }
+}
+
+/// The runs of a list; none when it is damaged.
+pub fn ended_runs(bytes: &[u8]) -> Option<Vec<AuditedRun>> {
+    let (runs, rest) = bytes.as_chunks::<{ AuditedRun::BYTES }>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let read = |bytes: &[u8; AuditedRun::BYTES]| {
+        let outcome = u16::from_be_bytes([bytes[32], bytes[33]]);
+        let started_at = i64::from_be_bytes(*bytes[38..].first_chunk()?);
+        Some(AuditedRun {
+            run: RunId(Uuid::from_bytes(*bytes.first_chunk()?)),
+            job: JobId(Uuid::from_bytes(*bytes[16..].first_chunk()?)),
+            outcome: Outcome::from_number(i64::from(outcome))?,
+            attempt: u32::from_be_bytes(*bytes[34..].first_chunk()?),
+            started_at: Timestamp::from_microsecond(started_at).ok().filter(|_| started_at != 0),
+        })
+    };
+    runs.iter().map(read).collect()
+}
+
+/// What is wrong with a chain, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The first number that is not as it was sealed.
+    pub number: u64,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// Checks rows in the order of their numbers, behind the one before them. Answers where the chain
+/// stands after them.
+pub fn verify(before: Seal, rows: &[Record]) -> Result<Seal, Broken> {
+    let mut last = before;
+    for row in rows {
+        let expected = row.sealed_behind(last);
+        let broken = |problem: &str| Broken { number: last.number + 1, problem: problem.into() };
+        match row.seal {
+            None => return Err(broken("it is not sealed, and rows behind it are")),
+            Some(seal) if seal.number > expected.number => {
+                return Err(broken("it is missing"));
+            }
+            Some(seal) if seal.number < expected.number => {
+                return Err(broken("its number was used before"));
+            }
+            Some(seal) if seal.hash != expected.hash => {
+                return Err(broken("it was changed, or the row before it was"));
+            }
+            Some(seal) => last = seal,
+        }
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(place: i64) -> Record {
+        Record {
+            place,
+            at: Timestamp::from_second(1_800_000_000 + place).unwrap(),
+            event: Event {
+                tenant: TenantId::DEFAULT,
+                actor: "anna".into(),
+                kind: Kind::JobModified,
+                job: Some(JobId(Uuid::from_u128(1))),
+                run: None,
+                outcome: "ok".into(),
+                details: "{}".into(),
+            },
+            node: None,
+            runs: Vec::new(),
+            seal: None,
+        }
+    }
+
+    fn chain(length: i64) -> Vec<Record> {
+        let mut last = Seal::GENESIS;
+        (1..=length)
+            .map(|place| {
+                let mut row = row(place);
+                last = row.sealed_behind(last);
+                row.seal = Some(last);
+                row
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_chain_is_whole_until_somebody_touches_it() {
+        let whole = chain(5);
+        assert_eq!(verify(Seal::GENESIS, &whole), Ok(whole[4].seal.unwrap()));
+        // Also from the middle, behind the row before.
+        assert!(verify(whole[1].seal.unwrap(), &whole[2..]).is_ok());
+        let changes: [(&str, fn(&mut Record)); 10] = [
+            ("place", |row| row.place += 100),
+            ("tenant", |row| row.event.tenant = TenantId(Uuid::from_u128(9))),
+            ("at", |row| row.at = Timestamp::from_second(1).unwrap()),
+            ("actor", |row| row.event.actor.push('a')),
+            ("kind", |row| row.event.kind = Kind::JobDeleted),
+            ("job", |row| row.event.job = None),
+            ("run", |row| row.event.run = Some(RunId(Uuid::from_u128(3)))),
+            ("node", |row| row.node = Some(NodeId(Uuid::from_u128(3)))),
+            ("outcome", |row| row.event.outcome = "denied".into()),
+            ("details", |row| row.event.details = "{ }".into()),
+        ];
+        for (field, change) in changes {
+            for at in 0..5 {
+                let mut rows = chain(5);
+                change(&mut rows[at]);
+                let broken = verify(Seal::GENESIS, &rows).unwrap_err();
+                assert_eq!(broken.number, at as u64 + 1, "{field}");
+            }
+        }
+        for at in 0..4 {
+            let mut rows = chain(5);
+            rows.remove(at);
+            let missing = Broken { number: at as u64 + 1, problem: "it is missing".into() };
+            assert_eq!(verify(Seal::GENESIS, &rows), Err(missing));
+            let mut rows = chain(5);
+            let (first, second) = (rows[at].seal, rows[at + 1].seal);
+            (rows[at].seal, rows[at + 1].seal) = (second, first);
+            rows.swap(at, at + 1);
+            assert_eq!(verify(Seal::GENESIS, &rows).unwrap_err().number, at as u64 + 1);
+        }
+    }
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        let (mut one, mut two) = (row(1), row(1));
+        (one.event.actor, one.event.outcome) = ("ab".into(), "c".into());
+        (two.event.actor, two.event.outcome) = ("a".into(), "bc".into());
+        assert_ne!(one.canonical(), two.canonical());
+    }
+
+    #[test]
+    fn a_list_of_runs_is_read_as_it_was_written() {
+        let at = Timestamp::from_microsecond(1_800_000_000_123_456).unwrap();
+        let runs: Vec<AuditedRun> = [(Outcome::Completed, Some(at)), (Outcome::Missed, None)]
+            .into_iter()
+            .enumerate()
+            .map(|(n, (outcome, started_at))| AuditedRun {
+                run: RunId(Uuid::from_u128(n as u128)),
+                job: JobId(Uuid::from_u128(7)),
+                outcome,
+                attempt: n as u32,
+                started_at,
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        for run in &runs {
+            run.push(&mut bytes);
+        }
+        assert_eq!(ended_runs(&bytes), Some(runs));
+        assert_eq!(ended_runs(&bytes[1..]), None);
+    }
+
+    #[test]
+    fn every_kind_has_a_word() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::of(kind.name()), kind);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Secrets: what they are called, who sees them, and what a sealed value is bound to.
+
+use std::fmt;
+
+use crate::id::{JobId, TenantId};
+
+/// The longest name.
+pub const NAME_BYTES_MAX: usize = 100;
+
+/// The shortest value: what is shorter would be found everywhere, and cannot be kept out of
+/// outputs.
+pub const VALUE_BYTES_MIN: usize = 4;
+
+/// The longest value.
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Who sees a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Every job.
+    Cluster,
+    /// Every job of a tenant.
+    Tenant(TenantId),
+    /// One job of a tenant.
+    Job(TenantId, JobId),
+}
+
+impl Scope {
+    /// The scopes that a job sees, the nearest first: it hides the others.
+    pub fn seen_by(tenant: TenantId, job: JobId) -> [Scope; 3] {
+        [Scope::Job(tenant, job), Scope::Tenant(tenant), Scope::Cluster]
+    }
+
+    /// The scope as two ids, zero where there is none.
+    pub fn ids(self) -> (TenantId, JobId) {
+        match self {
+            Scope::Cluster => (TenantId::CLUSTER, JobId::NONE),
+            Scope::Tenant(tenant) => (tenant, JobId::NONE),
+            Scope::Job(tenant, job) => (tenant, job),
+        }
+    }
+
+    /// The scope of two ids.
+    pub fn of_ids(tenant: TenantId, job: JobId) -> Self {
+        match (tenant, job) {
+            (TenantId::CLUSTER, _) => Scope::Cluster,
+            (tenant, JobId::NONE) => Scope::Tenant(tenant),
+            (tenant, job) => Scope::Job(tenant, job),
+        }
+    }
+
+    /// Its word at the doors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Cluster => "cluster",
+            Scope::Tenant(_) => "tenant",
+            Scope::Job(..) => "job",
+        }
+    }
+}
+
+/// Where a secret is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SecretPlace {
+    /// Who sees it.
+    pub scope: Scope,
+    /// Its name, as in `${secrets.NAME}`.
+    pub name: String,
+}
+
+impl SecretPlace {
+    /// What a sealed value is bound to: one that is moved to another scope, name or version cannot
+    /// be opened there.
+    pub fn binding(&self, version: u32) -> Vec<u8> {
+        let (tenant, job) = self.scope.ids();
+        let mut bytes = b"punctual secret 1".to_vec();
+        bytes.extend_from_slice(tenant.0.as_bytes());
+        bytes.extend_from_slice(job.0.as_bytes());
+        bytes.extend_from_slice(&version.to_be_bytes());
+        // It comes last: nothing that follows could be taken for a part of it.
+        bytes.extend_from_slice(self.name.as_bytes());
+        bytes
+    }
+}
+
+impl fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the {}", self.name, self.scope.name())
+    }
+}
+
+/// What is wrong with a name, and what would be right; none when it is good.
+pub fn problem_of_name(name: &str) -> Option<String> {
+    let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(harmless) {
+        return None;
+    }
+    Some(format!("has 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes, underscores"))
+}
+
+/// What is wrong with a value, and what would be right; none when it is good.
+pub fn problem_of_value(value: &str) -> Option<String> {
+    let bytes = value.len();
+    if (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&bytes) {
+        return None;
+    }
+    let why = "one that is shorter cannot be kept out of outputs";
+    Some(format!("has {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX} bytes, not {bytes}; {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_scope_is_its_ids() {
+        let (tenant, job) = (TenantId::DEFAULT, JobId(Uuid::from_u128(7)));
+        for scope in Scope::seen_by(tenant, job) {
+            let (tenant, job) = scope.ids();
+            assert_eq!(Scope::of_ids(tenant, job), scope);
+        }
+    }
+
+    #[test]
+    fn a_binding_is_that_of_one_place_and_version() {
+        let (tenant, job) = (TenantId::DEFAULT, JobId(Uuid::from_u128(7)));
+        let place = |scope, name: &str| SecretPlace { scope, name: name.to_owned() };
+        let mut seen = std::collections::BTreeSet::new();
+        for scope in Scope::seen_by(tenant, job) {
+            for name in ["A", "B", "AB"] {
+                for version in [1, 2, 65_536] {
+                    assert!(seen.insert(place(scope, name).binding(version)), "{scope:?} {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_values_have_limits() {
+        for (name, good) in [
+            ("API_TOKEN", true),
+            ("a.b-c", true),
+            ("", false),
+            ("a b", false),
+            ("ä", false),
+            ("a}", false),
+            (&"x".repeat(NAME_BYTES_MAX), true),
+            (&"x".repeat(NAME_BYTES_MAX + 1), false),
+        ] {
+            assert_eq!(problem_of_name(name).is_none(), good, "{name:?}");
+        }
+        for (bytes, good) in [(3, false), (4, true), (VALUE_BYTES_MAX, true)] {
+            assert_eq!(problem_of_value(&"x".repeat(bytes)).is_none(), good, "{bytes}");
+        }
+        assert!(problem_of_value(&"x".repeat(VALUE_BYTES_MAX + 1)).is_some());
+    }
+}

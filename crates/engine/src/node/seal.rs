@@ -1,0 +1,120 @@
+//! The sealer: rows of the audit get their numbers and hashes, a batch at a time.
+//!
+//! Several nodes may do so at once: each seals behind the head that it saw, and the store takes the
+//! batch of the one who comes first.
+
+use std::collections::BTreeMap;
+
+use domain::audit::{Broken, Record, Seal, verify};
+use domain::id::TenantId;
+use jiff::{SignedDuration, Timestamp};
+use store::Journal;
+
+use super::Node;
+
+/// What a sealing step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SealReport {
+    /// Rows that were sealed.
+    pub sealed: usize,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// What came of a look at a whole chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// The last row that was forgotten.
+    pub anchor: Seal,
+    /// The last row that is as it was sealed.
+    pub last: Seal,
+    /// The first one that is not.
+    pub broken: Option<Broken>,
+}
+
+impl<S: Journal> Node<S> {
+    /// Seals one batch of what was recorded.
+    pub async fn seal(&self) -> store::Result<SealReport> {
+        let batch = self.settings.batch_max;
+        let rows = self.store.unsealed(batch).await?;
+        let mut report = SealReport { sealed: 0, more: rows.len() == batch as usize };
+        let mut tenants: BTreeMap<TenantId, Vec<Record>> = BTreeMap::new();
+        for row in rows {
+            tenants.entry(row.event.tenant).or_default().push(row);
+        }
+        for (tenant, rows) in tenants {
+            let head = self.store.chain(tenant).await?.head;
+            let mut last = head;
+            let mut sealed = Vec::with_capacity(rows.len());
+            for row in &rows {
+                last = row.sealed_behind(last);
+                sealed.push((row.place, last.hash));
+            }
+            if self.store.seal(tenant, head, &sealed).await? {
+                report.sealed += sealed.len();
+            } else {
+                report.more = true;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Looks at the whole chain of a tenant, and whether it holds a row that was seen before.
+    pub async fn verify_audit(
+        &self,
+        tenant: TenantId,
+        known: Option<Seal>,
+    ) -> store::Result<Verified> {
+        let chain = self.store.chain(tenant).await?;
+        let mut found =
+            Verified { rows: 0, anchor: chain.anchor, last: chain.anchor, broken: None };
+        // What was forgotten cannot be looked for any more.
+        let mut known = known.filter(|known| known.number > chain.anchor.number);
+        let bad = |number, problem: &str| Some(Broken { number, problem: problem.to_owned() });
+        while found.broken.is_none() && found.last.number < chain.head.number {
+            let batch = self.settings.batch_max;
+            let mut part = self.store.sealed(tenant, found.last.number, batch).await?;
+            // Rows that were sealed since are looked at another time.
+            part.retain(|row| row.seal.is_none_or(|seal| seal.number <= chain.head.number));
+            if part.is_empty() {
+                found.broken = bad(found.last.number + 1, "it is missing");
+            }
+            for row in &part {
+                match verify(found.last, std::slice::from_ref(row)) {
+                    Ok(seal) => (found.last, found.rows) = (seal, found.rows + 1),
+                    Err(broken) => {
+                        found.broken = Some(broken);
+                        break;
+                    }
+                }
+                if known.is_some_and(|known| known.number == found.last.number) {
+                    if known != Some(found.last) {
+                        found.broken = bad(found.last.number, "it is not the row that was seen");
+                        break;
+                    }
+                    known = None;
+                }
+            }
+        }
+        if found.broken.is_none() && found.last != chain.head {
+            found.broken = bad(found.last.number, "it is not the row that the chain ended with");
+        }
+        if found.broken.is_none() && known.is_some() {
+            found.broken = bad(found.last.number + 1, "it is missing, and was seen before");
+        }
+        Ok(found)
+    }
+
+    /// Forgets one batch of each tenant's old audit. Answers how many rows it was.
+    pub async fn prune_audit(&self) -> store::Result<u64> {
+        let days = SignedDuration::from_hours(24 * i64::from(self.settings.audit_retention_days));
+        let before = self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN);
+        let mut gone = 0;
+        for tenant in self.store.audited_tenants().await? {
+            gone += self.store.prune_audit(tenant, before, self.settings.batch_max).await?;
+        }
+        Ok(gone)
+    }
+}

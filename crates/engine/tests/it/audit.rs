@@ -1,0 +1,63 @@
+//! What was recorded is sealed once, whoever does it, and old rows go without breaking the chain.
+
+use domain::audit::Seal;
+use domain::id::TenantId;
+use domain::job::Definition;
+use domain::run::AttemptResult;
+use engine::{Settings, as_author};
+
+use crate::world::{Steps, World};
+
+const TENANT: TenantId = TenantId::DEFAULT;
+
+#[tokio::test]
+async fn a_chain_has_every_row_once_whoever_seals_it() {
+    let world = World::at("2026-01-01T10:00:00Z");
+    let settings = || Settings { batch_max: 3, audit_retention_days: 30, ..Settings::default() };
+    let (a, b) = (world.node_with(settings()).await, world.node_with(settings()).await);
+    let job = a.create("job", Definition::default()).await;
+    as_author("anna".to_owned(), async { a.pause_job(job.id).await.unwrap() }).await;
+    a.resume_job(job.id).await.unwrap();
+    for _ in 0..8 {
+        a.trigger(&job).await;
+        let started = a.work().await.remove(0);
+        a.complete(started.run.grant, AttemptResult::completed());
+        a.flush().await;
+    }
+    let mut sealed = 0;
+    loop {
+        // Both seal behind the same row; one of them is first.
+        let (first, second) = tokio::join!(a.seal(), b.seal());
+        let (first, second) = (first.unwrap(), second.unwrap());
+        sealed += first.sealed + second.sealed;
+        if !first.more && !second.more {
+            break;
+        }
+    }
+    assert_eq!(sealed, 11, "a job made, held and let go, and eight batches of runs");
+    let found = b.verify_audit(TENANT, None).await.unwrap();
+    assert_eq!((found.rows, found.anchor, &found.broken), (11, Seal::GENESIS, &None));
+    let head = found.last;
+    assert_eq!(a.verify_audit(TENANT, Some(head)).await.unwrap().broken, None);
+    // Somebody remembers another end.
+    let wrong = Seal { hash: [7; 32], ..head };
+    let broken = a.verify_audit(TENANT, Some(wrong)).await.unwrap().broken.unwrap();
+    assert_eq!(broken.number, 11);
+    let longer = Seal { number: 12, ..head };
+    let broken = a.verify_audit(TENANT, Some(longer)).await.unwrap().broken.unwrap();
+    assert_eq!(broken.number, 12);
+
+    // A month later, the old rows go, a batch at a time, and the chain goes on.
+    assert_eq!(a.prune_audit().await.unwrap(), 0);
+    world.pass(31 * 86_400);
+    let mut gone = 0;
+    for _ in 0..4 {
+        gone += a.prune_audit().await.unwrap();
+    }
+    assert_eq!(gone, 11);
+    assert_eq!(a.prune_audit().await.unwrap(), 0);
+    a.pause_job(job.id).await.unwrap();
+    a.seal().await.unwrap();
+    let found = a.verify_audit(TENANT, Some(head)).await.unwrap();
+    assert_eq!((found.rows, found.anchor, found.last.number, found.broken), (1, head, 12, None));
+}

@@ -1,0 +1,313 @@
+//! Who did what, and whether nobody changed the record since.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::Response;
+use domain::audit::{AuditedRun, Kind, Record, Seal, ended_runs};
+use domain::id::{JobId, TenantId};
+use engine::{AuditFilter, Verified};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::find;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::Params;
+use crate::page::{List, bad_cursor, cursor, limit, words};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// Rows that one look at the store reads.
+const ROWS: u32 = 100;
+
+/// The most looks for one page: what is rare is found in short pages.
+const LOOKS: u32 = 20;
+
+/// Something that was done.
+#[derive(Serialize, ToSchema)]
+pub struct AuditEvent {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
+    /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `GRANT_CHANGED`, `KEY_CHANGED`,
+    /// `SECRET_CHANGED`, `SETTING_CHANGED` or `BACKUP`.
+    pub event_type: String,
+    /// Who; empty for what the schedule did.
+    pub actor: String,
+    /// The job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<Uuid>,
+    /// The execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<Uuid>,
+    /// The node that did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<Uuid>,
+    /// What came of it.
+    pub outcome: String,
+    /// The last attempt of the execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// When that began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// What else is to be known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    pub details: String,
+    /// The row of the chain that says so; null before it is sealed, about a second later.
+    pub number: Option<u64>,
+}
+
+impl AuditEvent {
+    /// The events of a row: one, or one for each run that it lists.
+    fn of(row: Record) -> Vec<Self> {
+        let number = row.seal.map(|seal| seal.number);
+        let event = AuditEvent {
+            at: row.at,
+            event_type: row.event.kind.name().to_owned(),
+            actor: row.event.actor,
+            job_id: row.event.job.map(|job| job.0),
+            execution_id: row.event.run.map(|run| run.0),
+            worker_id: row.node.map(|node| node.0),
+            outcome: row.event.outcome,
+            attempt: None,
+            started_at: None,
+            details: row.event.details,
+            number,
+        };
+        if row.event.kind != Kind::RunsEnded {
+            return vec![event];
+        }
+        let run = |run: AuditedRun| AuditEvent {
+            at: event.at,
+            event_type: run.kind().to_owned(),
+            actor: String::new(),
+            job_id: Some(run.job.0),
+            execution_id: Some(run.run.0),
+            worker_id: event.worker_id,
+            outcome: run.outcome.name().to_owned(),
+            attempt: Some(run.attempt).filter(|attempt| *attempt > 0),
+            started_at: run.started_at,
+            details: String::new(),
+            number,
+        };
+        match ended_runs(&row.runs) {
+            Some(runs) => runs.into_iter().map(run).collect(),
+            // Somebody damaged it; `verify` says where.
+            None => vec![event],
+        }
+    }
+}
+
+/// Which events.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct AuditParams {
+    /// Only these types, with commas between them.
+    event_type: Option<String>,
+    /// Only those of a job, by its id or its name. A job that is gone is found by its id.
+    job: Option<String>,
+    /// Only what somebody did.
+    actor: Option<String>,
+    /// Only from this time on.
+    since: Option<Timestamp>,
+    /// Only before this time.
+    until: Option<Timestamp>,
+    /// `tenant` (the default), or `cluster`: what concerns no tenant.
+    scope: Option<String>,
+    /// The most items of a page: 1 to 500, 50 by default.
+    limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Whose chain.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyParams {
+    /// `tenant` (the default), or `cluster`: what concerns no tenant.
+    scope: Option<String>,
+    /// What the chain must contain: number and hash of an earlier head, as `12:ab…`. It finds a
+    /// chain that was cut off at its end.
+    head: Option<String>,
+}
+
+/// What a look at the chain found.
+#[derive(Serialize, ToSchema)]
+pub struct Verification {
+    /// Whether every row is as it was sealed.
+    pub valid: bool,
+    /// Rows that are.
+    pub rows: u64,
+    /// The last row that was forgotten by age; 0 when none was.
+    pub anchor: u64,
+    /// The last row that is as it was sealed.
+    pub head: u64,
+    /// Its hash. Keep it elsewhere: a chain that was cut off at its end ends with another one.
+    pub head_hash: String,
+    /// The first row that is not as it was sealed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_bad: Option<BadRow>,
+}
+
+/// A row that is not as it was sealed.
+#[derive(Serialize, ToSchema)]
+pub struct BadRow {
+    /// Its number.
+    pub number: u64,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+fn tenant(actor: &Actor, scope: Option<&str>) -> Result<TenantId> {
+    match scope {
+        None | Some("tenant") => Ok(actor.tenant),
+        Some("cluster") => Ok(TenantId::CLUSTER),
+        Some(other) => {
+            let text = format!("{other:?} is not one of tenant, cluster");
+            Err(Problem::field(Code::InvalidRequest, "scope", text))
+        }
+    }
+}
+
+/// Event types and the kinds of rows that hold them.
+fn types() -> Vec<(String, Vec<Kind>)> {
+    let mut types: Vec<(String, Vec<Kind>)> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::RunsEnded)
+        .map(|kind| (kind.name().to_owned(), vec![kind]))
+        .collect();
+    for name in ["JOB_EXECUTED", "JOB_FAILED", "JOB_CANCELLED", "JOB_SKIPPED"] {
+        match types.iter_mut().find(|(known, _)| known == name) {
+            Some((_, kinds)) => kinds.push(Kind::RunsEnded),
+            None => types.push((name.to_owned(), vec![Kind::RunsEnded])),
+        }
+    }
+    types
+}
+
+/// Lists what was done, newest first.
+#[utoipa::path(
+    get, operation_id = "list_audit", path = "/v1/audit", tag = "audit", params(AuditParams),
+    responses(
+        (status = 200, body = List<AuditEvent>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    OriginalUri(uri): OriginalUri,
+    Params(params): Params<AuditParams>,
+) -> Result<Response> {
+    let known = types();
+    let known: Vec<(&str, (&str, &[Kind]))> = known
+        .iter()
+        .map(|(name, kinds)| (name.as_str(), (name.as_str(), kinds.as_slice())))
+        .collect();
+    let wanted = words("event_type", &params.event_type, &known)?;
+    let mut kinds: Vec<Kind> = wanted.iter().flat_map(|(_, kinds)| kinds.iter().cloned()).collect();
+    kinds.sort();
+    kinds.dedup();
+    let job = match &params.job {
+        None => None,
+        Some(text) => match text.parse::<JobId>() {
+            Ok(id) => Some(id),
+            Err(_) => Some(find::job(&app, &actor, text).await?.id),
+        },
+    };
+    let filter = AuditFilter {
+        tenant: tenant(&actor, params.scope.as_deref())?,
+        kinds,
+        actor: params.actor.clone(),
+        job,
+        since: params.since,
+        until: params.until,
+    };
+    let passes = |event: &AuditEvent| {
+        (wanted.is_empty() || wanted.iter().any(|(name, _)| *name == event.event_type))
+            && job.is_none_or(|job| event.job_id == Some(job.0))
+    };
+    let limit = limit(params.limit)? as usize;
+    let (mut place, mut skip) = place(params.cursor.as_deref())?;
+    let (mut data, mut next) = (Vec::new(), None);
+    'page: for look in 1..=LOOKS {
+        let rows = app.scheduler.audit(&actor, &filter, place, ROWS).await?;
+        let is_last = rows.len() < ROWS as usize;
+        for row in rows {
+            let at = row.place;
+            for (n, event) in AuditEvent::of(row).into_iter().enumerate().skip(skip) {
+                if data.len() == limit {
+                    next = Some((at, n));
+                    break 'page;
+                }
+                data.extend(Some(event).filter(|event| passes(event)));
+            }
+            (place, skip) = (Some(at - 1), 0);
+        }
+        if is_last {
+            break;
+        }
+        if look == LOOKS {
+            next = place.map(|place| (place, 0));
+        }
+    }
+    let next = next.map(|(place, n)| format!("{place}:{n}"));
+    Ok(List::new(data, next).answer(&uri))
+}
+
+/// The row where a page begins, and how many of its events were seen.
+fn place(asked: Option<&str>) -> Result<(Option<i64>, usize)> {
+    let Some(text) = cursor(asked)? else { return Ok((None, 0)) };
+    let (place, seen) = text.split_once(':').ok_or_else(bad_cursor)?;
+    let place = place.parse().map_err(|_| bad_cursor())?;
+    Ok((Some(place), seen.parse().map_err(|_| bad_cursor())?))
+}
+
+/// An earlier head.
+fn head(text: &str) -> Result<Seal> {
+    let read = || {
+        let (number, digits) = text.split_once(':')?;
+        let mut hash = [0; 32];
+        if digits.len() != 64 || !digits.is_ascii() {
+            return None;
+        }
+        for (at, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Seal { number: number.parse().ok()?, hash })
+    };
+    read().ok_or_else(|| {
+        let text = "must be a number, a colon and 64 hex digits, as a verification answers them";
+        Problem::field(Code::InvalidRequest, "head", text)
+    })
+}
+
+/// Looks at every row: whether it is as it was sealed, and none is missing.
+#[utoipa::path(
+    post, operation_id = "verify_audit", path = "/v1/audit:verify", tag = "audit", params(VerifyParams),
+    responses((status = 200, body = Verification), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+)]
+pub(crate) async fn verify(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<VerifyParams>,
+) -> Result<Json<Verification>> {
+    let tenant = tenant(&actor, params.scope.as_deref())?;
+    let known = params.head.as_deref().map(head).transpose()?;
+    let found = app.scheduler.verify_audit(&actor, tenant, known).await?;
+    let Verified { rows, anchor, last, broken } = found;
+    let Seal { number: head, hash } = last;
+    Ok(Json(Verification {
+        valid: broken.is_none(),
+        rows,
+        anchor: anchor.number,
+        head,
+        head_hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+        first_bad: broken.map(|broken| BadRow { number: broken.number, problem: broken.problem }),
+    }))
+}

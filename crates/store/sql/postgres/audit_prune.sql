@@ -1,0 +1,21 @@
+-- The old beginning of a tenant's chain goes; the hash of its last row becomes the anchor.
+WITH last AS (
+    SELECT max(o.number) AS number FROM (
+        SELECT number FROM audit
+        WHERE tenant_id = $1 AND number IS NOT NULL
+            AND number < coalesce(
+                (SELECT min(number) FROM audit WHERE tenant_id = $1 AND number IS NOT NULL AND at >= $2), 9223372036854775807
+            )
+        ORDER BY number LIMIT $3
+    ) AS o
+),
+anchored AS (
+    UPDATE audit_chains c SET anchor_number = a.number, anchor_hash = a.hash
+    FROM audit a, last
+    WHERE c.tenant_id = $1 AND a.tenant_id = $1 AND a.number = last.number
+),
+gone AS (
+    DELETE FROM audit a USING last WHERE a.tenant_id = $1 AND a.number <= last.number
+    RETURNING 1
+)
+SELECT count(*) FROM gone

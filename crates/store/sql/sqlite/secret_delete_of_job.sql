@@ -1,0 +1,2 @@
+-- The secrets of a job that is gone.
+DELETE FROM secrets WHERE tenant_id = ?1 AND job_id = ?2

@@ -1,0 +1,4 @@
+-- Secrets of a tenant or of the cluster, without their values.
+SELECT tenant_id, job_id, name, version, key_id, changed_at, changed_by FROM secrets
+WHERE tenant_id = ?1 AND (job_id, name) > (?2, ?3)
+ORDER BY job_id, name LIMIT ?4

@@ -1,0 +1,85 @@
+//! The master key: what everything hangs on, and its name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The bytes of a key.
+pub(crate) const BYTES: usize = 32;
+
+/// A key that wraps data keys. It is wiped from memory when it goes, and never printed.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct MasterKey {
+    bytes: [u8; BYTES],
+    #[zeroize(skip)]
+    id: String,
+}
+
+/// A text that is no key.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a master key is 64 hex digits")]
+pub struct BadKey;
+
+impl MasterKey {
+    /// The key of these bytes, which nobody can guess.
+    pub fn new(bytes: [u8; BYTES]) -> Self {
+        let hash = Sha256::new().chain_update(b"punctual master key").chain_update(bytes);
+        let id = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        MasterKey { bytes, id }
+    }
+
+    /// Its name: it tells keys apart and says nothing about them.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The key as text.
+    pub fn reveal(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; BYTES] {
+        &self.bytes
+    }
+}
+
+impl FromStr for MasterKey {
+    type Err = BadKey;
+
+    fn from_str(text: &str) -> Result<Self, BadKey> {
+        let text = text.trim().as_bytes();
+        let mut bytes = [0; BYTES];
+        if text.len() != 2 * BYTES || !text.iter().all(u8::is_ascii_hexdigit) {
+            return Err(BadKey);
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| BadKey)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| BadKey)?;
+        }
+        Ok(MasterKey::new(bytes))
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MasterKey({})", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_its_text_and_is_not_printed() {
+        let key = MasterKey::new([7; 32]);
+        assert_eq!(key.reveal().parse(), Ok(key.clone()));
+        assert_eq!(format!("{key:?}"), "MasterKey(ed9947da99661f1e)");
+        assert_ne!(key.id(), MasterKey::new([8; 32]).id());
+        for text in ["", "00", &"0".repeat(63), &"g".repeat(64), &"é".repeat(32)] {
+            assert_eq!(text.parse::<MasterKey>(), Err(BadKey), "{text}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The vault: keys and a store, and what goes between them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use agent::{SecretError, Secrets};
+use domain::action::Assignment;
+use domain::id::{JobId, TenantId};
+use domain::secret::{Scope, SecretPlace};
+use store::{FullStore, KeptSecret, Page, SecretView, Set, as_author};
+use tokio::sync::{Mutex, RwLock};
+use zeroize::Zeroizing;
+
+use crate::keeper::{Answer, Health, Keeper, Rotated, VaultError};
+use crate::key::MasterKey;
+use crate::ring::Ring;
+use crate::seal::{self, Randomness};
+
+/// Where master keys come from, and whether a new one can be kept there.
+pub trait Custody: Send + Sync + 'static {
+    /// Keeps exactly these keys, durably, or says why that cannot be.
+    fn keep(&self, ring: &Ring) -> Result<(), String>;
+}
+
+/// Seals and opens secrets.
+pub struct Vault<S> {
+    pub(crate) store: Arc<S>,
+    /// Held for reading while something is sealed and written: who replaces the first key knows
+    /// that nothing comes under the old one any more.
+    pub(crate) ring: RwLock<Ring>,
+    /// One rotation at a time.
+    pub(crate) rotating: Mutex<()>,
+    pub(crate) custody: Box<dyn Custody>,
+    pub(crate) random: Box<dyn Fn() -> [u8; 32] + Send + Sync>,
+}
+
+impl<S: FullStore> Vault<S> {
+    /// The vault of a store. `random` are bytes that nobody can guess, others with every call.
+    pub fn new(
+        store: Arc<S>,
+        ring: Ring,
+        custody: impl Custody,
+        random: impl Fn() -> [u8; 32] + Send + Sync + 'static,
+    ) -> Self {
+        Vault {
+            store,
+            ring: RwLock::new(ring),
+            rotating: Mutex::default(),
+            custody: Box::new(custody),
+            random: Box::new(random),
+        }
+    }
+
+    pub(crate) fn nonce(&self) -> [u8; 24] {
+        let random = (self.random)();
+        *random.first_chunk().expect("32 bytes are more than 24")
+    }
+
+    async fn seal(
+        &self,
+        place: &SecretPlace,
+        value: &str,
+        expected: u32,
+        by: &str,
+    ) -> Result<Set, VaultError> {
+        let ring = self.ring.read().await;
+        let master = ring.first().ok_or_else(no_key)?;
+        let version = expected.saturating_add(1);
+        let random = Randomness {
+            data_key: Zeroizing::new((self.random)()),
+            nonces: [self.nonce(), self.nonce()],
+        };
+        let sealed = seal::seal(master, place, version, value, random)
+            .map_err(|_| VaultError::NoKey("the value could not be sealed".to_owned()))?;
+        let (place, changed_by) = (place.clone(), by.to_owned());
+        Ok(self.store.keep_secret(&KeptSecret { place, version, sealed, changed_by }).await?)
+    }
+
+    /// The value of the secret that an assignment sees under a name.
+    async fn open(
+        &self,
+        assignment: &Assignment,
+        name: &str,
+    ) -> Result<Option<Zeroizing<String>>, SecretError> {
+        let unreadable =
+            |problem: String| SecretError::Unreadable { name: name.to_owned(), problem };
+        let scopes = Scope::seen_by(assignment.tenant, assignment.job);
+        let places = scopes.map(|scope| SecretPlace { scope, name: name.to_owned() });
+        let found = self.store.secrets(&places).await;
+        let mut found = found.map_err(|error| unreadable(error.to_string()))?;
+        // The nearest hides the others, also when it cannot be read.
+        found.sort_by_key(|secret| scopes.iter().position(|scope| *scope == secret.place.scope));
+        let Some(KeptSecret { place, version, sealed, .. }) = found.into_iter().next() else {
+            return Ok(None);
+        };
+        let ring = self.ring.read().await;
+        let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
+            let key = &sealed.key;
+            unreadable(format!("it is sealed under the master key {key}, which is not here"))
+        })?;
+        let value = seal::open(master, &place, version, &sealed);
+        value.map(Some).map_err(|_| unreadable("it does not open: it was changed".to_owned()))
+    }
+}
+
+pub(crate) fn no_key() -> VaultError {
+    VaultError::NoKey("this node was given none".to_owned())
+}
+
+impl<S: FullStore> Secrets for Vault<S> {
+    fn get<'a>(
+        &'a self,
+        assignment: &'a Assignment,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
+        Box::pin(async move {
+            let value = self.open(assignment, name).await?;
+            Ok(value.map(|value| value.to_string()))
+        })
+    }
+}
+
+impl<S: FullStore> Keeper for Vault<S> {
+    fn put<'a>(
+        &'a self,
+        place: &'a SecretPlace,
+        value: &'a str,
+        expected: u32,
+        by: &'a str,
+    ) -> Answer<'a, Set> {
+        Box::pin(self.seal(place, value, expected, by))
+    }
+
+    fn remove<'a>(&'a self, place: &'a SecretPlace, expected: u32, by: &'a str) -> Answer<'a, Set> {
+        let removed = async move { Ok(self.store.remove_secret(place, expected).await?) };
+        Box::pin(as_author(by.to_owned(), removed))
+    }
+
+    fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>> {
+        Box::pin(async move { Ok(self.store.secret_view(place).await?) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: Option<TenantId>,
+        after: Option<&'a (JobId, String)>,
+        limit: u32,
+    ) -> Answer<'a, Page<SecretView, (JobId, String)>> {
+        Box::pin(async move { Ok(self.store.list_secrets(tenant, after, limit).await?) })
+    }
+
+    fn rotate<'a>(&'a self, by: &'a str) -> Answer<'a, Rotated> {
+        Box::pin(self.rotate_master(by))
+    }
+
+    fn health(&self) -> Answer<'_, Health> {
+        Box::pin(async move {
+            let keys = self.store.secret_keys().await?;
+            let ring = self.ring.read().await;
+            let mut health = Health::default();
+            for (key, count) in keys {
+                health.kept += count;
+                match ring.find(&key) {
+                    None => health.unreadable.push((key, count)),
+                    found if found != ring.first() => health.behind += count,
+                    _ => {}
+                }
+            }
+            Ok(health)
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! `punctual audit`: who did what, and whether nobody changed the record since.
+
+use clap::{Args, Subcommand};
+
+use super::job::Asking;
+use crate::complaint::Complaint;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Column, Shape, instant, text};
+
+/// The verbs of `punctual audit`.
+#[derive(Subcommand)]
+pub enum AuditCommand {
+    /// List what was done, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Look at every row: whether it is as it was sealed, and none is missing
+    Verify(VerifyArgs),
+}
+
+/// Which events.
+#[derive(Args)]
+pub struct ListArgs {
+    /// Only these types, with commas between them: JOB_CREATED,JOB_FAILED
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+
+    /// Only those of this job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+
+    /// Only what somebody did
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+
+    /// Only from this time on
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+
+    /// What concerns no tenant, such as settings
+    #[arg(long)]
+    cluster: bool,
+
+    /// Print at most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Whose chain.
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// The chain of what concerns no tenant
+    #[arg(long)]
+    cluster: bool,
+
+    /// What the chain must contain: a number and a hash that an earlier verification printed, as 12:ab…
+    #[arg(long, value_name = "NUMBER:HASH")]
+    head: Option<String>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+const SHAPE: Shape = Shape {
+    columns: &[
+        Column { title: "TIME", cell: |event| instant(event, "at") },
+        Column { title: "TYPE", cell: |event| text(event, "event_type") },
+        Column { title: "ACTOR", cell: |event| text(event, "actor") },
+        Column { title: "JOB", cell: |event| text(event, "job_id") },
+        Column { title: "RUN", cell: |event| text(event, "execution_id") },
+        Column { title: "OUTCOME", cell: |event| text(event, "outcome") },
+        Column { title: "DETAILS", cell: |event| text(event, "details") },
+    ],
+    name: "number",
+};
+
+/// Runs the verb.
+pub fn run(command: AuditCommand) -> Result<(), Failure> {
+    match command {
+        AuditCommand::List(args) => list(args),
+        AuditCommand::Verify(args) => verify(args),
+    }
+}
+
+fn list(args: ListArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let named = [
+        ("event_type", args.event_type.map(|types| types.to_ascii_uppercase())),
+        ("job", args.job),
+        ("actor", args.actor),
+        ("since", args.since),
+        ("until", args.until),
+        ("scope", args.cluster.then(|| "cluster".to_owned())),
+    ];
+    let filters: Vec<_> =
+        named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let (events, is_more) = client.list(&["v1", "audit"], &filters, Some(args.limit))?;
+    output::print_list(&args.asking.output, &events, &SHAPE)?;
+    if is_more {
+        args.asking.output.say("note: there is more; see --limit");
+    }
+    Ok(())
+}
+
+fn verify(args: VerifyArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let mut call = client.post(&["v1", "audit:verify"]);
+    if args.cluster {
+        call = call.query("scope", "cluster");
+    }
+    if let Some(head) = &args.head {
+        call = call.query("head", head);
+    }
+    let found = call.send()?;
+    let (number, hash) = (text(&found, "head"), text(&found, "head_hash"));
+    let words = format!("{} rows are as they were sealed, up to {number}:{hash}", found["rows"]);
+    output::print_done(&args.asking.output, &found, "head_hash", &words)?;
+    if found["valid"] == true {
+        return Ok(());
+    }
+    let bad = &found["first_bad"];
+    let complaint = Complaint::new(format!("row {}: {}", bad["number"], text(bad, "problem")));
+    Err(Failure::Ended(Exit::Failed, complaint))
+}

@@ -1,0 +1,142 @@
+//! The audit of a real server: everything is in it, and whoever touches the file is found out.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::process::{Server, until};
+use crate::binary::{Ended, run};
+
+fn punctual(data: &Path, args: &[&str]) -> Ended {
+    let args: Vec<&str> = args.iter().copied().chain(["--data", data.to_str().unwrap()]).collect();
+    run(args, b"a value of a secret")
+}
+
+/// The types of all events, newest first, when everything is sealed.
+fn sealed_events(server: &Server, count: usize) -> Vec<Value> {
+    until(|| {
+        let (status, page) = server.call("GET", "/v1/audit?limit=500", None);
+        assert_eq!(status, 200, "{page}");
+        let events = page["data"].as_array().unwrap();
+        let done = events.len() >= count && events.iter().all(|event| !event["number"].is_null());
+        done.then(|| events.clone())
+    })
+}
+
+#[test]
+fn what_was_done_is_listed_and_a_touched_row_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &[]);
+    let job = json!({
+        "name": "job", "job_type": "MANUAL", "payload": {"type": "NOOP"},
+        "retry_config": {"max_attempts": 1},
+    });
+    let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
+    assert_eq!(status, 201, "{made}");
+    for _ in 0..3 {
+        assert_eq!(server.call("POST", "/v1/jobs/job/trigger", None).0, 202);
+    }
+    assert_eq!(punctual(&data, &["secret", "set", "KEY"]).code, Some(0));
+    assert_eq!(server.call("POST", "/v1/jobs/job/pause", None).0, 200);
+    let events = sealed_events(&server, 6);
+    let count = |kind: &str| events.iter().filter(|event| event["event_type"] == kind).count();
+    let counts = ["JOB_CREATED", "JOB_MODIFIED", "JOB_EXECUTED", "SECRET_CHANGED"].map(count);
+    assert_eq!(counts, [1, 1, 3, 1], "{events:#?}");
+    for event in &events {
+        let actor = if event["event_type"] == "JOB_EXECUTED" { "" } else { "admin" };
+        assert_eq!(event["actor"], actor, "{event}");
+    }
+    // Page after page, each once.
+    let list =
+        punctual(&data, &["audit", "list", "--type", "job_executed", "--job", "job", "--json"]);
+    let listed: Value = serde_json::from_str(&list.stdout).unwrap_or_else(|_| panic!("{list:?}"));
+    assert_eq!(listed.as_array().unwrap().len(), 3, "{list:?}");
+    let mut path = "/v1/audit?limit=1".to_owned();
+    let mut paged = Vec::new();
+    loop {
+        let (_, page) = server.call("GET", &path, None);
+        paged.extend(page["data"].as_array().unwrap().clone());
+        match page["next_cursor"].as_str() {
+            Some(cursor) => path = format!("/v1/audit?limit=1&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(paged, events);
+
+    let good = punctual(&data, &["audit", "verify", "--json"]);
+    assert_eq!(good.code, Some(0), "{good:?}");
+    let found: Value = serde_json::from_str(&good.stdout).unwrap();
+    let head = format!("{}:{}", found["head"], found["head_hash"].as_str().unwrap());
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+
+    // Each field of each row, the order, the end: whatever is touched is named.
+    let file = data.join("punctual.db");
+    let numbers = found["head"].as_u64().unwrap();
+    assert!(numbers >= 4, "{found}");
+    let mut touches: Vec<(String, u64)> = [
+        "actor = actor || 'x'",
+        "kind = 'JOB_DELETED'",
+        "at = at + 1",
+        "tenant_id = x'00000000000000000000000000000009'",
+        "job_id = x'00000000000000000000000000000009'",
+        "run_id = x'00000000000000000000000000000009'",
+        "node_id = x'00000000000000000000000000000009'",
+        "outcome = outcome || 'x'",
+        "details = details || ' '",
+        "runs = CAST(runs || x'00' AS BLOB)",
+        "hash = zeroblob(32)",
+    ]
+    .iter()
+    .map(|change| (format!("UPDATE audit SET {change} WHERE number = 2"), 2))
+    .collect();
+    touches.push(("DELETE FROM audit WHERE number = 3".into(), 3));
+    touches.push((format!("DELETE FROM audit WHERE number = {numbers}"), numbers));
+    touches.push((
+        "UPDATE audit SET number = -number WHERE number IN (1, 2);
+         UPDATE audit SET number = 3 + number WHERE number IN (-1, -2)"
+            .into(),
+        1,
+    ));
+    // Cut off at the end, with a head that fits: only who remembers the old head can tell.
+    let cut = format!(
+        "DELETE FROM audit WHERE number = {numbers};
+         UPDATE audit_chains SET head_number = {numbers} - 1, head_hash = (
+             SELECT hash FROM audit a WHERE a.tenant_id = audit_chains.tenant_id AND number = {numbers} - 1
+         )"
+    );
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    Connection::open(&file).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    for (touch, number) in touches {
+        Connection::open(&file).unwrap().execute_batch(&touch).unwrap();
+        let server = Server::start(&data, &[]);
+        let bad = punctual(&data, &["audit", "verify"]);
+        assert_eq!(bad.code, Some(1), "{touch}: {bad:?}");
+        assert!(bad.stderr.contains(&format!("row {number}:")), "{touch}: {bad:?}");
+        server.kill();
+        restore(&data, &whole);
+    }
+    Connection::open(&file).unwrap().execute_batch(&cut).unwrap();
+    let server = Server::start(&data, &[]);
+    assert_eq!(punctual(&data, &["audit", "verify"]).code, Some(0));
+    let bad = punctual(&data, &["audit", "verify", "--head", &head]);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
+    server.kill();
+    restore(&data, &whole);
+    let server = Server::start(&data, &[]);
+    assert_eq!(punctual(&data, &["audit", "verify", "--head", &head]).code, Some(0));
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+}
+
+/// The file as it was.
+fn restore(data: &Path, whole: &[u8]) {
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(data.join(format!("punctual.db{end}")));
+    }
+    std::fs::write(data.join("punctual.db"), whole).unwrap();
+}

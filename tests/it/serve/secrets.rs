@@ -1,0 +1,307 @@
+//! Secrets in a real server: planted values are searched wherever anything is kept or said.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::process::{Server, until};
+use crate::binary::run;
+
+/// What is planted: with everything that an encoding changes.
+const CANARIES: [&str; 4] = [
+    "canary-plain-0123456789",
+    "canary \"quoted\" \\ and/slashed é",
+    "canary?a=b&c=d%41+~*'",
+    "-----BEGIN CANARY-----\nYmFzZTY0IGlzIG5vdCBhIHNlY3JldA\nsecond-canary-line==",
+];
+
+/// Every form in which a value might be found.
+fn forms(value: &str) -> Vec<Vec<u8>> {
+    let quoted = Value::from(value).to_string();
+    let json = quoted[1..quoted.len() - 1].to_owned();
+    let percent = |keep: &str| -> String {
+        let byte = |byte: u8| match byte {
+            b if b.is_ascii_alphanumeric() || keep.as_bytes().contains(&b) => (b as char).into(),
+            b => format!("%{b:02X}"),
+        };
+        value.bytes().map(byte).collect()
+    };
+    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![
+        value.to_owned(),
+        json.replace('/', "\\/"),
+        json,
+        percent("-._~"),
+        percent("-._~/"),
+        percent("-._~").to_lowercase(),
+        hex,
+    ];
+    for before in ["", "u", "us"] {
+        let padded = format!("{before}{value}");
+        for engine in [&STANDARD, &URL_SAFE, &URL_SAFE_NO_PAD] {
+            // What does not depend on the neighbours.
+            let encoded = engine.encode(&padded);
+            let begin = (before.len() * 8).div_ceil(6);
+            forms.push(encoded[begin..padded.len() * 8 / 6].to_owned());
+        }
+    }
+    // A part of it is too much as well.
+    forms.extend(value.lines().filter(|line| line.len() > 12).map(str::to_owned));
+    forms.into_iter().map(String::into_bytes).collect()
+}
+
+fn assert_absent(place: &str, bytes: &[u8]) {
+    for canary in CANARIES {
+        for form in forms(canary) {
+            let found = bytes.windows(form.len()).any(|window| window == form);
+            assert!(!found, "{place} holds {:?}", String::from_utf8_lossy(&form));
+        }
+    }
+}
+
+/// Answers every request with all that it was sent, in several encodings and small pieces.
+fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            let mut part = [0; 4_096];
+            while !request.windows(7).any(|end| end == b"the-end") {
+                let count = stream.read(&mut part).unwrap();
+                assert!(count > 0, "the request ends early");
+                request.extend_from_slice(&part[..count]);
+            }
+            let text = String::from_utf8(request.clone()).unwrap();
+            let body = text.split("\r\n\r\n").nth(1).unwrap();
+            let said = json!({
+                "head": text, "body": serde_json::from_str::<Value>(body).unwrap(),
+                "base64": STANDARD.encode(&request), "url": URL_SAFE.encode(body),
+            });
+            let said = said.to_string();
+            let status = if text.contains("/fail") { "500 No" } else { "200 OK" };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", said.len());
+            stream.write_all(head.as_bytes()).unwrap();
+            for piece in said.as_bytes().chunks(11) {
+                stream.write_all(piece).unwrap();
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+/// Searches all files of a folder, one of which must be there.
+fn search(folder: &Path, one: &str) {
+    let mut found = Vec::new();
+    files(folder, &mut found);
+    assert!(found.iter().any(|path| path.ends_with(one)), "{found:?}");
+    for path in found {
+        assert_absent(&path.display().to_string(), &fs::read(&path).unwrap());
+    }
+}
+
+/// Runs a job to its end; answers the execution.
+fn executed(server: &Server, job: &Value) -> Value {
+    let (status, made) = server.call("POST", "/v1/jobs", Some(job));
+    assert_eq!(status, 201, "{made}");
+    let name = job["name"].as_str().unwrap();
+    let (status, run) = server.call("POST", &format!("/v1/jobs/{name}/trigger"), None);
+    assert_eq!(status, 202, "{run}");
+    let path = format!("/v1/executions/{}", run["execution_id"].as_str().unwrap());
+    until(|| {
+        let (_, run) = server.call("GET", &path, None);
+        run.get("completed_at").is_some().then_some(run)
+    })
+}
+
+#[test]
+fn planted_values_are_found_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let work = folder.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let database = testbed::postgres::Server::shared().url("postgres");
+    let environment = [
+        ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
+        ("PUNCTUAL_DATABASES__PG", database.as_str()),
+        ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
+        ("PUNCTUAL_EXTERNAL__ALLOW", "/bin"),
+        ("PUNCTUAL_EXTERNAL__VARIABLES", "SECRET*"),
+        ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", work.to_str().unwrap()),
+        ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
+        ("PUNCTUAL_ALERTS__WEBHOOK_URL", "http://127.0.0.1:1/"),
+        ("PUNCTUAL_ALERTS__WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        ("RUST_LOG", "trace"),
+    ];
+    let server = Server::start_with(&data, &[], &environment);
+    for (n, canary) in CANARIES.iter().enumerate() {
+        let (status, said) =
+            server.call("PUT", &format!("/v1/secrets/C{n}"), Some(&json!({"value": canary})));
+        assert_eq!(status, 201, "{said}");
+        assert_absent("the answer to a change", said.to_string().as_bytes());
+    }
+    let url = echo();
+    let all: Vec<String> = (0..CANARIES.len()).map(|n| format!("${{secrets.C{n}}}")).collect();
+    let mut executions = Vec::new();
+    for path in ["ok", "fail"] {
+        executions.push(executed(
+            &server,
+            &json!({
+                "name": format!("http-{path}"), "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+                "payload": {
+                    "type": "HTTP", "method": "POST",
+                    "endpoint": format!("{url}/{path}/${{secrets.C2}}?key=${{secrets.C1}}"),
+                    "headers": {"Authorization": "Bearer ${secrets.C0}", "X-Odd": "${secrets.C2}"},
+                    "body": {"all": all, "end": "the-end"},
+                },
+            }),
+        ));
+    }
+    let values = (0..CANARIES.len()).map(|n| {
+        format!(
+            "(${{secrets.C{n}}}::text, encode(convert_to(${{secrets.C{n}}}, 'UTF8'), 'base64'), \
+             encode(convert_to(${{secrets.C{n}}}, 'UTF8'), 'hex'))"
+        )
+    });
+    let select = format!("VALUES {}", values.collect::<Vec<_>>().join(", "));
+    for (name, sql) in [
+        ("sql-select", select.as_str()),
+        ("sql-error", "SELECT ${secrets.C1}::int"),
+        ("sql-raise", "SELECT (${secrets.C2} || '!')::uuid"),
+    ] {
+        executions.push(executed(
+            &server,
+            &json!({
+                "name": name, "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+                "payload": {"type": "SQL", "database": "pg", "sql": sql},
+            }),
+        ));
+    }
+    let variables: serde_json::Map<String, Value> =
+        all.iter().enumerate().map(|(n, text)| (format!("SECRET_{n}"), json!(text))).collect();
+    let script = "for n in 0 1 2 3; do eval v=\\$SECRET_$n; echo \"$v\"; printf 'user:%s' \"$v\" | base64 -w0; \
+                  echo; printf %s \"$v\" | base64 -w0 >&2; printf 'cut:'; printf %s \"$v\" | head -c 9; \
+                  sleep 0.05; printf %s \"$v\" | tail -c +10; echo; done; echo \"$SECRET_1\" >&2; exit 3";
+    executions.push(executed(
+        &server,
+        &json!({
+            "name": "external", "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+            "payload": {"type": "EXTERNAL", "command": "/bin/sh", "arguments": ["-c", script], "environment": variables},
+        }),
+    ));
+
+    // The jobs did see the values: there are stars in their place.
+    let mut starred = 0;
+    for execution in &executions {
+        let id = execution["execution_id"].as_str().unwrap();
+        for path in ["", "/logs", "/attempts"] {
+            let (status, said) = server.call("GET", &format!("/v1/executions/{id}{path}"), None);
+            assert_eq!(status, 200, "{said}");
+            let said = said.to_string();
+            assert_absent(&format!("{} {path}", execution["job_id"]), said.as_bytes());
+            starred += usize::from(said.contains("***"));
+        }
+    }
+    assert!(starred >= 2 * executions.len(), "{starred} {executions:#?}");
+    for path in [
+        "/v1/jobs",
+        "/v1/executions",
+        "/v1/dead-letters",
+        "/v1/secrets",
+        "/v1/audit",
+        "/v1/audit?scope=cluster",
+        "/v1/settings",
+        "/v1/stats",
+        "/v1/workers",
+        "/metrics",
+        "/openapi.json",
+        "/readyz?verbose",
+    ] {
+        let (_, said) = server.call("GET", path, None);
+        assert_absent(path, said.to_string().as_bytes());
+    }
+    // What was written last is beside the file of the store while the server runs.
+    search(&data, "punctual.db-wal");
+    server.terminate();
+    let log = server.rest_of_log();
+    assert!(log.contains("tokio_postgres") && log.contains("TRACE"), "the log says everything");
+    assert_absent("the log", log.as_bytes());
+    search(&data, "punctual.db");
+}
+
+#[test]
+fn a_lost_key_is_told_and_stops_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let environment = [("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1")];
+    let server = Server::start_with(&data, &[], &environment);
+    let (status, _) = server.call("PUT", "/v1/secrets/KEY", Some(&json!({"value": "abcdefgh"})));
+    assert_eq!(status, 201);
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+    fs::remove_file(data.join("master.key")).unwrap();
+    let server = Server::start_with(&data, &[], &environment);
+    let job = json!({
+        "name": "needs", "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+        "payload": {"endpoint": "http://127.0.0.1:9/", "headers": {"Authorization": "${secrets.KEY}"}},
+    });
+    let run = executed(&server, &job);
+    assert_eq!(run["error_code"], "SECRET_UNREADABLE", "{run}");
+    let other = json!({"name": "needs-none", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
+    assert_eq!(executed(&server, &other)["status"], "COMPLETED");
+    let (status, ready) = server.call("GET", "/readyz?verbose", None);
+    assert_eq!((status, &ready["secrets"]["ok"]), (200, &json!(false)), "{ready}");
+    assert!(ready["secrets"]["detail"].as_str().unwrap().starts_with("1 of 1 secrets"), "{ready}");
+}
+
+#[test]
+fn a_secret_is_set_from_stdin_and_the_master_key_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &[]);
+    let data_text = data.to_str().unwrap();
+    let punctual = |args: &[&str], input: &[u8]| {
+        let args: Vec<&str> = args.iter().copied().chain(["--data", data_text]).collect();
+        run(args, input)
+    };
+    let set = punctual(&["secret", "set", "KEY"], b"a value of a secret\n");
+    assert_eq!((set.code, set.stdout.as_str()), (Some(0), ""), "{set:?}");
+    assert!(set.stderr.contains("KEY has version 1 now"), "{set:?}");
+    let short = punctual(&["secret", "set", "KEY"], b"abc\n");
+    assert_eq!(short.code, Some(2), "{short:?}");
+    let list = punctual(&["secret", "list", "-o", "name"], b"");
+    assert_eq!(list.stdout, "KEY\n", "{list:?}");
+    let key = || fs::read_to_string(data.join("master.key")).unwrap();
+    let before = key();
+    let rotated = punctual(&["secret", "rotate-master", "--yes"], b"");
+    assert_eq!(rotated.code, Some(0), "{rotated:?}");
+    assert!(rotated.stderr.contains("1 secrets are under it"), "{rotated:?}");
+    assert_ne!(key(), before);
+    assert_eq!(key().lines().count(), 1);
+    let mode = fs::metadata(data.join("master.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The next start reads it.
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+    let server = Server::start(&data, &[]);
+    let (_, ready) = server.call("GET", "/readyz?verbose", None);
+    assert_eq!(ready["secrets"]["detail"], "1 secrets can be read", "{ready}");
+    let deleted = punctual(&["secret", "delete", "KEY", "--yes"], b"");
+    assert_eq!(deleted.code, Some(0), "{deleted:?}");
+    assert_eq!(punctual(&["secret", "delete", "KEY", "--yes"], b"").code, Some(3));
+}
