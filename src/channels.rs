@@ -2,6 +2,7 @@
 //! looked up when they are needed, so that a change needs no restart.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,14 @@ use courier::{SigningSecret, message};
 use domain::alert::Alert;
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
-use engine::{Channel, Courier, Couriers, Objects, Present};
+use engine::{Channel, Courier, Couriers, Present};
 use jiff::Timestamp;
 use reqwest::{Method, Url};
-use server::shape::channel::ChannelBody;
+use server::shape::channel::{ChannelBody, signers};
 use server::shape::database::DatabaseBody;
 use server::{Trials, Tried};
+use store::FullStore;
+use vault::Vault;
 
 /// How long an endpoint may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -26,20 +29,33 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const PAGE: u32 = 500;
 
 /// The databases of the store.
-pub struct StoreDatabases<S>(pub Arc<S>);
+pub struct StoreDatabases<S> {
+    /// Where they are.
+    pub store: Arc<S>,
+    /// Who opens their passwords.
+    pub vault: Arc<Vault<S>>,
+}
 
-impl<S: Objects> DatabaseSource for StoreDatabases<S> {
+impl<S: FullStore> DatabaseSource for StoreDatabases<S> {
     fn url<'a>(
         &'a self,
         tenant: TenantId,
         name: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
         Box::pin(async move {
-            let found = self.0.object_by_name(tenant, ObjectKind::Database, name).await;
-            let Some(object) = found.map_err(|error| error.to_string())? else { return Ok(None) };
-            let body: DatabaseBody =
-                serde_json::from_str(&object.body).map_err(|error| error.to_string())?;
-            Ok(Some(body.url))
+            // A password that is changed just now is another one at the second look.
+            for _ in 0..2 {
+                let found = self.store.object_by_name(tenant, ObjectKind::Database, name).await;
+                let found = found.map_err(|error| error.to_string())?;
+                let Some(object) = found else { return Ok(None) };
+                let body: DatabaseBody =
+                    serde_json::from_str(&object.body).map_err(|error| error.to_string())?;
+                let Some(part) = body.sealed else { return Ok(Some(body.url)) };
+                if let Some(url) = self.vault.open_part(&object, &part).await? {
+                    return Ok(Some(url.to_string()));
+                }
+            }
+            Err("its password is not there".to_owned())
         })
     }
 }
@@ -62,13 +78,17 @@ impl Poster {
         Ok(Poster { client: Client::new(guard, settings)?, clock })
     }
 
-    async fn post(&self, body: &ChannelBody, content: message::Content<'_>) -> Result<(), String> {
-        let secrets: Vec<SigningSecret> = body
-            .secrets()
+    async fn post(
+        &self,
+        url: &str,
+        secret: &str,
+        content: message::Content<'_>,
+    ) -> Result<(), String> {
+        let secrets: Vec<SigningSecret> = signers(secret)
             .map(SigningSecret::parse)
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        let url = Url::parse(&body.url).map_err(|error| format!("the url is wrong: {error}"))?;
+        let url = Url::parse(url).map_err(|error| format!("the url is wrong: {error}"))?;
         let message = message::signed(&content, &secrets, (self.clock)());
         let request = self.client.request(Method::POST, url).map_err(|blocked| blocked.to_string());
         let mut request = request?.body(message.body);
@@ -87,14 +107,26 @@ impl Poster {
 }
 
 /// One channel of the store, as it is now.
-struct StoreChannel {
+struct StoreChannel<S> {
     id: String,
-    tenant: TenantId,
+    object: Object,
     body: ChannelBody,
+    vault: Arc<Vault<S>>,
     poster: Poster,
 }
 
-impl Courier for StoreChannel {
+/// What signs for a channel.
+async fn secret_of<S: FullStore>(
+    vault: &Vault<S>,
+    channel: &Object,
+    body: &ChannelBody,
+) -> Result<impl Deref<Target = String> + use<S>, String> {
+    let found = vault.open_part(channel, &body.sealed).await;
+    let found = found.map_err(|problem| format!("its secret cannot be read: {problem}"))?;
+    found.ok_or_else(|| "its secret is not there".to_owned())
+}
+
+impl<S: FullStore> Courier for StoreChannel<S> {
     fn channel(&self) -> &str {
         &self.id
     }
@@ -102,7 +134,7 @@ impl Courier for StoreChannel {
     fn wants(&self) -> Channel {
         Channel {
             name: self.id.clone(),
-            tenant: Some(self.tenant),
+            tenant: Some(self.object.tenant),
             kinds: self.body.known_kinds(),
             since: self.body.since,
         }
@@ -112,7 +144,10 @@ impl Courier for StoreChannel {
         &'a self,
         alert: &'a Alert,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
-        Box::pin(self.poster.post(&self.body, message::Content::Alert(alert)))
+        Box::pin(async move {
+            let secret = secret_of(&self.vault, &self.object, &self.body).await?;
+            self.poster.post(&self.body.url, &secret, message::Content::Alert(alert)).await
+        })
     }
 }
 
@@ -120,11 +155,13 @@ impl Courier for StoreChannel {
 pub struct StoreChannels<S> {
     /// Where they are.
     pub store: Arc<S>,
+    /// Who opens what signs for them.
+    pub vault: Arc<Vault<S>>,
     /// Who goes there.
     pub poster: Poster,
 }
 
-impl<S: Objects> Couriers for StoreChannels<S> {
+impl<S: FullStore> Couriers for StoreChannels<S> {
     fn present(&self) -> Present<'_> {
         Box::pin(async move {
             let mut present: Vec<Arc<dyn Courier>> = Vec::new();
@@ -132,9 +169,10 @@ impl<S: Objects> Couriers for StoreChannels<S> {
             loop {
                 let page = self.store.objects_of_kind(ObjectKind::AlertChannel, after, PAGE).await;
                 let page = page.map_err(|error| error.to_string())?;
-                present.extend(page.iter().filter_map(|object| self.courier(object)));
                 after = page.last().map(|object| object.id);
-                if page.len() < PAGE as usize {
+                let is_last = page.len() < PAGE as usize;
+                present.extend(page.into_iter().filter_map(|object| self.courier(object)));
+                if is_last {
                     return Ok(present);
                 }
             }
@@ -142,9 +180,9 @@ impl<S: Objects> Couriers for StoreChannels<S> {
     }
 }
 
-impl<S> StoreChannels<S> {
+impl<S: FullStore> StoreChannels<S> {
     /// Who carries alerts to a channel; nobody when it is not enabled.
-    fn courier(&self, object: &Object) -> Option<Arc<dyn Courier>> {
+    fn courier(&self, object: Object) -> Option<Arc<dyn Courier>> {
         let body: ChannelBody = match serde_json::from_str(&object.body) {
             Ok(body) => body,
             Err(error) => {
@@ -152,21 +190,25 @@ impl<S> StoreChannels<S> {
                 return None;
             }
         };
-        let (id, tenant, poster) = (object.id.to_string(), object.tenant, self.poster.clone());
-        body.enabled
-            .then(|| Arc::new(StoreChannel { id, tenant, body, poster }) as Arc<dyn Courier>)
+        if !body.enabled {
+            return None;
+        }
+        let (id, vault) = (object.id.to_string(), Arc::clone(&self.vault));
+        Some(Arc::new(StoreChannel { id, object, body, vault, poster: self.poster.clone() }))
     }
 }
 
 /// Tries things out with what jobs and alerts use.
-pub struct RealTrials {
+pub struct RealTrials<S> {
     /// Who connects to databases.
     pub agent: Arc<Agent>,
+    /// Who opens what signs them.
+    pub vault: Arc<Vault<S>>,
     /// Who posts alerts.
     pub poster: Poster,
 }
 
-impl Trials for RealTrials {
+impl<S: FullStore> Trials for RealTrials<S> {
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a> {
         Box::pin(self.agent.try_database(tenant, name))
     }
@@ -176,7 +218,8 @@ impl Trials for RealTrials {
             let body: ChannelBody =
                 serde_json::from_str(&channel.body).map_err(|error| error.to_string())?;
             let content = message::Content::Test { channel: &channel.name, tenant: channel.tenant };
-            self.poster.post(&body, content).await?;
+            let secret = secret_of(&self.vault, channel, &body).await?;
+            self.poster.post(&body.url, &secret, content).await?;
             Ok("the endpoint took it".to_owned())
         })
     }

@@ -357,8 +357,8 @@ async fn serve<S: FullStore>(
             "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
         )),
     };
-    let source = Arc::new(StoreDatabases(Arc::clone(&store)));
-    let databases = plan.agent.databases.with_source(source);
+    let source = StoreDatabases { store: Arc::clone(&store), vault: Arc::clone(&vault) };
+    let databases = plan.agent.databases.with_source(Arc::new(source));
     let options = agent::Options {
         databases,
         backups: Arc::clone(&backups),
@@ -376,7 +376,11 @@ async fn serve<S: FullStore>(
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }
-    let channels = StoreChannels { store: Arc::clone(&store), poster: plan.poster.clone() };
+    let channels = StoreChannels {
+        store: Arc::clone(&store),
+        vault: Arc::clone(&vault),
+        poster: plan.poster.clone(),
+    };
     let engine = Engine::start(store, executor, couriers, plan.settings.clone(), parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
@@ -395,7 +399,7 @@ async fn serve<S: FullStore>(
         clock,
         random,
         zones,
-        trials: Arc::new(RealTrials { agent, poster: plan.poster }),
+        trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
         options: Arc::new(plan.options.clone()),
     };
     tokio::spawn(server::Sweeper::new(&app).run());

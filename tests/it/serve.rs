@@ -13,6 +13,7 @@ mod logs;
 pub mod metrics;
 pub mod process;
 mod restart;
+mod sealed;
 mod secrets;
 mod sink;
 mod tls;

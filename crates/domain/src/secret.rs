@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::{JobId, TenantId};
+use crate::id::{JobId, ObjectId, TenantId};
 
 /// The longest name.
 pub const NAME_BYTES_MAX: usize = 100;
@@ -23,7 +23,12 @@ pub enum Scope {
     Tenant(TenantId),
     /// One job of a tenant.
     Job(TenantId, JobId),
+    /// No job: whoever uses a database or an alert channel of a tenant.
+    Object(TenantId, ObjectId),
 }
+
+/// How the names of objects' secrets begin. Nobody can choose or refer to such a name.
+const OF_OBJECT: char = ':';
 
 impl Scope {
     /// The scopes that a job sees, the nearest first: it hides the others.
@@ -37,15 +42,15 @@ impl Scope {
             Scope::Cluster => (TenantId::CLUSTER, JobId::NONE),
             Scope::Tenant(tenant) => (tenant, JobId::NONE),
             Scope::Job(tenant, job) => (tenant, job),
+            Scope::Object(tenant, object) => (tenant, JobId(object.0)),
         }
     }
 
-    /// The scope of two ids.
-    pub fn of_ids(tenant: TenantId, job: JobId) -> Self {
-        match (tenant, job) {
-            (TenantId::CLUSTER, _) => Scope::Cluster,
-            (tenant, JobId::NONE) => Scope::Tenant(tenant),
-            (tenant, job) => Scope::Job(tenant, job),
+    /// The job that sees it, if it is one job.
+    pub fn job(self) -> Option<JobId> {
+        match self {
+            Scope::Job(_, job) => Some(job),
+            Scope::Cluster | Scope::Tenant(_) | Scope::Object(..) => None,
         }
     }
 
@@ -55,6 +60,7 @@ impl Scope {
             Scope::Cluster => "cluster",
             Scope::Tenant(_) => "tenant",
             Scope::Job(..) => "job",
+            Scope::Object(..) => "object",
         }
     }
 }
@@ -69,6 +75,23 @@ pub struct SecretPlace {
 }
 
 impl SecretPlace {
+    /// The place of a part of an object. Each new value takes a new part: what an object says and
+    /// what it keeps secret change together, with the name of the part in its body.
+    pub fn of_object(tenant: TenantId, object: ObjectId, part: &str) -> Self {
+        SecretPlace { scope: Scope::Object(tenant, object), name: format!("{OF_OBJECT}{part}") }
+    }
+
+    /// The place of two ids, zero where there is none, and a name.
+    pub fn of_ids(tenant: TenantId, job: JobId, name: String) -> Self {
+        let scope = match (tenant, job) {
+            (tenant, job) if name.starts_with(OF_OBJECT) => Scope::Object(tenant, ObjectId(job.0)),
+            (TenantId::CLUSTER, _) => Scope::Cluster,
+            (tenant, JobId::NONE) => Scope::Tenant(tenant),
+            (tenant, job) => Scope::Job(tenant, job),
+        };
+        SecretPlace { scope, name }
+    }
+
     /// What a sealed value is bound to: one that is moved to another scope, name or version cannot
     /// be opened there.
     pub fn binding(&self, version: u32) -> Vec<u8> {
@@ -115,11 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_its_ids() {
+    fn a_place_is_its_ids_and_its_name() {
         let (tenant, job) = (TenantId::DEFAULT, JobId(Uuid::from_u128(7)));
-        for scope in Scope::seen_by(tenant, job) {
-            let (tenant, job) = scope.ids();
-            assert_eq!(Scope::of_ids(tenant, job), scope);
+        let places =
+            Scope::seen_by(tenant, job)
+                .map(|scope| SecretPlace { scope, name: "A".to_owned() })
+                .into_iter()
+                .chain([TenantId::CLUSTER, tenant].map(|tenant| {
+                    SecretPlace::of_object(tenant, ObjectId(Uuid::from_u128(7)), "A")
+                }));
+        for place in places {
+            let (tenant, job) = place.scope.ids();
+            assert_eq!(SecretPlace::of_ids(tenant, job, place.name.clone()), place);
+            assert_eq!(problem_of_name(&place.name).is_some(), place.scope.name() == "object");
         }
     }
 

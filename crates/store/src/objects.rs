@@ -21,8 +21,8 @@ pub trait Objects: Store {
         expected: u32,
     ) -> impl Future<Output = Result<Put>> + Send;
 
-    /// Removes an object if it still has the version that was seen, and with it what was recorded
-    /// of deliveries under its id.
+    /// Removes an object if it still has the version that was seen, and with it its secrets and
+    /// what was recorded of deliveries under its id.
     fn remove_object(
         &self,
         tenant: TenantId,

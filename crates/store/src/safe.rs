@@ -35,7 +35,7 @@ pub trait Safe: Store {
     ) -> impl Future<Output = Result<Option<SecretView>>> + Send;
 
     /// The secrets of a tenant and its jobs, or those of the cluster, by job and name, after the
-    /// given one. Not their values.
+    /// given one. Not their values, and not those of objects.
     fn list_secrets(
         &self,
         tenant: Option<TenantId>,
@@ -61,12 +61,12 @@ pub trait Safe: Store {
 
 /// What the audit says about a change of a secret; version 0 stands for its removal.
 pub(crate) fn place_audit(place: &SecretPlace, version: u32, by: &str) -> Event {
-    let (tenant, job) = place.scope.ids();
+    let (tenant, _) = place.scope.ids();
     Event {
         tenant,
         actor: by.to_owned(),
         kind: Kind::SecretChanged,
-        job: Some(job).filter(|job| *job != JobId::NONE),
+        job: place.scope.job(),
         run: None,
         outcome: if version == 0 { "DELETED" } else { "DONE" }.to_owned(),
         details: serde_json::json!({

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use agent::{SecretError, Secrets};
 use domain::action::Assignment;
 use domain::id::{JobId, TenantId};
+use domain::object::Object;
 use domain::secret::{Scope, SecretPlace};
 use store::{FullStore, KeptSecret, Page, SecretView, Set, as_author};
 use tokio::sync::{Mutex, RwLock};
@@ -91,16 +92,36 @@ impl<S: FullStore> Vault<S> {
         let mut found = found.map_err(|error| unreadable(error.to_string()))?;
         // The nearest hides the others, also when it cannot be read.
         found.sort_by_key(|secret| scopes.iter().position(|scope| *scope == secret.place.scope));
-        let Some(KeptSecret { place, version, sealed, .. }) = found.into_iter().next() else {
-            return Ok(None);
-        };
+        match found.first() {
+            Some(secret) => self.value(secret).await.map(Some).map_err(unreadable),
+            None => Ok(None),
+        }
+    }
+
+    /// The value of a part of an object; none when it is not there (any more).
+    pub async fn open_part(
+        &self,
+        object: &Object,
+        part: &str,
+    ) -> Result<Option<Zeroizing<String>>, String> {
+        let place = SecretPlace::of_object(object.tenant, object.id, part);
+        let found = self.store.secrets(&[place]).await.map_err(|error| error.to_string())?;
+        match found.first() {
+            Some(secret) => self.value(secret).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What is in a sealed secret, or why it cannot be told.
+    async fn value(&self, secret: &KeptSecret) -> Result<Zeroizing<String>, String> {
+        let KeptSecret { place, version, sealed, .. } = secret;
         let ring = self.ring.read().await;
         let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
             let key = &sealed.key;
-            unreadable(format!("it is sealed under the master key {key}, which is not here"))
+            format!("it is sealed under the master key {key}, which is not here")
         })?;
-        let value = seal::open(master, &place, version, &sealed);
-        value.map(Some).map_err(|_| unreadable("it does not open: it was changed".to_owned()))
+        seal::open(master, place, *version, sealed)
+            .map_err(|_| "it does not open: it was changed".to_owned())
     }
 }
 

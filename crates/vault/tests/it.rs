@@ -96,7 +96,7 @@ async fn the_nearest_scope_wins_and_strangers_see_nothing() {
             let rank = match scope {
                 Scope::Cluster => 3,
                 Scope::Tenant(_) => 2,
-                Scope::Job(..) => 1,
+                Scope::Job(..) | Scope::Object(..) => 1,
             };
             if rank <= most {
                 let set = vault.put(&place(scope, name), value, 0, "anna").await.unwrap();

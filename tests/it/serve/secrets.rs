@@ -22,7 +22,7 @@ const CANARIES: [&str; 4] = [
 ];
 
 /// Every form in which a value might be found.
-fn forms(value: &str) -> Vec<Vec<u8>> {
+pub fn forms(value: &str) -> Vec<Vec<u8>> {
     let quoted = Value::from(value).to_string();
     let json = quoted[1..quoted.len() - 1].to_owned();
     let percent = |keep: &str| -> String {
@@ -97,7 +97,7 @@ fn echo() -> String {
     format!("http://{address}")
 }
 
-fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+pub fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() { files(&path, found) } else { found.push(path) }
@@ -115,7 +115,7 @@ fn search(folder: &Path, one: &str) {
 }
 
 /// Runs a job to its end; answers the execution.
-fn executed(server: &Server, job: &Value) -> Value {
+pub fn executed(server: &Server, job: &Value) -> Value {
     let (status, made) = server.call("POST", "/v1/jobs", Some(job));
     assert_eq!(status, 201, "{made}");
     let name = job["name"].as_str().unwrap();

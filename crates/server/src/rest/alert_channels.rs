@@ -16,7 +16,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::objects::{self, PageParams, TrialView, body_of};
+use super::objects::{self, Fresh, Kept, PageParams, TrialView, body_of};
 use super::shape::channel::{AlertChannelSpec, AlertChannelView, ChannelBody, signs};
 use crate::actor::Actor;
 use crate::app::App;
@@ -34,8 +34,19 @@ fn view(object: &Object) -> Result<AlertChannelView> {
     Ok(AlertChannelView::of(object, body_of(object)?))
 }
 
-/// What is kept of a request; what it leaves out is as before.
-fn body(spec: &AlertChannelSpec, old: Option<&ChannelBody>, now: Timestamp) -> Result<ChannelBody> {
+impl Kept for ChannelBody {
+    fn sealed(&self) -> Option<&str> {
+        Some(&self.sealed)
+    }
+}
+
+/// What is kept of a request, and the secret if there is a new one; what it leaves out is as
+/// before.
+fn body(
+    app: &App,
+    spec: &AlertChannelSpec,
+    old: Option<&ChannelBody>,
+) -> Result<(ChannelBody, Option<Fresh>)> {
     check_url(&spec.url)?;
     for (i, kind) in spec.kinds.iter().enumerate() {
         if AlertKind::from_name(kind).is_none() {
@@ -44,14 +55,17 @@ fn body(spec: &AlertChannelSpec, old: Option<&ChannelBody>, now: Timestamp) -> R
             return Err(Problem::invalid(format!("kinds[{i}]"), text));
         }
     }
-    let secret = match (&spec.secret, old) {
+    let (sealed, fresh) = match (&spec.secret, old) {
         (Some(secret), _) if !signs(secret) => {
             let text = "must be whsec_ followed by 24 to 64 bytes in base64";
             return Err(Problem::invalid("secret", text));
         }
-        (Some(secret), _) => secret.clone(),
+        (Some(secret), _) => {
+            let fresh = Fresh::new(app, secret.clone());
+            (fresh.name.clone(), Some(fresh))
+        }
         // A signature made for one place proves nothing at another, and must not.
-        (None, Some(old)) if same_place(&old.url, &spec.url) => old.secret.clone(),
+        (None, Some(old)) if same_place(&old.url, &spec.url) => (old.sealed.clone(), None),
         (None, Some(_)) => {
             return Err(Problem::invalid("secret", "is needed when the url names another place"));
         }
@@ -59,10 +73,10 @@ fn body(spec: &AlertChannelSpec, old: Option<&ChannelBody>, now: Timestamp) -> R
     };
     let since = match old {
         Some(old) if old.enabled => old.since,
-        _ => now,
+        _ => app.now(),
     };
     let (url, kinds, enabled) = (spec.url.clone(), spec.kinds.clone(), spec.enabled);
-    Ok(ChannelBody { url, secret, kinds, enabled, since })
+    Ok((ChannelBody { url, sealed, kinds, enabled, since }, fresh))
 }
 
 fn check_url(url: &str) -> Result<()> {
@@ -100,8 +114,9 @@ pub(crate) async fn create(
     actor: Actor,
     Body(spec): Body<AlertChannelSpec>,
 ) -> Result<Response> {
-    let body = body(&spec, None, app.now())?;
-    let object = objects::create(&app, &actor, KIND, spec.name, &body).await?;
+    let (body, fresh) = body(&app, &spec, None)?;
+    let body = (&body, fresh.as_ref());
+    let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
     Ok(objects::created(&object, "/v1/alert-channels", view(&object)?))
 }
 
@@ -213,8 +228,9 @@ async fn change(
 ) -> Result<Response> {
     let condition = Condition::of(headers, spec.version, app)?;
     let kept: ChannelBody = body_of(&old)?;
-    let body = body(&spec, Some(&kept), app.now())?;
-    let object = objects::change(app, actor, old, spec.name, &body, condition).await?;
+    let (body, fresh) = body(app, &spec, Some(&kept))?;
+    let body = (&body, fresh.as_ref());
+    let object = objects::change(app, actor, old, spec.name, body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }
 

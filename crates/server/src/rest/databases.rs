@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
 use domain::object::{Object, ObjectKind};
 
-use super::objects::{self, PageParams, TrialView, body_of};
-use super::shape::database::{DatabaseBody, DatabaseSpec, DatabaseView, unmasked};
+use super::objects::{self, Fresh, Kept, PageParams, TrialView, body_of};
+use super::shape::database::{DatabaseBody, DatabaseSpec, DatabaseView, masked, unmasked};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -25,10 +25,21 @@ fn view(object: &Object) -> Result<DatabaseView> {
     Ok(DatabaseView::of(object, body_of(object)?))
 }
 
-/// What is kept of a request; the old address when it comes back with a hidden password.
-fn body(spec: &DatabaseSpec, old: Option<&str>) -> Result<DatabaseBody> {
+impl Kept for DatabaseBody {
+    fn sealed(&self) -> Option<&str> {
+        self.sealed.as_deref()
+    }
+}
+
+/// What is kept of a request, and the address if it has a new password. One that comes back with a
+/// hidden password means the old one.
+fn body(
+    app: &App,
+    spec: &DatabaseSpec,
+    old: Option<DatabaseBody>,
+) -> Result<(DatabaseBody, Option<Fresh>)> {
     let wrong = |problem: String| Problem::invalid("url", problem);
-    let url = unmasked(&spec.url, old).map_err(wrong)?;
+    let url = unmasked(&spec.url, old.as_ref().map(|old| old.url.as_str())).map_err(wrong)?;
     if let Err(error) = agent::Database::parse_remote(&url) {
         return Err(match error {
             agent::DatabaseError::Bad { field, problem } => Problem::invalid(field, problem),
@@ -40,7 +51,14 @@ fn body(spec: &DatabaseSpec, old: Option<&str>) -> Result<DatabaseBody> {
         let text = format!("has at most {DESCRIPTION_CHARS_MAX} characters");
         return Err(Problem::invalid("description", text));
     }
-    Ok(DatabaseBody { url, description })
+    let shown = masked(&url);
+    let kept = old.filter(|old| old.url == url).and_then(|old| old.sealed);
+    if kept.is_some() || shown == url {
+        return Ok((DatabaseBody { url, sealed: kept, description }, None));
+    }
+    let fresh = Fresh::new(app, url);
+    let body = DatabaseBody { url: shown, sealed: Some(fresh.name.clone()), description };
+    Ok((body, Some(fresh)))
 }
 
 /// A name of the settings is theirs: one over REST would never be used.
@@ -79,8 +97,9 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     objects::may(&actor, Deed::ChangeCluster)?;
     refuse_settings(&app, &spec.name)?;
-    let body = body(&spec, None)?;
-    let object = objects::create(&app, &actor, KIND, spec.name, &body).await?;
+    let (body, fresh) = body(&app, &spec, None)?;
+    let body = (&body, fresh.as_ref());
+    let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
     Ok(objects::created(&object, "/v1/databases", view(&object)?))
 }
 
@@ -211,9 +230,9 @@ async fn change(
 ) -> Result<Response> {
     let condition = Condition::of(headers, spec.version, app)?;
     refuse_settings(app, &spec.name)?;
-    let kept: DatabaseBody = body_of(&old)?;
-    let body = body(&spec, Some(&kept.url))?;
-    let object = objects::change(app, actor, old, spec.name, &body, condition).await?;
+    let (body, fresh) = body(app, &spec, Some(body_of(&old)?))?;
+    let body = (&body, fresh.as_ref());
+    let object = objects::change(app, actor, old, spec.name, body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }
 

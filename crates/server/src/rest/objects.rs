@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use domain::access::{self, Deed};
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind, check_name};
+use domain::secret::SecretPlace;
 use engine::{EngineError, Put, Set};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,14 @@ fn word(kind: ObjectKind) -> &'static str {
     }
 }
 
+/// What somebody must be allowed to who changes one.
+fn changing(kind: ObjectKind) -> Deed {
+    match kind {
+        ObjectKind::Database => Deed::ChangeCluster,
+        ObjectKind::AlertChannel => Deed::ChangeAccess,
+    }
+}
+
 /// What a handler asks for that does not come to the engine.
 pub(super) fn may(actor: &Actor, deed: Deed) -> Result<()> {
     Ok(access::may(actor, deed).map_err(EngineError::from)?)
@@ -96,13 +105,77 @@ pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str)
     found.ok_or_else(|| none(kind, text))
 }
 
+/// What is kept of an object: what it says, and the name of what it keeps secret.
+pub(super) trait Kept: Serialize + DeserializeOwned {
+    /// Which secret of the object belongs to it.
+    fn sealed(&self) -> Option<&str>;
+}
+
+/// A new value that nobody may see. It has a name of its own: the old value stays what the old body
+/// means until the new body is there.
+pub(super) struct Fresh {
+    pub name: String,
+    value: String,
+}
+
+impl Fresh {
+    pub fn new(app: &App, value: String) -> Self {
+        Fresh { name: format!("{:032x}", (app.random)()), value }
+    }
+
+    async fn keep(&self, app: &App, actor: &Actor, object: &Object) -> Result<()> {
+        let place = SecretPlace::of_object(object.tenant, object.id, &self.name);
+        match app.secrets.put(&place, &self.value, 0, &actor.name).await? {
+            Set::Done(_) => Ok(()),
+            Set::Conflict(_) => Err(Problem::new(Code::Internal, "a new name was known already")),
+        }
+    }
+}
+
+/// Removes a value that no body means. If it stays, it goes with the object.
+async fn forget(app: &App, actor: &Actor, object: &Object, name: Option<&str>) {
+    let Some(name) = name else { return };
+    let place = SecretPlace::of_object(object.tenant, object.id, name);
+    // Such values are not changed, so they have their first version.
+    if let Err(error) = app.secrets.remove(&place, 1, &actor.name).await {
+        tracing::warn!(%error, object = %object.id, "a value that is not needed any more stays");
+    }
+}
+
+/// Keeps a new value, and then the object that means it. What no body means in the end goes.
+async fn put<T: Kept>(
+    app: &App,
+    actor: &Actor,
+    object: &Object,
+    (body, fresh): (&T, Option<&Fresh>),
+    old: Option<&T>,
+) -> Result<Put> {
+    // Before anything is kept.
+    may(actor, changing(object.kind))?;
+    if let Some(fresh) = fresh {
+        fresh.keep(app, actor, object).await?;
+    }
+    // Without an answer, both values stay: one of them is meant.
+    let put = app.scheduler.put_object(actor, object, object.version).await?;
+    match put {
+        Put::Done(_) => {
+            let old = old.and_then(T::sealed).filter(|old| Some(*old) != body.sealed());
+            forget(app, actor, object, old).await;
+        }
+        Put::Conflict(_) | Put::NameTaken => {
+            forget(app, actor, object, fresh.map(|fresh| fresh.name.as_str())).await;
+        }
+    }
+    Ok(put)
+}
+
 /// Makes an object.
-pub(super) async fn create(
+pub(super) async fn create<T: Kept>(
     app: &App,
     actor: &Actor,
     kind: ObjectKind,
     name: String,
-    body: &impl Serialize,
+    (body, fresh): (&T, Option<&Fresh>),
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
     let now = app.now();
@@ -120,7 +193,7 @@ pub(super) async fn create(
         created_at: now,
         changed_at: now,
     };
-    match app.scheduler.put_object(actor, &object, 0).await? {
+    match put(app, actor, &object, (body, fresh), None).await? {
         Put::Done(object) => Ok(object),
         Put::NameTaken => Err(name_taken(&object)),
         Put::Conflict(_) => Err(Problem::new(Code::Internal, "a new id was known already")),
@@ -128,18 +201,19 @@ pub(super) async fn create(
 }
 
 /// Gives an object another name and body, if the condition holds and nobody is faster.
-pub(super) async fn change(
+pub(super) async fn change<T: Kept>(
     app: &App,
     actor: &Actor,
     old: Object,
     name: String,
-    body: &impl Serialize,
+    (body, fresh): (&T, Option<&Fresh>),
     condition: Condition,
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
     condition.check_of(word(old.kind), old.version)?;
+    let before: T = body_of(&old)?;
     let new = Object { name, body: text_of(body)?, ..old };
-    match app.scheduler.put_object(actor, &new, new.version).await? {
+    match put(app, actor, &new, (body, fresh), Some(&before)).await? {
         Put::Done(object) => Ok(object),
         Put::NameTaken => Err(name_taken(&new)),
         Put::Conflict(version) => Err(overtaken(&new, version, condition)),

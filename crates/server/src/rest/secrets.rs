@@ -46,14 +46,10 @@ pub struct SecretView {
 
 impl SecretView {
     fn of(secret: Kept) -> Self {
-        let job = match secret.place.scope {
-            Scope::Job(_, job) => Some(job.0),
-            Scope::Tenant(_) | Scope::Cluster => None,
-        };
         SecretView {
             scope: secret.place.scope.name(),
             name: secret.place.name,
-            job_id: job,
+            job_id: secret.place.scope.job().map(|job| job.0),
             version: secret.version,
             key_id: secret.key,
             updated_at: secret.changed_at,

@@ -1,9 +1,12 @@
--- An object that nobody wants any more, if it is the one that was seen, and what was recorded under its id.
+-- An object that nobody wants any more, if it is the one that was seen, and what was recorded and kept secret under its id.
 WITH gone AS (
     DELETE FROM objects WHERE id = $1 AND tenant_id = $2 AND version = $3 RETURNING id, tenant_id, kind, name
 ),
 forgotten AS (
     DELETE FROM deliveries USING gone WHERE channel = gone.id::text
+),
+secrets_gone AS (
+    DELETE FROM secrets s USING gone WHERE s.tenant_id = gone.tenant_id AND s.job_id = gone.id
 ),
 audited AS (
     INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)

@@ -7,6 +7,6 @@ WITH done AS (
 ),
 audited AS (
     INSERT INTO audit (tenant_id, at, actor, kind, job_id, outcome, details, runs)
-    SELECT $1, clock(), $7, 'SECRET_CHANGED', nullif($2, '00000000-0000-0000-0000-000000000000'::uuid), 'DONE', $8, '' FROM done
+    SELECT $1, clock(), $7, 'SECRET_CHANGED', CASE WHEN $3 NOT LIKE ':%' THEN nullif($2, '00000000-0000-0000-0000-000000000000'::uuid) END, 'DONE', $8, '' FROM done
 )
 SELECT version FROM done

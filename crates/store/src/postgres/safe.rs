@@ -125,7 +125,7 @@ impl PostgresStore {
 
 fn place(row: &Row) -> Result<SecretPlace> {
     let (tenant, job): (Uuid, Uuid) = (row.try_get(0)?, row.try_get(1)?);
-    Ok(SecretPlace { scope: Scope::of_ids(TenantId(tenant), JobId(job)), name: row.try_get(2)? })
+    Ok(SecretPlace::of_ids(TenantId(tenant), JobId(job), row.try_get(2)?))
 }
 
 fn kept(row: &Row) -> Result<KeptSecret> {

@@ -4,6 +4,7 @@ use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
+use domain::secret::Scope;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -108,7 +109,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             wake_changed(tx, job)?;
             tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
             if job.state == JobState::Deleted {
-                safe::remove_of_job(tx, job.tenant, job.id)?;
+                safe::remove_of(tx, Scope::Job(job.tenant, job.id))?;
             }
         }
     }

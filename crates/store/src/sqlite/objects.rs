@@ -2,12 +2,13 @@
 
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
+use domain::secret::Scope;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
 use super::row::at;
 use super::writer::Tx;
-use super::{SqliteStore, journal};
+use super::{SqliteStore, journal, safe};
 use crate::author::author;
 use crate::objects::{audit, page};
 use crate::{Objects, Page, Put, Result, Set, StoreError};
@@ -37,6 +38,7 @@ impl Objects for SqliteStore {
                 }
                 let mut forget = tx.connection.prepare_cached(sql!("delivery_forget"))?;
                 forget.execute((id.to_string(),))?;
+                safe::remove_of(tx, Scope::Object(tenant, id))?;
                 if let Some(object) = seen {
                     journal::insert(tx, &audit(&object, 0, &by))?;
                 }

@@ -160,15 +160,16 @@ fn remove(tx: &mut Tx<'_>, place: &SecretPlace, expected: u32) -> Result<Set> {
     Ok(Set::Conflict(version_of(tx.connection, place)?))
 }
 
-/// The secrets of a job go with it.
-pub(super) fn remove_of_job(tx: &Tx<'_>, tenant: TenantId, job: JobId) -> Result<()> {
+/// The secrets of a job or an object go with it.
+pub(super) fn remove_of(tx: &Tx<'_>, scope: Scope) -> Result<()> {
+    let (tenant, job) = scope.ids();
     tx.connection.prepare_cached(sql!("secret_delete_of_job"))?.execute((tenant.0, job.0))?;
     Ok(())
 }
 
 fn place(row: &Row<'_>) -> rusqlite::Result<SecretPlace> {
     let (tenant, job): (Uuid, Uuid) = (row.get(0)?, row.get(1)?);
-    Ok(SecretPlace { scope: Scope::of_ids(TenantId(tenant), JobId(job)), name: row.get(2)? })
+    Ok(SecretPlace::of_ids(TenantId(tenant), JobId(job), row.get(2)?))
 }
 
 fn kept(row: &Row<'_>) -> rusqlite::Result<KeptSecret> {

@@ -234,6 +234,7 @@ promises! {
         a_secret_belongs_to_its_scope
         lists_of_secrets_hold_no_values
         secrets_of_a_job_go_with_it
+        secrets_of_an_object_go_with_it
         a_data_key_moves_to_another_master_key
         a_changed_secret_is_not_rewrapped;
     audit:

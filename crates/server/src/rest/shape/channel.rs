@@ -46,8 +46,8 @@ fn yes() -> bool {
 pub struct ChannelBody {
     /// Where alerts are posted to.
     pub url: String,
-    /// What signs them.
-    pub secret: String,
+    /// Which secret of the object signs them.
+    pub sealed: String,
     /// The kinds of alerts that it gets; all when there are none.
     pub kinds: Vec<String>,
     /// Whether alerts are carried there now.
@@ -86,7 +86,7 @@ impl AlertChannelView {
             channel_id: object.id.0,
             name: object.name.clone(),
             url: body.url,
-            has_secret: !body.secret.is_empty(),
+            has_secret: !body.sealed.is_empty(),
             kinds: body.kinds,
             enabled: body.enabled,
             version: object.version,
@@ -101,17 +101,17 @@ impl ChannelBody {
     pub fn known_kinds(&self) -> Vec<AlertKind> {
         self.kinds.iter().filter_map(|name| AlertKind::from_name(name)).collect()
     }
+}
 
-    /// What signs, one by one.
-    pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.secret.split(',').map(str::trim)
-    }
+/// What signs, one by one.
+pub fn signers(secret: &str) -> impl Iterator<Item = &str> {
+    secret.split(',').map(str::trim)
 }
 
 /// Whether a text is one or several secrets that can sign.
 pub(crate) fn signs(secret: &str) -> bool {
-    secret.split(',').all(|one| {
-        let bytes = one.trim().strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
+    signers(secret).all(|one| {
+        let bytes = one.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     })
 }

@@ -33,8 +33,11 @@ pub struct DatabaseSpec {
 /// What is kept of a database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DatabaseBody {
-    /// Where it is, with its password.
+    /// Where it is. A password that was written out is hidden.
     pub url: String,
+    /// Which secret of the object is the address with its password; none when nothing is hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,

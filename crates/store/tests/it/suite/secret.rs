@@ -1,9 +1,10 @@
 //! Secrets: they change for who has seen them, belong to one scope, and are listed without values.
 
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::JobState;
+use domain::object::{Object, ObjectKind};
 use domain::secret::{Scope, SecretPlace};
-use store::{KeptSecret, Prepared, Rewrapped, Safe, Sealed, Set};
+use store::{KeptSecret, Objects, Prepared, Rewrapped, Safe, Sealed, Set};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -96,6 +97,9 @@ pub async fn lists_of_secrets_hold_no_values<B: Bench>(lab: &Lab<B>) {
         (own, "A"),
         (Scope::Cluster, "C"),
         (Scope::Tenant(tenant(9)), "D"),
+        // Those of objects are not for people.
+        (Scope::Object(TenantId::DEFAULT, ObjectId(Uuid::from_u128(6))), ":a"),
+        (Scope::Object(TenantId::CLUSTER, ObjectId(Uuid::from_u128(6))), ":a"),
     ] {
         lab.store.keep_secret(&secret(scope, name, 1, "value")).await.unwrap();
     }
@@ -146,6 +150,34 @@ pub async fn secrets_of_a_job_go_with_it<B: Bench>(lab: &Lab<B>) {
     assert!(get(lab, &place(own(job.id), "A")).await.is_none());
     assert!(get(lab, &place(own(other.id), "A")).await.is_some());
     assert!(get(lab, &place(TENANT, "A")).await.is_some());
+}
+
+pub async fn secrets_of_an_object_go_with_it<B: Bench>(lab: &Lab<B>) {
+    let at = lab.now().await;
+    let object = |id: u128| Object {
+        id: ObjectId(Uuid::from_u128(id)),
+        tenant: TenantId::DEFAULT,
+        kind: ObjectKind::Database,
+        name: id.to_string(),
+        body: "{}".to_owned(),
+        version: 0,
+        created_at: at,
+        changed_at: at,
+    };
+    let places = [5, 6].map(|id| SecretPlace::of_object(TenantId::DEFAULT, object(id).id, "a"));
+    for (id, place) in [5, 6].into_iter().zip(&places) {
+        lab.store.put_object(&object(id), 0).await.unwrap();
+        let kept = secret(place.scope, &place.name, 1, "value");
+        assert_eq!(lab.store.keep_secret(&kept).await.unwrap(), Set::Done(1));
+        assert_eq!(get(lab, place).await, Some(kept));
+    }
+    let remove = |version| lab.store.remove_object(TenantId::DEFAULT, object(5).id, version);
+    // A removal that is refused takes nothing along.
+    assert_eq!(remove(7).await.unwrap(), Set::Conflict(1));
+    assert!(get(lab, &places[0]).await.is_some());
+    assert_eq!(remove(1).await.unwrap(), Set::Done(0));
+    assert!(get(lab, &places[0]).await.is_none());
+    assert!(get(lab, &places[1]).await.is_some());
 }
 
 fn rewrapped(secret: &KeptSecret, key: &str) -> Rewrapped {
