@@ -339,13 +339,16 @@ mod tests {
             .collect()
     }
 
+    /// A field, and what somebody does to it.
+    type Change = (&'static str, fn(&mut Record));
+
     #[test]
     fn a_chain_is_whole_until_somebody_touches_it() {
         let whole = chain(5);
         assert_eq!(verify(Seal::GENESIS, &whole), Ok(whole[4].seal.unwrap()));
         // Also from the middle, behind the row before.
         assert!(verify(whole[1].seal.unwrap(), &whole[2..]).is_ok());
-        let changes: [(&str, fn(&mut Record)); 10] = [
+        let changes: [Change; 10] = [
             ("place", |row| row.place += 100),
             ("tenant", |row| row.event.tenant = TenantId(Uuid::from_u128(9))),
             ("at", |row| row.at = Timestamp::from_second(1).unwrap()),

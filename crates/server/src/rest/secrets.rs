@@ -140,9 +140,6 @@ async fn place(
     name: String,
     wish: Wish,
 ) -> Result<SecretPlace> {
-    if let Some(problem) = problem_of_name(&name) {
-        return Err(Problem::invalid("name", problem));
-    }
     let scope = match (&params.job, is_cluster(params.scope.as_deref())?) {
         (Some(_), true) => {
             let text = "a secret of the cluster belongs to no job; send one of the two";
@@ -164,6 +161,9 @@ async fn place(
             Scope::Tenant(actor.tenant)
         }
     };
+    if let Some(problem) = problem_of_name(&name) {
+        return Err(Problem::invalid("name", problem));
+    }
     Ok(SecretPlace { scope, name })
 }
 
@@ -216,8 +216,8 @@ pub(crate) async fn list(
 
 /// Shows what may be known about a secret.
 #[utoipa::path(
-    get, operation_id = "get_secret", path = "/v1/secrets/{name}", tag = "secrets",
-    params(("name" = String, Path, description = "The name of the secret."), ScopeParams),
+    get, operation_id = "get_secret", path = "/v1/secrets/{secret}", tag = "secrets",
+    params(("secret" = String, Path, description = "The name of the secret."), ScopeParams),
     responses(
         (status = 200, body = SecretView), (status = 304), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -241,9 +241,9 @@ pub(crate) async fn get(
 
 /// Keeps a value under a name. It is never shown again.
 #[utoipa::path(
-    put, operation_id = "put_secret", path = "/v1/secrets/{name}", tag = "secrets", request_body = SecretBody,
+    put, operation_id = "put_secret", path = "/v1/secrets/{secret}", tag = "secrets", request_body = SecretBody,
     params(
-        ("name" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("secret" = String, Path, description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret that is replaced."),
     ),
     responses(
@@ -282,9 +282,9 @@ pub(crate) async fn put(
 
 /// Removes a secret.
 #[utoipa::path(
-    delete, operation_id = "delete_secret", path = "/v1/secrets/{name}", tag = "secrets",
+    delete, operation_id = "delete_secret", path = "/v1/secrets/{secret}", tag = "secrets",
     params(
-        ("name" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("secret" = String, Path, description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret."),
     ),
     responses(

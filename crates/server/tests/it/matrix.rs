@@ -90,6 +90,13 @@ POST   /v1/keys                                       401      201   201   201  
 GET    /v1/keys/{key_id}                              401      404   404   404    404      404   200     200
 PATCH  /v1/keys/{key_id}                              401      404   404   404    404      404   200     200
 DELETE /v1/keys/{key_id}                              401      404   404   404    404      404   204     204
+GET    /v1/secrets                                    401      200   403   403    403      403   200     200
+GET    /v1/secrets/{secret}                           401      404   403   403    403      403   200     200
+PUT    /v1/secrets/{secret}                           401      201   403   403    403      403   200     200
+DELETE /v1/secrets/{secret}                           401      404   403   403    403      403   204     204
+POST   /v1/secrets:rotate-master                      401      403   403   403    403      403   403     200
+GET    /v1/audit                                      401      200   403   403    403      403   200     200
+POST   /v1/audit:verify                               401      200   403   403    403      403   200     200
 ";
 
 /// A method and a path.
@@ -135,6 +142,9 @@ impl Things {
         world.rule(tenant, "PUT", &format!("/v1/settings/{name}"), json!({"value": 1})).await;
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
+        let secret = format!("SECRET_{n}");
+        let value = json!({"value": "something to keep"});
+        world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
         // The run has ended and is a dead letter.
         world.ended_in(tenant, &run).await;
         Things(BTreeMap::from([
@@ -145,6 +155,7 @@ impl Things {
             ("{grant_id}", grant),
             ("{key_id}", key),
             ("{tenant}", elsewhere),
+            ("{secret}", secret),
             ("{name}", name),
         ]))
     }
@@ -154,7 +165,7 @@ impl Things {
         let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
         let of = |place: &&'static str| match *place {
             "{key_id}" => (*place, "00000000deadbeef".to_owned()),
-            "{name}" => (*place, "nothing".to_owned()),
+            "{name}" | "{secret}" => (*place, "nothing".to_owned()),
             _ => (*place, id.clone()),
         };
         let places = [
@@ -165,6 +176,7 @@ impl Things {
             "{grant_id}",
             "{key_id}",
             "{tenant}",
+            "{secret}",
             "{name}",
         ];
         Things(places.iter().map(of).collect())
@@ -212,6 +224,7 @@ impl Things {
                 json!({"to_user": self.0["{user}"], "privilege": "CREATE JOB"})
             }
             ("POST", "/v1/backups") => json!({"target": "nightly"}),
+            ("PUT", "/v1/secrets/{secret}") => json!({"value": "something else"}),
             ("POST", "/v1/keys") => json!({}),
             _ => return None,
         })

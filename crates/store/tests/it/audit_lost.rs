@@ -37,7 +37,7 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert_eq!(lab.state(queued.id).await, RunState::Queued);
     assert_eq!(lab.state(held.run.id).await, RunState::Running);
     assert_eq!(lab.store.settings().await.unwrap(), []);
-    assert_eq!(lab.store.secrets(&[secret.place.clone()]).await.unwrap(), []);
+    assert_eq!(lab.store.secrets(std::slice::from_ref(&secret.place)).await.unwrap(), []);
     let change = store::Change { job, expected: Some(1), prepared: Prepared::Keep };
     lab.store.define(&[change]).await.unwrap();
     lab.finish(node, finish).await;
