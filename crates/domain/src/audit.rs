@@ -40,9 +40,15 @@ pub enum Kind {
     Denied,
     /// Somebody came in, or tried to.
     Login,
+    /// A tenant was made, changed or removed.
+    TenantChanged,
+    /// A user was made, changed or removed.
+    UserChanged,
+    /// A role was made, changed or removed.
+    RoleChanged,
     /// A right was given or taken.
     GrantChanged,
-    /// A key was made or revoked.
+    /// A key was made, changed or revoked.
     KeyChanged,
     /// A secret was changed, or the master key.
     SecretChanged,
@@ -56,7 +62,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 15] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -64,6 +70,9 @@ impl Kind {
         Kind::JobCancelled,
         Kind::Denied,
         Kind::Login,
+        Kind::TenantChanged,
+        Kind::UserChanged,
+        Kind::RoleChanged,
         Kind::GrantChanged,
         Kind::KeyChanged,
         Kind::SecretChanged,
@@ -81,6 +90,9 @@ impl Kind {
             Kind::JobCancelled => "JOB_CANCELLED",
             Kind::Denied => "DENIED",
             Kind::Login => "LOGIN",
+            Kind::TenantChanged => "TENANT_CHANGED",
+            Kind::UserChanged => "USER_CHANGED",
+            Kind::RoleChanged => "ROLE_CHANGED",
             Kind::GrantChanged => "GRANT_CHANGED",
             Kind::KeyChanged => "KEY_CHANGED",
             Kind::SecretChanged => "SECRET_CHANGED",

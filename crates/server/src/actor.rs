@@ -67,7 +67,7 @@ pub struct Keys {
     pub(crate) scheduler: Arc<dyn Scheduler>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
-    pub(crate) throttle: Throttle,
+    pub(crate) throttle: Arc<Throttle>,
 }
 
 impl Keys {
@@ -78,7 +78,7 @@ impl Keys {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
-        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Throttle::default() }
+        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Arc::default() }
     }
 }
 

@@ -3,6 +3,10 @@
 //! A password is tried on one of two threads that do nothing else, so that a crowd at the door does
 //! not hold up the work. After a few wrong ones a name waits longer and longer; how many names are
 //! waited for is bounded. A name that nobody has takes as long as one that somebody has.
+//!
+//! Who came in is recorded with the key that they got. Who was refused is recorded beside the
+//! answer, which would otherwise take longer for a name that somebody has: each password that was
+//! tried, the first of those who had to wait, and once a minute a name that nobody has.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,8 +16,11 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
 use domain::access::ApiKey;
-use domain::id::KeyId;
+use domain::audit::{Event, Kind};
+use domain::id::{KeyId, TenantId};
+use engine::as_author;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
@@ -38,6 +45,9 @@ const TRIES: usize = 2;
 
 /// How long a try waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
+
+/// How often the audit says that somebody tried names that nobody has.
+const STRANGERS_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// The shortest and the longest password.
 const PASSWORD_BYTES: std::ops::RangeInclusive<usize> = 8..=256;
@@ -89,12 +99,23 @@ fn verify(password: &[u8], hash: Option<&str>) -> bool {
 pub(crate) struct Throttle {
     places: Mutex<Vec<Place>>,
     turns: Arc<Semaphore>,
+    stranger_at: Mutex<Option<Timestamp>>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Place {
     failures: u32,
     until: Option<Timestamp>,
+    /// Whether somebody had to wait since the last try.
+    waited: bool,
+}
+
+/// Somebody has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wait {
+    seconds: i64,
+    /// Whether they are the first since the last try.
+    is_first: bool,
 }
 
 impl Default for Throttle {
@@ -102,6 +123,7 @@ impl Default for Throttle {
         Throttle {
             places: Mutex::new(vec![Place::default(); PLACES]),
             turns: Arc::new(Semaphore::new(TRIES)),
+            stranger_at: Mutex::default(),
         }
     }
 }
@@ -112,20 +134,22 @@ impl Throttle {
         change(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner)[index])
     }
 
-    /// How long the name has to wait, in seconds. Who may try is counted as having failed until
+    /// How long the name has to wait. Who may try is counted as having failed until
     /// they have not: those who come at the same time are counted too.
-    fn begin(&self, name: &[u8; 32], now: Timestamp) -> std::result::Result<(), i64> {
+    fn begin(&self, name: &[u8; 32], now: Timestamp) -> std::result::Result<(), Wait> {
         self.at(name, |place| {
             if let Some(until) = place.until {
                 let left = until.duration_since(now);
                 if left.is_positive() {
-                    return Err(left.as_secs() + 1);
+                    let is_first = !std::mem::replace(&mut place.waited, true);
+                    return Err(Wait { seconds: left.as_secs() + 1, is_first });
                 }
                 // Nobody tried for long: it begins anew.
                 if left < SignedDuration::from_mins(-15) {
                     *place = Place::default();
                 }
             }
+            place.waited = false;
             place.failures = place.failures.saturating_add(1);
             let over = place.failures.saturating_sub(FREE).min(10);
             let wait = if over == 0 { 0 } else { (1_i64 << over).min(WAIT_SECONDS_MAX) };
@@ -136,6 +160,16 @@ impl Throttle {
 
     fn succeeded(&self, name: &[u8; 32]) {
         self.at(name, |place| *place = Place::default());
+    }
+
+    /// Whether a name that nobody has is to be recorded: anybody can make up any number of them.
+    fn notes_stranger(&self, now: Timestamp) -> bool {
+        let mut last = self.stranger_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last).abs() >= STRANGERS_EVERY);
+        if due {
+            *last = Some(now);
+        }
+        due
     }
 }
 
@@ -157,19 +191,31 @@ impl Keys {
         name.update(login.user.as_bytes());
         let name: [u8; 32] = name.finalize().into();
         let now = (self.clock)();
-        self.throttle.begin(&name, now).map_err(too_many)?;
+        if let Err(wait) = self.throttle.begin(&name, now) {
+            if wait.is_first {
+                self.note_refusal(&login.tenant, &login.user, "THROTTLED");
+            }
+            return Err(too_many(wait.seconds));
+        }
         let found = self.scheduler.user_named(&login.tenant, &login.user).await?;
         let turn = Arc::clone(&self.throttle.turns).acquire_owned();
-        let turn = tokio::time::timeout(TURN, turn).await.map_err(|_| too_many(1))?;
+        let Ok(turn) = tokio::time::timeout(TURN, turn).await else {
+            self.note_refusal(&login.tenant, &login.user, "THROTTLED");
+            return Err(too_many(1));
+        };
         let found = found.filter(|standing| !standing.user.disabled);
         let hash = found.as_ref().and_then(|standing| standing.user.password.clone());
+        let password = login.password;
         let tried = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let fits = *PASSWORD_BYTES.end() >= login.password.len();
-            fits && verify(login.password.as_bytes(), hash.as_deref())
+            let fits = *PASSWORD_BYTES.end() >= password.len();
+            fits && verify(password.as_bytes(), hash.as_deref())
         });
         let is_right = tried.await.unwrap_or(false);
-        let standing = found.filter(|_| is_right).ok_or_else(wrong)?;
+        let Some(standing) = found.filter(|_| is_right) else {
+            self.note_refusal(&login.tenant, &login.user, "DENIED");
+            return Err(wrong());
+        };
         self.throttle.succeeded(&name);
         let key = self.new_key();
         let expires_at = now.saturating_add(SESSION).unwrap_or(now);
@@ -184,8 +230,36 @@ impl Keys {
             expires_at: Some(expires_at),
             session: true,
         };
-        self.scheduler.open_session(kept).await?;
+        // The store records the login with the key.
+        as_author(standing.user.name.clone(), self.scheduler.open_session(kept)).await?;
         Ok(Session { key, expires_at })
+    }
+
+    /// Records that somebody was refused. A name that nobody has is not told: people type
+    /// passwords there.
+    fn note_refusal(&self, tenant: &str, user: &str, outcome: &'static str) {
+        let (tenant, user) = (tenant.to_owned(), user.to_owned());
+        let (scheduler, throttle) = (Arc::clone(&self.scheduler), Arc::clone(&self.throttle));
+        let now = (self.clock)();
+        tokio::spawn(async move {
+            let note = async {
+                let (tenant, actor, details) = match scheduler.user_named(&tenant, &user).await? {
+                    Some(found) => (found.user.tenant, found.user.name.clone(), String::new()),
+                    None if !throttle.notes_stranger(now) => return Ok(()),
+                    None => {
+                        let details = json!({ "problem": "nobody has this name" }).to_string();
+                        (TenantId::CLUSTER, String::new(), details)
+                    }
+                };
+                let outcome = outcome.to_owned();
+                let kind = Kind::Login;
+                let event = Event { tenant, actor, kind, job: None, run: None, outcome, details };
+                scheduler.record(event).await
+            };
+            if let Err(error) = note.await {
+                tracing::error!(%error, "a refused login could not be recorded");
+            }
+        });
     }
 
     fn new_key(&self) -> Key {
@@ -218,7 +292,13 @@ mod tests {
         let mut waited = Vec::new();
         for _ in 0..8 {
             assert_eq!(throttle.begin(&name, now), Ok(()));
-            let left = throttle.begin(&name, now).unwrap_err();
+            let Wait { seconds: left, is_first } = throttle.begin(&name, now).unwrap_err();
+            assert!(is_first);
+            // Nobody after the first is worth a row.
+            for _ in 0..10 {
+                let again = throttle.begin(&name, now);
+                assert_eq!(again, Err(Wait { seconds: left, is_first: false }));
+            }
             waited.push(left);
             now += SignedDuration::from_secs(left);
         }
@@ -229,5 +309,15 @@ mod tests {
         // A hundred at once are not a hundred tries.
         let crowd = (0..100).filter(|_| throttle.begin(&[3; 32], now).is_ok()).count();
         assert_eq!(crowd, FREE as usize + 1);
+    }
+
+    #[test]
+    fn names_that_nobody_has_are_noted_once_a_minute() {
+        let throttle = Throttle::default();
+        let start = Timestamp::from_second(1_800_000_000).unwrap();
+        let noted =
+            |second: i64| throttle.notes_stranger(start + SignedDuration::from_secs(second));
+        let seconds: Vec<_> = (0..200).filter(|second| noted(*second)).collect();
+        assert_eq!(seconds, [0, 60, 120, 180]);
     }
 }

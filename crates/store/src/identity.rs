@@ -2,12 +2,15 @@
 //!
 //! Changes of identity come one after the other, each makes the generation grow, and what was
 //! checked in one (a name is free, a role does not contain itself, nothing is left of a tenant) is
-//! still true when it is written.
+//! still true when it is written. Each is recorded in the audit with it; what goes along with
+//! something that is removed has no row of its own, and neither has a key that expired.
 
 use std::future::Future;
 
-use domain::access::{Award, Awarded, Entry, Kind, Privileges, Record};
+use domain::access::{Award, Awarded, Entry, Kind, Privilege, Privileges, Record};
+use domain::audit;
 use domain::id::{RoleId, TenantId, UserId};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{Page, Result, Store, StoreError};
@@ -161,6 +164,42 @@ pub(crate) fn columns(what: Awarded) -> (Option<Uuid>, Option<&'static str>) {
     match what {
         Awarded::Role(role) => (Some(role.0), None),
         Awarded::Privilege(privilege) => (None, Some(privilege.name())),
+    }
+}
+
+/// What the audit calls a change of an entry. A key that a login made is the login.
+pub(crate) fn audit_kind(entry: &Entry, is_new: bool) -> audit::Kind {
+    match entry {
+        Entry::Tenant(_) => audit::Kind::TenantChanged,
+        Entry::User(_) => audit::Kind::UserChanged,
+        Entry::Role(_) => audit::Kind::RoleChanged,
+        Entry::Key(key) if key.session && is_new => audit::Kind::Login,
+        Entry::Key(_) => audit::Kind::KeyChanged,
+    }
+}
+
+/// What the audit says about an entry as it is now: nothing that lets anybody in.
+pub(crate) fn audit_state(entry: &Entry) -> Value {
+    match entry {
+        Entry::Tenant(tenant) => json!({
+            "max_concurrent": tenant.max_concurrent,
+            "max_jobs": tenant.max_jobs,
+            "requests_per_second": tenant.requests_per_second,
+            "tier": tenant.tier,
+        }),
+        Entry::User(user) => {
+            json!({ "disabled": user.disabled, "has_password": user.password.is_some() })
+        }
+        Entry::Role(role) => json!({ "run_as": role.run_as }),
+        Entry::Key(key) => {
+            let scopes = key.scopes.as_ref();
+            json!({
+                "expires_at": key.expires_at,
+                "label": key.label,
+                "read_only": key.read_only,
+                "scopes": scopes.map(|scopes| scopes.iter().map(Privilege::name).collect::<Vec<_>>()),
+            })
+        }
     }
 }
 

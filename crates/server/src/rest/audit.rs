@@ -30,8 +30,9 @@ pub struct AuditEvent {
     /// When it was recorded.
     pub at: Timestamp,
     /// What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
-    /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `GRANT_CHANGED`, `KEY_CHANGED`,
-    /// `SECRET_CHANGED`, `SETTING_CHANGED` or `BACKUP`.
+    /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
+    /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED` or
+    /// `BACKUP`.
     pub event_type: String,
     /// Who; empty for what the schedule did.
     pub actor: String,

@@ -8,8 +8,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
 use domain::action::BackupAction;
+use domain::audit::{Event, Kind};
+use domain::id::TenantId;
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::actor::Actor;
@@ -82,6 +85,8 @@ pub(crate) async fn create(
     domain::action::Action::Backup(order.clone())
         .check()
         .map_err(|error| Problem::invalid(error.field, error.problem))?;
+    let details = json!({ "keep": order.keep, "outputs": order.outputs, "target": order.target });
+    record(&app, &actor, &details).await?;
     let backup = app.backups.to_target(&order).await.map_err(problem)?;
     tracing::info!(actor = actor.name, target = backup.target, name = backup.name, "backup made");
     Ok((StatusCode::CREATED, Json(BackupView::from(backup))).into_response())
@@ -112,7 +117,9 @@ pub(crate) async fn download(
     Params(params): Params<DownloadParams>,
 ) -> Result<Response> {
     super::objects::may(&actor, Deed::ChangeCluster)?;
-    let backup = app.backups.stream(params.outputs.unwrap_or(true)).map_err(problem)?;
+    let outputs = params.outputs.unwrap_or(true);
+    record(&app, &actor, &json!({ "download": true, "outputs": outputs })).await?;
+    let backup = app.backups.stream(outputs).map_err(problem)?;
     tracing::info!(actor = actor.name, name = backup.name, "a backup is sent");
     let name = format!("attachment; filename=\"{}\"", backup.name);
     let parts = unfold(backup.parts, |mut parts| async move { Some((parts.recv().await?, parts)) });
@@ -123,6 +130,21 @@ pub(crate) async fn download(
         headers.insert(header::CONTENT_DISPOSITION, name);
     }
     Ok(response)
+}
+
+/// Records that somebody asks for a backup, before anything is read: it holds what all tenants
+/// have, and what cannot be recorded does not happen.
+async fn record(app: &App, actor: &Actor, details: &Value) -> Result<()> {
+    let event = Event {
+        tenant: TenantId::CLUSTER,
+        actor: actor.name.clone(),
+        kind: Kind::Backup,
+        job: None,
+        run: None,
+        outcome: "REQUESTED".to_owned(),
+        details: details.to_string(),
+    };
+    Ok(app.scheduler.record(event).await?)
 }
 
 fn problem(error: BackupError) -> Problem {

@@ -212,6 +212,13 @@ impl World {
         files.flat_map(|path| std::fs::read(path).unwrap()).collect()
     }
 
+    /// Takes a table of the store away, or gives it back.
+    pub fn rename_table(&self, from: &str, to: &str) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("punctual.db"));
+        let rename = format!("ALTER TABLE {from} RENAME TO {to}");
+        connection.unwrap().execute_batch(&rename).unwrap();
+    }
+
     pub fn go_to(&self, time: &str) {
         self.go_to_instant(time.parse().unwrap());
     }

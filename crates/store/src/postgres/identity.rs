@@ -9,7 +9,10 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, signed, text, unsigned, us};
-use crate::identity::{EXPIRED_TTL_US, awarded, body_of, columns, entry_of, page, reached};
+use crate::author::author;
+use crate::identity::{
+    EXPIRED_TTL_US, audit_kind, audit_state, awarded, body_of, columns, entry_of, page, reached,
+};
 use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result};
 
 impl Identity for PostgresStore {
@@ -78,6 +81,9 @@ impl Identity for PostgresStore {
             let values = values![id, quota(tenant.max_jobs), quota(tenant.max_concurrent)];
             pipeline.push(sql!("quota_set"), values);
         }
+        let kind = audit_kind(entry, expected.is_none()).name().to_owned();
+        let state = text(&audit_state(entry).to_string()).into_owned();
+        pipeline.push(sql!("audit_entry"), values![id, by(), kind, state]);
         let answers = pipeline.commit(&self.shared.pool).await?;
         if let Some(row) = answers[step].first() {
             return Ok(Recorded::Done(Record {
@@ -101,7 +107,7 @@ impl Identity for PostgresStore {
     async fn remove_entry(&self, id: Uuid, expected: Option<u32>) -> Result<Removed> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("identity_bump"), values![]);
-        let step = pipeline.push(sql!("entry_delete"), values![id, expected.map(signed)]);
+        let step = pipeline.push(sql!("entry_delete"), values![id, expected.map(signed), by()]);
         if !pipeline.commit(&self.shared.pool).await?[step].is_empty() {
             return Ok(Removed::Done);
         }
@@ -117,6 +123,7 @@ impl Identity for PostgresStore {
         pipeline.push(sql!("identity_bump"), values![]);
         let values = values![id, tenant, award.to, role, privilege];
         let step = pipeline.push(sql!("award_insert"), values);
+        pipeline.push(sql!("audit_award"), values![id, by()]);
         if !pipeline.commit(&self.shared.pool).await?[step].is_empty() {
             return Ok(Given::Done);
         }
@@ -132,7 +139,7 @@ impl Identity for PostgresStore {
     async fn revoke(&self, id: Uuid) -> Result<bool> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("identity_bump"), values![]);
-        let step = pipeline.push(sql!("award_delete"), values![id]);
+        let step = pipeline.push(sql!("award_delete"), values![id, by()]);
         Ok(!pipeline.commit(&self.shared.pool).await?[step].is_empty())
     }
 
@@ -171,6 +178,11 @@ impl PostgresStore {
         let found = self.entries(&[id]).await?.pop();
         Ok(found.map_or(0, |found| found.version))
     }
+}
+
+/// Who makes a change.
+fn by() -> String {
+    text(&author()).into_owned()
 }
 
 /// body, version, created_at, updated_at

@@ -1,14 +1,19 @@
 //! Who there is and what they were given.
 
-use domain::access::{Award, Entry, Kind, Record};
+use domain::access::{Award, Awarded, Entry, Kind, Record};
+use domain::audit::{self, Event};
 use domain::id::TenantId;
 use rusqlite::{Connection, OptionalExtension, Row};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::SqliteStore;
 use super::row::{at, us};
 use super::writer::Tx;
-use crate::identity::{EXPIRED_TTL_US, awarded, body_of, columns, entry_of, page, reached};
+use super::{SqliteStore, journal};
+use crate::author::author;
+use crate::identity::{
+    EXPIRED_TTL_US, audit_kind, audit_state, awarded, body_of, columns, entry_of, page, reached,
+};
 use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result};
 
 impl Identity for SqliteStore {
@@ -62,16 +67,17 @@ impl Identity for SqliteStore {
     }
 
     async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
-        let entry = entry.clone();
-        self.writer.write(move |tx| put(tx, &entry, expected)).await
+        let (entry, by) = (entry.clone(), author());
+        self.writer.write(move |tx| put(tx, &entry, expected, &by)).await
     }
 
     async fn remove_entry(&self, id: Uuid, expected: Option<u32>) -> Result<Removed> {
-        self.writer.write(move |tx| remove(tx, id, expected)).await
+        let by = author();
+        self.writer.write(move |tx| remove(tx, id, expected, &by)).await
     }
 
     async fn award(&self, award: &Award) -> Result<Given> {
-        let award = *award;
+        let (award, by) = (*award, author());
         self.writer
             .write(move |tx| {
                 let (role, privilege) = columns(award.what);
@@ -80,6 +86,7 @@ impl Identity for SqliteStore {
                 let values = (id, award.tenant.0, award.to, role, privilege);
                 if insert.execute(values)? > 0 {
                     bump(tx)?;
+                    record_award(tx, &award, "DONE", &by)?;
                     return Ok(Given::Done);
                 }
                 let mut query = tx.connection.prepare_cached(sql!("award_refused"))?;
@@ -98,21 +105,20 @@ impl Identity for SqliteStore {
     }
 
     async fn revoke(&self, id: Uuid) -> Result<bool> {
+        let by = author();
         self.writer
             .write(move |tx| {
                 bump(tx)?;
-                Ok(tx.connection.prepare_cached(sql!("award_delete"))?.execute((id,))? > 0)
+                let Some(award) = award_of(tx.connection, id)? else { return Ok(false) };
+                tx.connection.prepare_cached(sql!("award_delete"))?.execute((id,))?;
+                record_award(tx, &award, "DELETED", &by)?;
+                Ok(true)
             })
             .await
     }
 
     async fn award_by_id(&self, id: Uuid) -> Result<Option<Award>> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached(sql!("award_by_id"))?;
-            let mut rows = query.query_and_then((id,), award)?;
-            rows.next().transpose()
-        })
-        .await
+        self.read(move |connection| award_of(connection, id)).await
     }
 
     async fn list_awards(
@@ -179,13 +185,19 @@ fn award(row: &Row<'_>) -> Result<Award> {
     })
 }
 
+fn award_of(connection: &Connection, id: Uuid) -> Result<Option<Award>> {
+    let mut query = connection.prepare_cached(sql!("award_by_id"))?;
+    let mut rows = query.query_and_then((id,), award)?;
+    rows.next().transpose()
+}
+
 fn by_id(connection: &Connection, id: Uuid) -> Result<Option<Record>> {
     let mut query = connection.prepare_cached(sql!("entry_by_id"))?;
     let mut rows = query.query_and_then((id,), record)?;
     rows.next().transpose()
 }
 
-fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
+fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>, by: &str) -> Result<Recorded> {
     bump(tx)?;
     let (id, kind, tenant) = (entry.id(), entry.kind() as u8, entry.tenant().0);
     let (owner, expires) = (entry.owner().map(|owner| owner.0), entry.expires_at().map(us));
@@ -206,7 +218,10 @@ fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Recorded
             let mut set = tx.connection.prepare_cached(sql!("quota_set"))?;
             set.execute((id, tenant.max_jobs, tenant.max_concurrent))?;
         }
-        return Ok(found.map_or(Recorded::Conflict(0), Recorded::Done));
+        let Some(found) = found else { return Ok(Recorded::Conflict(0)) };
+        let kind = audit_kind(entry, expected.is_none());
+        record_entry(tx, entry, kind, Some(found.version), by)?;
+        return Ok(Recorded::Done(found));
     }
     let mut query = tx.connection.prepare_cached(sql!("entry_by_name"))?;
     let named = query.query_row((tenant, kind, &name), |_| Ok(())).optional()?;
@@ -218,17 +233,76 @@ fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>) -> Result<Recorded
     Ok(if is_taken { Recorded::Taken } else { Recorded::Conflict(version) })
 }
 
-fn remove(tx: &mut Tx<'_>, id: Uuid, expected: Option<u32>) -> Result<Removed> {
+fn remove(tx: &mut Tx<'_>, id: Uuid, expected: Option<u32>, by: &str) -> Result<Removed> {
     bump(tx)?;
     let connection = tx.connection;
+    let seen = by_id(connection, id)?;
     let gone = connection.prepare_cached(sql!("entry_delete"))?.execute((id, expected))?;
     if gone == 0 {
-        let version = by_id(connection, id)?.map_or(0, |found| found.version);
+        let version = seen.map_or(0, |found| found.version);
         let meant = version > 0 && expected.is_none_or(|expected| expected == version);
         return Ok(if meant { Removed::InUse } else { Removed::Conflict(version) });
     }
     connection.prepare_cached(sql!("entry_delete_owned"))?.execute((id,))?;
     connection.prepare_cached(sql!("award_delete_of"))?.execute((id,))?;
     connection.prepare_cached(sql!("quota_delete"))?.execute((id,))?;
+    if let Some(Record { entry, .. }) = seen {
+        record_entry(tx, &entry, audit_kind(&entry, false), None, by)?;
+    }
     Ok(Removed::Done)
+}
+
+/// Records what became of an entry; no version stands for its removal. A tenant that is there can
+/// read about itself too.
+fn record_entry(
+    tx: &Tx<'_>,
+    entry: &Entry,
+    kind: audit::Kind,
+    version: Option<u32>,
+    by: &str,
+) -> Result<()> {
+    let mut details = json!({ "name": entry.name() });
+    if version.is_some() {
+        details["state"] = audit_state(entry);
+    }
+    let owner = entry.owner().map(|owner| by_id(tx.connection, owner.0)).transpose()?;
+    if let Some(owner) = owner.flatten() {
+        details["user"] = owner.entry.name().into();
+    }
+    details["version"] = version.unwrap_or(0).into();
+    let outcome = if version.is_some() { "DONE" } else { "DELETED" };
+    record_change(tx, entry.tenant(), kind.clone(), outcome, &details, by)?;
+    match entry {
+        Entry::Tenant(tenant) if version.is_some() => {
+            record_change(tx, tenant.id, kind, outcome, &details, by)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Records that something was given or taken.
+fn record_award(tx: &Tx<'_>, award: &Award, outcome: &str, by: &str) -> Result<()> {
+    let name = |id: Uuid| -> Result<(Option<Kind>, String)> {
+        let found = by_id(tx.connection, id)?.map(|found| found.entry);
+        Ok(found.map_or((None, id.to_string()), |entry| (Some(entry.kind()), entry.name())))
+    };
+    let (kind, to) = name(award.to)?;
+    let to_key = if kind == Some(Kind::Role) { "to_role" } else { "to_user" };
+    let details = match award.what {
+        Awarded::Privilege(privilege) => json!({ "privilege": privilege.name(), to_key: to }),
+        Awarded::Role(role) => json!({ "role": name(role.0)?.1, to_key: to }),
+    };
+    record_change(tx, award.tenant, audit::Kind::GrantChanged, outcome, &details, by)
+}
+
+fn record_change(
+    tx: &Tx<'_>,
+    tenant: TenantId,
+    kind: audit::Kind,
+    outcome: &str,
+    details: &Value,
+    by: &str,
+) -> Result<()> {
+    let (actor, outcome, details) = (by.to_owned(), outcome.to_owned(), details.to_string());
+    journal::insert(tx, &Event { tenant, actor, kind, job: None, run: None, outcome, details })
 }

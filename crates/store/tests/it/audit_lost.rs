@@ -1,9 +1,11 @@
 //! An action whose audit row cannot be written does not happen.
 
-use domain::id::TenantId;
+use domain::access::{Award, Awarded, Entry, Privilege, Role, User};
+use domain::id::{RoleId, TenantId, UserId};
 use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
-use store::{Desk, KeptSecret, Prepared, Safe, Sealed, Store, Want};
+use store::{Desk, Given, Identity, KeptSecret, Prepared, Recorded, Removed, Safe, Sealed};
+use store::{Store, Want};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, stop};
@@ -42,6 +44,62 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert!(matches!(lab.state(held.run.id).await, RunState::Ended(_)));
 }
 
+/// The same for what identity does.
+async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(&str, &str)) {
+    let tenant = domain::access::Tenant {
+        id: TenantId(lab.id()),
+        name: "acme".to_owned(),
+        tier: None,
+        max_jobs: None,
+        max_concurrent: None,
+        requests_per_second: None,
+    };
+    let user = |name: &str| User {
+        id: UserId(lab.id()),
+        tenant: tenant.id,
+        name: name.to_owned(),
+        password: None,
+        disabled: false,
+    };
+    let (ann, bob) = (user("ann"), Entry::User(user("bob")));
+    let role = Entry::Role(Role {
+        id: RoleId(lab.id()),
+        tenant: tenant.id,
+        name: "ops".to_owned(),
+        description: None,
+        run_as: false,
+    });
+    let known = [Entry::Tenant(tenant.clone()), Entry::User(ann.clone()), role];
+    for entry in &known {
+        assert!(matches!(lab.store.put_entry(entry, None).await, Ok(Recorded::Done(_))));
+    }
+    let award =
+        |privilege| Award { tenant: tenant.id, to: ann.id.0, what: Awarded::Privilege(privilege) };
+    let (given, wanted) = (award(Privilege::CreateJob), award(Privilege::DropJob));
+    assert_eq!(lab.store.award(&given).await.unwrap(), Given::Done);
+    let generation = lab.store.generation().await.unwrap();
+    rename("audit", "audit_gone").await;
+    assert!(lab.store.put_entry(&bob, None).await.is_err());
+    for entry in &known {
+        assert!(lab.store.put_entry(entry, Some(1)).await.is_err());
+    }
+    for entry in &known[1..] {
+        assert!(lab.store.remove_entry(entry.id(), None).await.is_err());
+    }
+    assert!(lab.store.award(&wanted).await.is_err());
+    assert!(lab.store.revoke(given.id()).await.is_err());
+    rename("audit_gone", "audit").await;
+    assert_eq!(lab.store.generation().await.unwrap(), generation);
+    assert_eq!(lab.store.entries(&[bob.id()]).await.unwrap(), []);
+    let ids = known.each_ref().map(Entry::id);
+    let found = lab.store.entries(&ids).await.unwrap();
+    assert_eq!(found.iter().map(|found| found.version).collect::<Vec<_>>(), [1, 1, 1]);
+    let awards = lab.store.list_awards(tenant.id, None, None, 9).await.unwrap().items;
+    assert_eq!(awards, [given]);
+    assert!(lab.store.revoke(given.id()).await.unwrap());
+    assert_eq!(lab.store.remove_entry(ann.id.0, Some(1)).await.unwrap(), Removed::Done);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens_unrecorded_on_sqlite() {
     let bench = SqliteBench::open().await;
@@ -49,11 +107,12 @@ async fn nothing_happens_unrecorded_on_sqlite() {
     let lab = Lab::new(bench, store);
     let connection = rusqlite::Connection::open(lab.bench.path()).unwrap();
     let connection = std::sync::Mutex::new(connection);
-    nothing_happens_unrecorded(&lab, async |from: &str, to: &str| {
+    let rename = async |from: &str, to: &str| {
         let rename = format!("ALTER TABLE {from} RENAME TO {to}");
         connection.lock().unwrap().execute_batch(&rename).unwrap();
-    })
-    .await;
+    };
+    nothing_happens_unrecorded(&lab, &rename).await;
+    nobody_changes_unrecorded(&lab, &rename).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,11 +121,12 @@ async fn nothing_happens_unrecorded_on_postgres() {
     let store = bench.door().await;
     let lab = Lab::new(bench, store);
     let client = lab.bench.connect().await;
-    nothing_happens_unrecorded(&lab, async |from: &str, to: &str| {
+    let rename = async |from: &str, to: &str| {
         let rename = format!("ALTER TABLE punctual.{from} RENAME TO {to}");
         client.batch_execute(&rename).await.unwrap();
-    })
-    .await;
+    };
+    nothing_happens_unrecorded(&lab, &rename).await;
+    nobody_changes_unrecorded(&lab, &rename).await;
     drop(client);
     lab.close().await;
 }

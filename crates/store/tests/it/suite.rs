@@ -287,6 +287,7 @@ promises! {
         rights_are_reached_by_way_of_roles
         racing_roles_never_contain_each_other
         expired_keys_are_forgotten_after_a_day
+        changes_of_identity_are_recorded_with_them
         a_tenant_has_no_more_jobs_than_it_may
         racing_creations_keep_a_tenants_quota
         a_tenant_has_no_more_runs_at_work_than_it_may

@@ -8,7 +8,8 @@ use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::Outcome;
 use store::{
-    Change, Changed, EntryFilter, Given, Identity, Prepared, Reach, Recorded, Removed, Store, Want,
+    AuditFilter, Change, Changed, EntryFilter, Given, Identity, Journal, Prepared, Reach, Recorded,
+    Removed, Store, Want, as_author,
 };
 use uuid::Uuid;
 
@@ -246,6 +247,100 @@ pub async fn expired_keys_are_forgotten_after_a_day<B: Bench>(lab: &Lab<B>) {
     put(lab, &Entry::Key(key(lab, &ann))).await;
     assert_eq!(lab.store.forget_keys(9).await.unwrap(), 1);
     assert_eq!(lab.store.forget_keys(9).await.unwrap(), 0);
+}
+
+/// What the audit of a tenant says, oldest first.
+async fn audited<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
+    let mut rows = lab.store.audit(&AuditFilter::of(tenant), None, 100).await.unwrap();
+    rows.reverse();
+    let say = |event: domain::audit::Event| {
+        let domain::audit::Event { actor, kind, outcome, details, .. } = event;
+        format!("{actor} {kind} {outcome} {details}")
+    };
+    rows.into_iter().map(|row| say(row.event)).collect()
+}
+
+pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) {
+    let (mut acme, mut users_key, mut sessions_key) = (None, None, None);
+    as_author("root".to_owned(), async {
+        let mut tenant = tenant(lab, "acme").await;
+        tenant.max_jobs = Some(7);
+        lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
+        let mut ann = user_of(lab, tenant.id, "ann");
+        ann.password = Some("$argon2id$canary".to_owned());
+        put(lab, &Entry::User(ann.clone())).await;
+        ann.disabled = true;
+        lab.store.put_entry(&Entry::User(ann.clone()), Some(1)).await.unwrap();
+        let ops = role(lab, tenant.id, "ops").await;
+        let awards = [
+            (ann.id.0, Awarded::Role(ops.id)),
+            (ops.id.0, Awarded::Privilege(Privilege::CreateJob)),
+        ]
+        .map(|(to, what)| Award { tenant: tenant.id, to, what });
+        for award in &awards {
+            assert_eq!(lab.store.award(award).await.unwrap(), Given::Done);
+        }
+        assert!(lab.store.revoke(awards[1].id()).await.unwrap());
+        let long = key(lab, &ann);
+        let session = ApiKey { session: true, label: "login".to_owned(), ..key(lab, &ann) };
+        put(lab, &Entry::Key(long.clone())).await;
+        put(lab, &Entry::Key(session.clone())).await;
+        // What was refused, or changed nothing, was not done.
+        assert_eq!(lab.store.award(&awards[0]).await.unwrap(), Given::Known);
+        assert!(!lab.store.revoke(awards[1].id()).await.unwrap());
+        let twin = Entry::User(user_of(lab, tenant.id, "ann"));
+        assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
+        let stale = lab.store.put_entry(&Entry::User(ann.clone()), Some(1)).await.unwrap();
+        assert_eq!(stale, Recorded::Conflict(2));
+        let stale = lab.store.remove_entry(ann.id.0, Some(1)).await.unwrap();
+        assert_eq!(stale, Removed::Conflict(2));
+        assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::InUse);
+        // The other key and the role go with her and it.
+        for id in [long.id.0, ann.id.0, ops.id.0, tenant.id.0] {
+            assert_eq!(lab.store.remove_entry(id, None).await.unwrap(), Removed::Done);
+        }
+        (acme, users_key, sessions_key) =
+            (Some(tenant.id), Some(long.id.text()), Some(session.id.text()));
+    })
+    .await;
+    let (long, session) = (users_key.unwrap(), sessions_key.unwrap());
+    let limits = |jobs: &str| {
+        let rest = r#""requests_per_second":null,"tier":"gold""#;
+        format!(r#"{{"max_concurrent":null,"max_jobs":{jobs},{rest}}}"#)
+    };
+    let of_tenant = |jobs: &str, version: u32| {
+        let state = limits(jobs);
+        format!(r#"root TENANT_CHANGED DONE {{"name":"acme","state":{state},"version":{version}}}"#)
+    };
+    let of_key = |kind: &str, label: &str, id: &str| {
+        let state = format!(
+            r#"{{"expires_at":null,"label":"{label}","read_only":true,"scopes":["EXECUTE JOB"]}}"#
+        );
+        format!(r#"root {kind} DONE {{"name":"{id}","state":{state},"user":"ann","version":1}}"#)
+    };
+    let of_user = |disabled: bool, version: u32| {
+        let state = format!(r#"{{"disabled":{disabled},"has_password":true}}"#);
+        format!(r#"root USER_CHANGED DONE {{"name":"ann","state":{state},"version":{version}}}"#)
+    };
+    let expected = [
+        of_tenant("null", 1),
+        of_tenant("7", 2),
+        of_user(false, 1),
+        of_user(true, 2),
+        r#"root ROLE_CHANGED DONE {"name":"ops","state":{"run_as":false},"version":1}"#.to_owned(),
+        r#"root GRANT_CHANGED DONE {"role":"ops","to_user":"ann"}"#.to_owned(),
+        r#"root GRANT_CHANGED DONE {"privilege":"CREATE JOB","to_role":"ops"}"#.to_owned(),
+        r#"root GRANT_CHANGED DELETED {"privilege":"CREATE JOB","to_role":"ops"}"#.to_owned(),
+        of_key("KEY_CHANGED", "for a test", &long),
+        of_key("LOGIN", "login", &session),
+        format!(r#"root KEY_CHANGED DELETED {{"name":"{long}","user":"ann","version":0}}"#),
+        r#"root USER_CHANGED DELETED {"name":"ann","version":0}"#.to_owned(),
+        r#"root ROLE_CHANGED DELETED {"name":"ops","version":0}"#.to_owned(),
+    ];
+    assert_eq!(audited(lab, acme.unwrap()).await, expected);
+    let gone = r#"root TENANT_CHANGED DELETED {"name":"acme","version":0}"#.to_owned();
+    let expected = [of_tenant("null", 1), of_tenant("7", 2), gone];
+    assert_eq!(audited(lab, TenantId::CLUSTER).await, expected);
 }
 
 pub async fn a_tenant_has_no_more_jobs_than_it_may<B: Bench>(lab: &Lab<B>) {
