@@ -39,7 +39,7 @@ pub struct RoleView {
 #[serde(deny_unknown_fields)]
 pub struct RoleSpec {
     /// Its name, unique in the tenant.
-    #[schema(example = "operators")]
+    #[schema(min_length = 1, max_length = 100, example = "operators")]
     pub name: String,
     /// For people.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a role (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = Object,
+    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = RoleSpec,
     params(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),

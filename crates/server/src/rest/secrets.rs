@@ -67,7 +67,7 @@ impl SecretView {
 #[serde(deny_unknown_fields)]
 pub struct SecretBody {
     /// The value: text of 4 to 65536 bytes. It is never shown again.
-    #[schema(value_type = String, min_length = 4)]
+    #[schema(value_type = String, min_length = 1, max_length = 65536)]
     value: Value,
 }
 
@@ -84,6 +84,7 @@ impl fmt::Debug for SecretBody {
 #[serde(deny_unknown_fields)]
 pub struct ScopeParams {
     /// `tenant` (the default) or `cluster`; not together with `job`.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// The id or the name of the one job that sees it.
     job: Option<String>,
@@ -95,8 +96,10 @@ pub struct ScopeParams {
 #[serde(deny_unknown_fields)]
 pub struct ListParams {
     /// `tenant` (the default): those of the tenant and of its jobs; or `cluster`.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// The most items of a page: 1 to 500, 50 by default.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
@@ -217,7 +220,7 @@ pub(crate) async fn list(
 /// Shows what may be known about a secret.
 #[utoipa::path(
     get, operation_id = "get_secret", path = "/v1/secrets/{name}", tag = "secrets",
-    params(("name" = String, Path, description = "The name of the secret."), ScopeParams),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams),
     responses(
         (status = 200, body = SecretView), (status = 304), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -243,7 +246,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     put, operation_id = "put_secret", path = "/v1/secrets/{name}", tag = "secrets", request_body = SecretBody,
     params(
-        ("name" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret that is replaced."),
     ),
     responses(
@@ -284,7 +287,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     delete, operation_id = "delete_secret", path = "/v1/secrets/{name}", tag = "secrets",
     params(
-        ("name" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret."),
     ),
     responses(

@@ -39,19 +39,22 @@ pub struct TenantView {
 #[serde(deny_unknown_fields)]
 pub struct TenantSpec {
     /// Its name, unique in the cluster.
-    #[schema(example = "acme")]
+    #[schema(min_length = 1, max_length = 100, example = "acme")]
     pub name: String,
     /// Its class of service.
     #[serde(default)]
     pub tier: Option<String>,
     /// The most jobs that it may have.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub max_jobs: Option<u32>,
     /// The most runs that it may have at work at a time.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub max_concurrent: Option<u32>,
     /// The most requests a second of each of its keys.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub requests_per_second: Option<u32>,
 }
 
@@ -138,7 +141,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a tenant (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = Object,
+    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = TenantSpec,
     params(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
