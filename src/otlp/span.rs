@@ -4,6 +4,7 @@
 //! write parts of the same trace, and what a job calls finds its parent: the span of an attempt has
 //! the number of its grant, as `traceparent` says it to the job.
 
+use agent::context::{trace_of, traceparent_in};
 use domain::run::{AttemptEnd, EndedAttempt, NewRun, Origin, Outcome};
 use engine::{Applied, Planned, Settled};
 use jiff::Timestamp;
@@ -39,12 +40,16 @@ struct Place {
 }
 
 impl Place {
-    /// A run is a trace of its own. One whose caller brought a trace along would belong there: this
-    /// is the place to say so.
+    /// A run is a trace of its own, or a part of the one that its caller brought along.
     fn of(run: &NewRun) -> Self {
         let id = run.id.0.as_u128();
         // The upper bit of this half of a UUID is set: it is never the number of a grant.
-        Place { trace: id, root: id as u64, caller: None }
+        let root = id as u64;
+        let given = run.parameters.as_deref().and_then(traceparent_in);
+        match given.as_deref().and_then(trace_of) {
+            Some(given) => Place { trace: given.id, root, caller: Some(given.parent) },
+            None => Place { trace: id, root, caller: None },
+        }
     }
 }
 

@@ -84,29 +84,53 @@ pub fn traceparent(assignment: &Assignment) -> String {
     let given = assignment.parameters.get("traceparent").and_then(|value| value.as_str());
     let span = assignment.fence.max(1);
     match given.and_then(trace_of) {
-        Some((trace, flags)) => format!("00-{trace}-{span:016x}-{flags}"),
+        Some(Trace { id, flags, .. }) => format!("00-{id:032x}-{span:016x}-{flags:02x}"),
         None => format!("00-{}-{span:016x}-01", assignment.run.0.simple()),
     }
 }
 
-/// The trace and the flags of a `traceparent` of the version that is in use; none when it is not
-/// one.
-pub fn trace_of(traceparent: &str) -> Option<(&str, &str)> {
+/// A trace that a run belongs to, as a `traceparent` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The trace.
+    pub id: u128,
+    /// The span that asked for the run.
+    pub parent: u64,
+    /// What the caller does with the trace: the lowest bit says that it is recorded.
+    pub flags: u8,
+}
+
+/// What a `traceparent` of the version that is in use says; none when it is not one.
+pub fn trace_of(traceparent: &str) -> Option<Trace> {
     let mut parts = traceparent.split('-');
     let (version, trace, parent, flags) =
         (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let is_hex = |text: &str, length: usize| {
         text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
     let valid = version == "00"
         && is_hex(trace, 32)
-        && is_some(trace)
         && is_hex(parent, 16)
-        && is_some(parent)
         && is_hex(flags, 2)
         && parts.next().is_none();
-    valid.then_some((trace, flags))
+    if !valid {
+        return None;
+    }
+    let id = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
+    let parent = u64::from_str_radix(parent, 16).ok().filter(|parent| *parent != 0)?;
+    Some(Trace { id, parent, flags: u8::from_str_radix(flags, 16).ok()? })
+}
+
+/// The `traceparent` among the parameters of a run, which are a JSON object; none when it is not
+/// one.
+pub fn traceparent_in(parameters: &str) -> Option<String> {
+    // Most runs have none, and parameters can be long.
+    if !parameters.contains("traceparent") {
+        return None;
+    }
+    let parameters: serde_json::Value = serde_json::from_str(parameters).ok()?;
+    let text = parameters.get("traceparent")?.as_str()?;
+    trace_of(text).map(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -119,7 +143,9 @@ mod tests {
     fn a_traceparent_is_read_strictly() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let good = format!("00-{trace}-00f067aa0ba902b7-01");
-        assert_eq!(trace_of(&good), Some((trace, "01")));
+        let id = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
+        let read = Trace { id, parent: 0x00f0_67aa_0ba9_02b7, flags: 1 };
+        assert_eq!(trace_of(&good), Some(read));
         for bad in [
             "",
             "00",

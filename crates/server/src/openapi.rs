@@ -1,6 +1,8 @@
 //! The description of the API: `/openapi.json`, and a page that shows it without asking any other
 //! machine.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Html;
@@ -33,6 +35,10 @@ pub fn describe() -> OpenApi {
     components.security_schemes.insert("key".to_owned(), SecurityScheme::Http(bearer).into());
     api.security = Some(vec![SecurityRequirement::new("key", [] as [&str; 0])]);
     for item in api.paths.paths.values_mut() {
+        if let Some(patch) = &mut item.patch {
+            let components = api.components.get_or_insert_default();
+            describe_patch(patch, &mut components.schemas);
+        }
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch];
         operations.into_iter().chain([&mut item.delete]).flatten().for_each(complete);
     }
@@ -44,6 +50,7 @@ fn complete(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         if let RefOr::T(parameter) = parameter {
             without_null(parameter);
+            describe_common(parameter);
         }
     }
     // A body may be left out as well, and then it is not null either.
@@ -58,12 +65,60 @@ fn complete(operation: &mut Operation) {
             }
         }
     }
-    for (status, response) in &mut operation.responses.responses {
+    // Whoever must say who they are can be refused for it, and for being too busy.
+    let responses = &mut operation.responses.responses;
+    if let Some(refusal) = responses.get("401").cloned() {
+        for status in ["403", "429"] {
+            responses.entry(status.to_owned()).or_insert_with(|| refusal.clone());
+        }
+    }
+    for (status, response) in responses {
         if let RefOr::T(response) = response
             && response.description.is_empty()
         {
             response.description = meaning(status);
         }
+    }
+}
+
+/// What parameters of these names look like wherever they are.
+fn describe_common(parameter: &mut Parameter) {
+    let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema else { return };
+    match parameter.name.as_str() {
+        "If-Match" => object.pattern = Some(r#"^(\*|(W/)?"[0-9]{1,9}")$"#.to_owned()),
+        "cursor" => object.pattern = Some("^[A-Za-z0-9_-]+$".to_owned()),
+        "Idempotency-Key" => {
+            (object.min_length, object.max_length) = (Some(1), Some(255));
+            object.pattern = Some("^[!-~]+$".to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// A merge patch of something: none of its fields is needed, and null takes away what may be
+/// absent. The operation names the shape of the whole.
+fn describe_patch(operation: &mut Operation, schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    let Some(RefOr::T(body)) = &mut operation.request_body else { return };
+    for content in body.content.values_mut() {
+        let RefOr::T(content) = content else { continue };
+        let Some(RefOr::Ref(whole)) = &mut content.schema else { continue };
+        let Some(name) = whole.ref_location.rsplit('/').next() else { continue };
+        let Some(RefOr::T(Schema::Object(mut patch))) = schemas.get(name).cloned() else {
+            continue;
+        };
+        let required = std::mem::take(&mut patch.required);
+        for (field, schema) in &mut patch.properties {
+            if let RefOr::T(Schema::Object(object)) = schema
+                && let SchemaType::Type(kind) = &object.schema_type
+                && !required.contains(field)
+            {
+                object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
+            }
+        }
+        let stem = name.strip_suffix("Spec").or_else(|| name.strip_suffix("Patch"));
+        let name = format!("{}Patch", stem.unwrap_or(name));
+        whole.ref_location = format!("#/components/schemas/{name}");
+        schemas.insert(name, RefOr::T(Schema::Object(patch)));
     }
 }
 

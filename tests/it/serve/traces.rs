@@ -124,23 +124,44 @@ fn what_waits_is_sent_when_the_server_stops() {
     let (collector, address) = sink();
     let server = start(&folder, &format!("http://{address}"));
     let (called, endpoint) = sink();
-    let run = trigger(&server, json!({"endpoint": format!("http://{endpoint}/")})).1;
-    let (head, _) = received(&called, "200 OK");
-    until(|| {
-        let (_, seen) = server.call("GET", &format!("/v1/executions/{run}"), None);
-        (seen["status"] == "COMPLETED").then_some(())
-    });
+    let own = trigger(&server, json!({"endpoint": format!("http://{endpoint}/")})).1;
+    let (own_head, _) = received(&called, "200 OK");
+    // Another run, asked for by somebody who is in a trace already.
+    let (trace, caller) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let body = json!({"parameters": {"traceparent": format!("00-{trace}-{caller}-01")}});
+    let (status, joined) = server.call("POST", "/v1/jobs/traced/trigger", Some(&body));
+    assert_eq!(status, 202, "{joined}");
+    let joined = joined["execution_id"].as_str().unwrap().to_owned();
+    let (joined_head, _) = received(&called, "200 OK");
+    for run in [&own, &joined] {
+        until(|| {
+            let (_, seen) = server.call("GET", &format!("/v1/executions/{run}"), None);
+            (seen["status"] == "COMPLETED").then_some(())
+        });
+    }
     server.terminate();
     let mut all = Vec::new();
-    while !all.iter().any(|span: &Value| span["name"] == "run") {
+    while all.iter().filter(|span: &&Value| span["name"] == "run").count() < 2 {
         all.extend(spans(&received(&collector, "200 OK").1));
     }
     assert_eq!(server.wait(), Some(0));
 
-    // What the job called was told its place in the trace.
-    let execute = all.iter().find(|span| span["name"] == "execute").unwrap();
-    let [trace, span] = ["traceId", "spanId"].map(|id| execute[id].as_str().unwrap());
-    assert_eq!(header(&head, "traceparent"), format!("00-{trace}-{span}-01"));
+    let of_own = (own.replace('-', ""), Value::Null, own_head);
+    let of_joined = (trace.to_owned(), json!(caller), joined_head);
+    for (run, (trace, caller, head)) in [(own, of_own), (joined, of_joined)] {
+        let of_run = |span: &&Value| attributes(span)["punctual.run.id"] == run;
+        let mine: Vec<&Value> = all.iter().filter(of_run).collect();
+        let named = |name: &str| *mine.iter().find(|span| span["name"] == name).unwrap();
+        assert_eq!(mine.len(), 5, "{mine:#?}");
+        for span in &mine {
+            assert_eq!(span["traceId"], trace, "{span}");
+        }
+        assert_eq!(named("run")["parentSpanId"], caller);
+        assert_eq!(named("plan")["parentSpanId"], named("run")["spanId"]);
+        // What the job called was told its place in the trace.
+        let span = named("execute")["spanId"].as_str().unwrap();
+        assert_eq!(header(&head, "traceparent"), format!("00-{trace}-{span}-01"));
+    }
 }
 
 #[test]

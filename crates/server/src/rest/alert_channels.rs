@@ -185,7 +185,7 @@ pub(crate) async fn replace(
 /// Changes some fields of a channel (RFC 7396).
 #[utoipa::path(
     patch, path = "/v1/alert-channels/{name}", operation_id = "patch_alert_channel", tag = "alerts",
-    request_body(content = Object, content_type = "application/merge-patch+json"),
+    request_body(content = AlertChannelSpec, content_type = "application/merge-patch+json"),
     params(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),

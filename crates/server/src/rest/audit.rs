@@ -118,8 +118,10 @@ pub struct AuditParams {
     /// Only before this time.
     until: Option<Timestamp>,
     /// `tenant` (the default), or `cluster`: what concerns no tenant.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// The most items of a page: 1 to 500, 50 by default.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
@@ -131,9 +133,11 @@ pub struct AuditParams {
 #[serde(deny_unknown_fields)]
 pub struct VerifyParams {
     /// `tenant` (the default), or `cluster`: what concerns no tenant.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// What the chain must contain: number and hash of an earlier head, as `12:ab…`. It finds a
     /// chain that was cut off at its end.
+    #[param(pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}$")]
     head: Option<String>,
 }
 

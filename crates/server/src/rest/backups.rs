@@ -28,7 +28,7 @@ pub struct BackupRequest {
     #[schema(example = "nightly")]
     target: String,
     /// How many backups stay in the target; older ones are deleted when this one is whole. All when absent.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
     keep: Option<u32>,
     /// Whether what runs have said is part of it; true when absent.
     outputs: Option<bool>,

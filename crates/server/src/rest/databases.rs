@@ -189,7 +189,7 @@ pub(crate) async fn replace(
 /// Changes some fields of a database (RFC 7396).
 #[utoipa::path(
     patch, path = "/v1/databases/{name}", operation_id = "patch_database", tag = "databases",
-    request_body(content = Object, content_type = "application/merge-patch+json"),
+    request_body(content = DatabaseSpec, content_type = "application/merge-patch+json"),
     params(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),

@@ -31,7 +31,6 @@ pub struct ExecutionParams {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
-    #[param(pattern = "^[A-Za-z0-9_-]+$")]
     cursor: Option<String>,
     /// Only executions with one of these statuses, with commas between them.
     #[param(

@@ -23,28 +23,37 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 pub struct GrantView {
     /// Its identity: the same is given once.
     pub grant_id: Uuid,
-    /// What was given to whom.
-    #[serde(flatten)]
-    pub spec: GrantSpec,
+    /// The user who has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_user: Option<String>,
+    /// The role that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_role: Option<String>,
+    /// A privilege.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privilege: Option<String>,
+    /// All that a role has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
 }
 
 /// What is given to whom: one of `to_user` and `to_role`, one of `privilege` and `role`.
-#[derive(Default, Serialize, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSpec {
     /// The user who gets it, by name or id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(example = "ann")]
     pub to_user: Option<String>,
     /// The role that gets it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub to_role: Option<String>,
     /// A privilege.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(example = "CREATE JOB")]
     pub privilege: Option<String>,
     /// All that a role has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub role: Option<String>,
 }
 
@@ -82,16 +91,16 @@ async fn shown(app: &App, actor: &Actor, award: Award) -> Result<GrantView> {
         // It was removed a moment ago, and the grant with it.
         Ok((Kind::Role, id.to_string()))
     };
-    let mut spec = GrantSpec::default();
+    let (mut to_user, mut to_role, mut privilege, mut role) = (None, None, None, None);
     match name(award.to).await? {
-        (Kind::User, name) => spec.to_user = Some(name),
-        (_, name) => spec.to_role = Some(name),
+        (Kind::User, name) => to_user = Some(name),
+        (_, name) => to_role = Some(name),
     }
     match award.what {
-        Awarded::Privilege(privilege) => spec.privilege = Some(privilege.name().to_owned()),
-        Awarded::Role(role) => spec.role = Some(name(role.0).await?.1),
+        Awarded::Privilege(given) => privilege = Some(given.name().to_owned()),
+        Awarded::Role(given) => role = Some(name(given.0).await?.1),
     }
-    Ok(GrantView { grant_id: award.id(), spec })
+    Ok(GrantView { grant_id: award.id(), to_user, to_role, privilege, role })
 }
 
 /// Which grants a list shows.

@@ -59,11 +59,11 @@ pub struct KeySpec {
     user: Option<String>,
     /// What it is for.
     #[serde(default)]
-    #[schema(required = false)]
+    #[schema(required = false, max_length = 200)]
     label: String,
     /// It gives no more than these privileges; all that its user has when absent.
     #[serde(default)]
-    #[schema(example = json!(["EXECUTE JOB"]))]
+    #[schema(min_items = 1, example = json!(["EXECUTE JOB"]))]
     scopes: Option<Vec<String>>,
     /// Whether it changes nothing.
     #[serde(default)]
@@ -79,6 +79,7 @@ pub struct KeySpec {
 #[serde(deny_unknown_fields)]
 pub struct KeyPatch {
     /// What it is for.
+    #[schema(max_length = 200)]
     label: String,
     /// When it stops working.
     #[serde(default)]
@@ -87,6 +88,7 @@ pub struct KeyPatch {
 
 /// Whose keys a list shows.
 #[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct KeyParams {
     /// Only keys of this user; one's own when absent, those of everybody with `*`.

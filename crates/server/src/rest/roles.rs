@@ -23,9 +23,12 @@ use crate::problem::{ErrorBody, Result};
 pub struct RoleView {
     /// Its identity.
     pub role_id: Uuid,
-    /// What was said about it.
-    #[serde(flatten)]
-    pub spec: RoleSpec,
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// Whether jobs of its members may act as the role of the same name on a database.
+    pub run_as: bool,
     /// Grows with every change.
     pub version: u32,
     /// When it was made.
@@ -39,7 +42,7 @@ pub struct RoleView {
 #[serde(deny_unknown_fields)]
 pub struct RoleSpec {
     /// Its name, unique in the tenant.
-    #[schema(example = "operators")]
+    #[schema(min_length = 1, max_length = 100, example = "operators")]
     pub name: String,
     /// For people.
     #[serde(default)]
@@ -57,8 +60,9 @@ impl Shown for RoleView {
     fn of(record: &Record) -> Option<Self> {
         let Entry::Role(role) = &record.entry else { return None };
         let &Record { version, created_at, updated_at, .. } = record;
-        let spec = RoleSpec::of(role);
-        Some(RoleView { role_id: role.id.0, spec, version, created_at, updated_at })
+        let RoleSpec { name, description, run_as } = RoleSpec::of(role);
+        let role_id = role.id.0;
+        Some(RoleView { role_id, name, description, run_as, version, created_at, updated_at })
     }
 
     fn place(&self) -> String {
@@ -123,7 +127,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a role (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = Object,
+    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = RoleSpec,
     params(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),

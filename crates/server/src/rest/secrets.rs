@@ -63,7 +63,7 @@ impl SecretView {
 #[serde(deny_unknown_fields)]
 pub struct SecretBody {
     /// The value: text of 4 to 65536 bytes. It is never shown again.
-    #[schema(value_type = String, min_length = 4)]
+    #[schema(value_type = String, min_length = 1, max_length = 65536)]
     value: Value,
 }
 
@@ -80,6 +80,7 @@ impl fmt::Debug for SecretBody {
 #[serde(deny_unknown_fields)]
 pub struct ScopeParams {
     /// `tenant` (the default) or `cluster`; not together with `job`.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// The id or the name of the one job that sees it.
     job: Option<String>,
@@ -91,8 +92,10 @@ pub struct ScopeParams {
 #[serde(deny_unknown_fields)]
 pub struct ListParams {
     /// `tenant` (the default): those of the tenant and of its jobs; or `cluster`.
+    #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
     /// The most items of a page: 1 to 500, 50 by default.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
@@ -213,7 +216,7 @@ pub(crate) async fn list(
 /// Shows what may be known about a secret.
 #[utoipa::path(
     get, operation_id = "get_secret", path = "/v1/secrets/{secret}", tag = "secrets",
-    params(("secret" = String, Path, description = "The name of the secret."), ScopeParams),
+    params(("secret" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams),
     responses(
         (status = 200, body = SecretView), (status = 304), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody),
@@ -239,7 +242,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     put, operation_id = "put_secret", path = "/v1/secrets/{secret}", tag = "secrets", request_body = SecretBody,
     params(
-        ("secret" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("secret" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret that is replaced."),
     ),
     responses(
@@ -280,7 +283,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     delete, operation_id = "delete_secret", path = "/v1/secrets/{secret}", tag = "secrets",
     params(
-        ("secret" = String, Path, description = "The name of the secret."), ScopeParams,
+        ("secret" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the secret."), ScopeParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the secret."),
     ),
     responses(

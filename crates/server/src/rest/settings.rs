@@ -72,7 +72,7 @@ async fn find(app: &App, actor: &Actor, name: &str) -> Result<Option<Setting>> {
     put, path = "/v1/settings/{name}", operation_id = "put_setting", tag = "server", request_body = SettingBody,
     params(
         ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the setting."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting that the change is based on."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the setting that the change is based on."),
     ),
     responses(
         (status = 200, body = SettingView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
@@ -104,7 +104,7 @@ pub(crate) async fn put(
     delete, path = "/v1/settings/{name}", operation_id = "delete_setting", tag = "server",
     params(
         ("name" = String, Path, description = "The name of the setting."),
-        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|(W/)?"[0-9]{1,9}")$"#, description = "The ETag of the setting."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the setting."),
     ),
     responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
 )]

@@ -23,9 +23,16 @@ use crate::problem::{ErrorBody, Result};
 pub struct TenantView {
     /// Its identity.
     pub tenant_id: Uuid,
-    /// What was said about it.
-    #[serde(flatten)]
-    pub spec: TenantSpec,
+    /// Its name.
+    pub name: String,
+    /// Its class of service.
+    pub tier: Option<String>,
+    /// The most jobs that it may have.
+    pub max_jobs: Option<u32>,
+    /// The most runs that it may have at work at a time.
+    pub max_concurrent: Option<u32>,
+    /// The most requests a second of each of its keys.
+    pub requests_per_second: Option<u32>,
     /// Grows with every change.
     pub version: u32,
     /// When it was made.
@@ -39,19 +46,22 @@ pub struct TenantView {
 #[serde(deny_unknown_fields)]
 pub struct TenantSpec {
     /// Its name, unique in the cluster.
-    #[schema(example = "acme")]
+    #[schema(min_length = 1, max_length = 100, example = "acme")]
     pub name: String,
     /// Its class of service.
     #[serde(default)]
     pub tier: Option<String>,
     /// The most jobs that it may have.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub max_jobs: Option<u32>,
     /// The most runs that it may have at work at a time.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub max_concurrent: Option<u32>,
     /// The most requests a second of each of its keys.
     #[serde(default)]
+    #[schema(maximum = 4294967295_u32)]
     pub requests_per_second: Option<u32>,
 }
 
@@ -61,8 +71,17 @@ impl Shown for TenantView {
     fn of(record: &Record) -> Option<Self> {
         let Entry::Tenant(tenant) = &record.entry else { return None };
         let &Record { version, created_at, updated_at, .. } = record;
-        let spec = TenantSpec::of(tenant);
-        Some(TenantView { tenant_id: tenant.id.0, spec, version, created_at, updated_at })
+        Some(TenantView {
+            tenant_id: tenant.id.0,
+            name: tenant.name.clone(),
+            tier: tenant.tier.clone(),
+            max_jobs: tenant.max_jobs,
+            max_concurrent: tenant.max_concurrent,
+            requests_per_second: tenant.requests_per_second,
+            version,
+            created_at,
+            updated_at,
+        })
     }
 
     fn place(&self) -> String {
@@ -138,7 +157,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a tenant (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = Object,
+    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = TenantSpec,
     params(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),

@@ -44,15 +44,15 @@ pub struct UserView {
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {
     /// Their name, unique in the tenant.
-    #[schema(example = "ann")]
+    #[schema(min_length = 1, max_length = 100, example = "ann")]
     pub name: String,
     /// Whether they can do nothing for now.
     #[serde(default)]
     #[schema(required = false)]
     pub disabled: bool,
-    /// Their password. It is not shown again; null takes it away.
+    /// Their password, 8 to 256 bytes. It is not shown again; null takes it away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(write_only)]
+    #[schema(write_only, max_length = 256)]
     pub password: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn create(
 
 /// Changes some fields of a user (RFC 7396): what is null is taken away.
 #[utoipa::path(
-    patch, path = "/v1/users/{user}", operation_id = "patch_user", tag = "access", request_body = Object,
+    patch, path = "/v1/users/{user}", operation_id = "patch_user", tag = "access", request_body = UserSpec,
     params(
         ("user" = String, Path, description = "The user's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),

@@ -93,7 +93,7 @@ pub struct Accepted {
     request_body(content = Option<TriggerBody>),
     params(
         ("job_id" = String, Path, description = "The job's id or name."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "The same key and body give the same answer for a day."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
         ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
     responses(

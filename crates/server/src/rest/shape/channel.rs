@@ -14,10 +14,14 @@ use uuid::Uuid;
 #[serde(deny_unknown_fields)]
 pub struct AlertChannelSpec {
     /// Unique among the channels of the tenant.
-    #[schema(min_length = 1, max_length = 100, example = "on-call")]
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", example = "on-call")]
     pub name: String,
     /// Where alerts are posted to.
-    #[schema(example = "https://hooks.example.com/punctual")]
+    #[schema(
+        pattern = "^[Hh][Tt][Tt][Pp][Ss]?://",
+        max_length = 2000,
+        example = "https://hooks.example.com/punctual"
+    )]
     pub url: String,
     /// What signs them: `whsec_` and 24 to 64 bytes in base64; several with commas between them
     /// while one is replaced. It is never shown. A change without it keeps the one that is there.
@@ -33,7 +37,7 @@ pub struct AlertChannelSpec {
     pub enabled: bool,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub version: Option<u32>,
 }
 

@@ -14,7 +14,7 @@ pub const HIDDEN: &str = "***";
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSpec {
     /// What SQL jobs call it; unique among the databases of the tenant.
-    #[schema(min_length = 1, max_length = 100, example = "sales")]
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", example = "sales")]
     pub name: String,
     /// Where it is. The password is best a reference, which is kept as it stands; one that is
     /// written out is never shown again.
@@ -26,7 +26,7 @@ pub struct DatabaseSpec {
     pub description: Option<String>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub version: Option<u32>,
 }
 

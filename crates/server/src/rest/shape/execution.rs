@@ -1,5 +1,6 @@
 //! Executions: the runs of jobs, and the attempts that were made.
 
+use agent::context::traceparent_in;
 use domain::run::RunState;
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
@@ -146,17 +147,6 @@ fn raw(text: Option<String>) -> Option<Box<RawValue>> {
         .ok()
 }
 
-/// The trace that parameters name.
-fn traceparent(parameters: &str) -> Option<String> {
-    // Most runs have none, and parameters can be long.
-    if !parameters.contains("traceparent") {
-        return None;
-    }
-    let parameters: serde_json::Value = serde_json::from_str(parameters).ok()?;
-    let text = parameters.get("traceparent")?.as_str()?;
-    agent::context::trace_of(text).map(|_| text.to_owned())
-}
-
 fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_millis() as i64
 }
@@ -194,7 +184,7 @@ impl Execution {
             lost_attempts: run.lost,
             coalesced: run.coalesced,
             dead_letter: run.dead_letter,
-            traceparent: run.parameters.as_deref().and_then(traceparent),
+            traceparent: run.parameters.as_deref().and_then(traceparent_in),
             parameters: raw(run.parameters),
             logs_url: format!("/v1/executions/{}/logs", run.id),
             attempts: None,
