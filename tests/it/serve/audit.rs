@@ -13,13 +13,17 @@ fn punctual(data: &Path, args: &[&str]) -> Ended {
     run(args, b"a value of a secret")
 }
 
-/// The types of all events, newest first, when everything is sealed.
+/// Who makes the first user of a new server.
+const FOUNDER: &str = "punctual";
+
+/// All events, newest first, when so many have come since the founding and everything is sealed.
 fn sealed_events(server: &Server, count: usize) -> Vec<Value> {
     until(|| {
         let (status, page) = server.call("GET", "/v1/audit?limit=500", None);
         assert_eq!(status, 200, "{page}");
         let events = page["data"].as_array().unwrap();
-        let done = events.len() >= count && events.iter().all(|event| !event["number"].is_null());
+        let ours = events.iter().filter(|event| event["actor"] != FOUNDER).count();
+        let done = ours >= count && events.iter().all(|event| !event["number"].is_null());
         done.then(|| events.clone())
     })
 }
@@ -44,7 +48,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     let count = |kind: &str| events.iter().filter(|event| event["event_type"] == kind).count();
     let counts = ["JOB_CREATED", "JOB_MODIFIED", "JOB_EXECUTED", "SECRET_CHANGED"].map(count);
     assert_eq!(counts, [1, 1, 3, 1], "{events:#?}");
-    for event in &events {
+    for event in events.iter().filter(|event| event["actor"] != FOUNDER) {
         let actor = if event["event_type"] == "JOB_EXECUTED" { "" } else { "admin" };
         assert_eq!(event["actor"], actor, "{event}");
     }
@@ -105,7 +109,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
         "DELETE FROM audit WHERE number = {numbers};
          UPDATE audit_chains SET head_number = {numbers} - 1, head_hash = (
              SELECT hash FROM audit a WHERE a.tenant_id = audit_chains.tenant_id AND number = {numbers} - 1
-         )"
+         ) WHERE head_number = {numbers}"
     );
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
     Connection::open(&file).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();
