@@ -45,7 +45,7 @@ pub use metrics::Metrics;
 pub use openapi::describe;
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
-pub use scheduler::{Answer, Directory, Edit, Scheduler};
+pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
 pub use trials::{Trials, Tried};
 
