@@ -9,10 +9,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use domain::access::{self, Privilege};
+use domain::access::{self, Deed, Privilege};
 use domain::audit::{Event, Kind};
 use domain::id::KeyId;
-use engine::as_author;
+use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -36,6 +36,13 @@ impl Deref for Actor {
 
     fn deref(&self) -> &access::Actor {
         &self.0
+    }
+}
+
+impl Actor {
+    /// Refuses what they may not do, where a handler does something that the engine does not see.
+    pub(crate) fn may(&self, deed: Deed) -> Result<()> {
+        Ok(access::may(&self.0, deed).map_err(EngineError::from)?)
     }
 }
 

@@ -267,7 +267,7 @@ pub(crate) async fn test(
     actor: Actor,
     Path(name): Path<String>,
 ) -> Result<Json<TrialView>> {
-    objects::may(&actor, Deed::ChangeAccess)?;
+    actor.may(Deed::ChangeAccess)?;
     let object = objects::find(&app, &actor, KIND, &name).await?;
     Ok(Json(TrialView::of(&app, app.trials.channel(&object)).await))
 }

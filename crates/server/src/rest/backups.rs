@@ -76,7 +76,7 @@ pub(crate) async fn create(
     JsonBody(request): JsonBody<BackupRequest>,
 ) -> Result<Response> {
     // It holds what all tenants have.
-    super::objects::may(&actor, Deed::ChangeCluster)?;
+    actor.may(Deed::ChangeCluster)?;
     let order = BackupAction {
         target: request.target,
         keep: request.keep,
@@ -116,7 +116,7 @@ pub(crate) async fn download(
     actor: Actor,
     Params(params): Params<DownloadParams>,
 ) -> Result<Response> {
-    super::objects::may(&actor, Deed::ChangeCluster)?;
+    actor.may(Deed::ChangeCluster)?;
     let outputs = params.outputs.unwrap_or(true);
     record(&app, &actor, &json!({ "download": true, "outputs": outputs })).await?;
     let backup = app.backups.stream(outputs).map_err(problem)?;

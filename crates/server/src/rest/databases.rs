@@ -72,7 +72,7 @@ fn refuse_settings(app: &App, name: &str) -> Result<()> {
 
 /// A database that can be changed.
 async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
-    objects::may(actor, Deed::ChangeCluster)?;
+    actor.may(Deed::ChangeCluster)?;
     if app.options.databases.contains_key(name) {
         let text = format!("the database {name:?} is changed in the settings of the server");
         return Err(Problem::new(Code::WrongState, text));
@@ -95,7 +95,7 @@ pub(crate) async fn create(
     actor: Actor,
     Body(spec): Body<DatabaseSpec>,
 ) -> Result<Response> {
-    objects::may(&actor, Deed::ChangeCluster)?;
+    actor.may(Deed::ChangeCluster)?;
     refuse_settings(&app, &spec.name)?;
     let (body, fresh) = body(&app, &spec, None)?;
     let body = (&body, fresh.as_ref());
@@ -150,7 +150,7 @@ pub(crate) async fn get(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    objects::may(&actor, Deed::SeeAccess)?;
+    actor.may(Deed::SeeAccess)?;
     if let Some(url) = app.options.databases.get(&name) {
         return Ok(Json(DatabaseView::of_settings(&name, url)).into_response());
     }
@@ -269,7 +269,7 @@ pub(crate) async fn test(
     actor: Actor,
     Path(name): Path<String>,
 ) -> Result<Json<TrialView>> {
-    objects::may(&actor, Deed::ChangeAccess)?;
+    actor.may(Deed::ChangeAccess)?;
     let name = match app.options.databases.contains_key(&name) {
         true => name,
         false => objects::find(&app, &actor, KIND, &name).await?.name,

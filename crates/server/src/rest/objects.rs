@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::access::{self, Deed};
+use domain::access::Deed;
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind, check_name};
 use domain::secret::SecretPlace;
-use engine::{EngineError, Put, Set};
+use engine::{Put, Set};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,11 +76,6 @@ fn changing(kind: ObjectKind) -> Deed {
         ObjectKind::Database => Deed::ChangeCluster,
         ObjectKind::AlertChannel => Deed::ChangeAccess,
     }
-}
-
-/// What a handler asks for that does not come to the engine.
-pub(super) fn may(actor: &Actor, deed: Deed) -> Result<()> {
-    Ok(access::may(actor, deed).map_err(EngineError::from)?)
 }
 
 /// There is no such thing, for this caller.
@@ -151,7 +146,7 @@ async fn put<T: Kept>(
     old: Option<&T>,
 ) -> Result<Put> {
     // Before anything is kept.
-    may(actor, changing(object.kind))?;
+    actor.may(changing(object.kind))?;
     if let Some(fresh) = fresh {
         fresh.keep(app, actor, object).await?;
     }

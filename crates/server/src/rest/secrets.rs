@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use vault::{Rotated, SecretView as Kept, Set, VaultError};
 
-use super::{find, objects};
+use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -146,17 +146,17 @@ async fn place(
         }
         (Some(job), false) => {
             let job = find::job(app, actor, job).await?;
-            objects::may(actor, Deed::AlterJob(job.owner))?;
+            actor.may(Deed::AlterJob(job.owner))?;
             Scope::Job(actor.tenant, job.id)
         }
         (None, true) => {
             let see = wish == Wish::See;
-            objects::may(actor, if see { Deed::SeeCluster } else { Deed::ChangeCluster })?;
+            actor.may(if see { Deed::SeeCluster } else { Deed::ChangeCluster })?;
             Scope::Cluster
         }
         (None, false) => {
             let see = wish == Wish::See;
-            objects::may(actor, if see { Deed::SeeAccess } else { Deed::ChangeAccess })?;
+            actor.may(if see { Deed::SeeAccess } else { Deed::ChangeAccess })?;
             Scope::Tenant(actor.tenant)
         }
     };
@@ -197,7 +197,7 @@ pub(crate) async fn list(
     Params(params): Params<ListParams>,
 ) -> Result<Response> {
     let cluster = is_cluster(params.scope.as_deref())?;
-    objects::may(&actor, if cluster { Deed::SeeCluster } else { Deed::SeeAccess })?;
+    actor.may(if cluster { Deed::SeeCluster } else { Deed::SeeAccess })?;
     let tenant = (!cluster).then_some(actor.tenant);
     let after = match cursor(params.cursor.as_deref())? {
         None => None,
@@ -316,7 +316,7 @@ pub(crate) async fn delete(
     responses((status = 200, body = RotationView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn rotate(State(app): State<App>, actor: Actor) -> Result<Json<RotationView>> {
-    objects::may(&actor, Deed::ChangeCluster)?;
+    actor.may(Deed::ChangeCluster)?;
     let Rotated { key, rewrapped, unreadable } = app.secrets.rotate(&actor.name).await?;
     Ok(Json(RotationView { key_id: key, rewrapped, unreadable }))
 }

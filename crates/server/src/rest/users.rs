@@ -3,9 +3,8 @@
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use domain::access::{Deed, Entry, Kind, Record, User, may};
+use domain::access::{Deed, Entry, Kind, Record, User};
 use domain::id::UserId;
-use engine::EngineError;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,7 +118,7 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     let UserSpec { name, disabled, password } = spec;
     // Hashing costs a lot, so who may not do this does not get so far.
-    may(&actor, Deed::ChangeAccess).map_err(EngineError::from)?;
+    actor.may(Deed::ChangeAccess)?;
     let password = match password {
         Some(password) => Some(login::hash(password, (app.random)()).await?),
         None => None,
@@ -147,7 +146,7 @@ pub(crate) async fn patch(
 ) -> Result<Response> {
     let found = entry::find(&app, &actor, Kind::User, &user).await?;
     let Entry::User(user) = &found.entry else { return Err(entry::other()) };
-    may(&actor, Deed::ChangeAccess).map_err(EngineError::from)?;
+    actor.may(Deed::ChangeAccess)?;
     let is_named = patch.get("password").is_some();
     let now = UserSpec { name: user.name.clone(), disabled: user.disabled, password: None };
     let UserSpec { name, disabled, password } = entry::patched(&now, patch)?;
