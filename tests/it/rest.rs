@@ -33,6 +33,9 @@ impl Bed {
             ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", work.to_str().unwrap()),
             // What this kernel lacks is not the question here.
             ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
+            // How fast the other program is must not matter; limits have tests of their own.
+            ("PUNCTUAL_API__RATE_PER_SECOND", "0"),
+            ("PUNCTUAL_API__FAILURES_PER_SECOND", "0"),
         ];
         let server = Server::start_with(&folder.path().join("data"), &[], &variables);
         Bed { server, folder }
