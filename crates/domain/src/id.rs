@@ -115,18 +115,18 @@ impl RunId {
     /// The one run of a tick: the same job, nominal time and shard give the same id, so that a
     /// primary key is all it takes to make a second record of a tick impossible.
     ///
-    /// It has the shape of a version 7 UUID whose time is the nominal time; ids of one job sort
-    /// by when they were due.
+    /// It begins with the nominal time, so ids of one job sort by when they were due. Its version
+    /// is 8, that of a run by hand 7: whoever chooses an id for a run cannot take a tick's.
     pub fn of_tick(job: JobId, scheduled_for: Timestamp, shard: &str) -> Self {
         let mut name = scheduled_for.as_microsecond().to_be_bytes().to_vec();
         name.extend_from_slice(shard.as_bytes());
         let hash = Uuid::new_v5(&job.0, &name);
-        RunId(timed(scheduled_for, hash.as_u128()))
+        RunId(timed(8, scheduled_for, hash.as_u128()))
     }
 
     /// A run that no schedule asked for. `random` must not repeat.
     pub fn of_request(scheduled_for: Timestamp, random: u128) -> Self {
-        RunId(timed(scheduled_for, random))
+        RunId(timed(7, scheduled_for, random))
     }
 
     /// The time inside the id, to the millisecond.
@@ -136,12 +136,12 @@ impl RunId {
     }
 }
 
-/// A version 7 UUID of a time and 74 bits.
-fn timed(at: Timestamp, bits: u128) -> Uuid {
+/// A UUID of a time and 74 bits.
+fn timed(version: u128, at: Timestamp, bits: u128) -> Uuid {
     let ms = at.as_millisecond().max(0) as u128 & 0xffff_ffff_ffff;
     let high = bits >> 62 & 0xfff;
     let low = bits & 0x3fff_ffff_ffff_ffff;
-    Uuid::from_u128(ms << 80 | 7 << 76 | high << 64 | 2 << 62 | low)
+    Uuid::from_u128(ms << 80 | version << 76 | high << 64 | 2 << 62 | low)
 }
 
 #[cfg(test)]
@@ -154,9 +154,10 @@ mod tests {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let id = RunId::of_tick(job, at(1_800_000_000), "");
         assert_eq!(id, RunId::of_tick(job, at(1_800_000_000), ""));
-        assert_eq!(id.to_string(), "01a3185c-5000-7922-a380-df8657358dd5");
+        assert_eq!(id.to_string(), "01a3185c-5000-8922-a380-df8657358dd5");
         assert_eq!(id.time(), at(1_800_000_000));
-        assert_eq!(id.0.get_version_num(), 7);
+        assert_eq!(id.0.get_version_num(), 8);
+        assert_eq!(RunId::of_request(at(0), 42).0.get_version_num(), 7);
         assert_ne!(id, RunId::of_tick(job, at(1_800_000_000), "shard_001"));
         assert_ne!(id, RunId::of_tick(JobId(Uuid::from_u128(43)), at(1_800_000_000), ""));
         assert!(id < RunId::of_tick(job, at(1_800_000_001), ""));
