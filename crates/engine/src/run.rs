@@ -26,10 +26,6 @@ use crate::settings::{Parts, Settings};
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 2;
 
-/// Starters that run side by side, so that the first runs of many begin while the store still looks
-/// at the others.
-const STARTERS: usize = 2;
-
 /// How much longer than its grace period a stopped run may take: its executor stops what it
 /// started, and tells what came of it, by itself.
 const AFTER_GRACE: Duration = Duration::from_secs(5);
@@ -139,9 +135,7 @@ impl<S: FullStore> Engine<S> {
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.clone().plan());
-        for _ in 0..STARTERS {
-            tasks.spawn(driver.clone().start_prepared());
-        }
+        tasks.spawn(driver.clone().start_prepared());
         tasks.spawn(driver.clone().renew());
         tasks.spawn(driver.clone().reap());
         tasks.spawn(driver.clone().prune());
@@ -381,11 +375,7 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             match wait {
                 Some(Duration::ZERO) => self.start_due(&mut patience).await,
                 Some(wait) => {
-                    // Whatever another one has taken over, there may be more of it.
-                    let earlier = tokio::time::timeout(wait, self.shared.prepared.notified()).await;
-                    if earlier.is_err() {
-                        self.start_due(&mut patience).await;
-                    }
+                    let _ = tokio::time::timeout(wait, self.shared.prepared.notified()).await;
                 }
                 None => self.shared.prepared.notified().await,
             }

@@ -14,13 +14,9 @@ use store::{FactsFor, Finish, Store, Verdict};
 use super::notify::late_start;
 use super::{Ended, Held, Node, Started, State};
 
-/// How many runs are looked at together. The first ones begin while the store still answers for
-/// the next.
-const AT_ONCE: usize = 250;
-
 impl<S: Store> Node<S> {
-    /// Starts some of what is due and has a slot. Call it when the first prepared run is due and
-    /// after every pump, and again until it starts nothing.
+    /// Starts what is due and has a slot. Call it when the first prepared run is due and after
+    /// every pump.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
         let (node, due) = self.take_due(self.now());
         if due.is_empty() {
@@ -61,7 +57,7 @@ impl<S: Store> Node<S> {
             }
         }
         let mut due = Vec::new();
-        while state.free > 0 && due.len() < AT_ONCE {
+        while state.free > 0 && due.len() < self.settings.batch_max as usize {
             let Some(run) = state.crowded.pop() else { break };
             let waiting = state.held.get(&run).filter(|held| held.running.is_none());
             if let Some(held) = waiting {
