@@ -22,6 +22,9 @@ pub trait Bed {
     /// Brings the present database to rest, so that what follows does not pay for what was.
     async fn settle(&self) -> Result<()>;
 
+    /// The same, and does what the database would do about it later by itself.
+    async fn tidy(&self) -> Result<()>;
+
     /// How many rows the history of the present database has.
     async fn ended(&self) -> Result<u64>;
 

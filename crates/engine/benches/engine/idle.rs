@@ -40,7 +40,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         let waiting = jobs::on_demand(&store).await?;
         store.submit(&[jobs::run(&waiting, now())], None).await?;
         drop(store);
-        bed.settle().await?;
+        bed.tidy().await?;
         restart_then_rest(bed, args, *count).await?;
     }
     Ok(())

@@ -59,6 +59,11 @@ impl Bed for PostgresBed {
         self.administer("CHECKPOINT").await
     }
 
+    async fn tidy(&self) -> Result<()> {
+        connect(&self.address()).await?.batch_execute("VACUUM (ANALYZE)").await?;
+        self.settle().await
+    }
+
     async fn ended(&self) -> Result<u64> {
         self.count_of("history").await
     }

@@ -57,6 +57,10 @@ impl Bed for SqliteBed {
         Ok(())
     }
 
+    async fn tidy(&self) -> Result<()> {
+        self.settle().await
+    }
+
     async fn ended(&self) -> Result<u64> {
         let count: i64 =
             self.reader()?.query_row("SELECT count(*) FROM ends", [], |row| row.get(0))?;
