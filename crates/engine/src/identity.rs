@@ -151,17 +151,20 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
-    /// A key gives no more than the one that it was made with, and no longer. Only who came with a
-    /// password makes keys that outlive the visit.
+    /// A key gives no more than the one that it was made with, and no longer; neither does one that
+    /// was made with a token. Only who came with a password makes keys that outlive the visit.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
         let rights = self.rights_of(key.user.0).await?;
         self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))?;
-        let Some(own) = self.actor.key else { return Ok(()) };
-        let Some((own, _)) = self.node().key(own).await? else { return Ok(()) };
-        match own.expires_at {
-            Some(end) if !own.session && key.expires_at.is_none_or(|at| at > end) => {
-                Err(Refusal::BeyondOwn.into())
+        let end = match self.actor.key {
+            None => self.actor.until,
+            Some(own) => {
+                let own = self.node().key(own).await?;
+                own.and_then(|(own, _)| own.expires_at.filter(|_| !own.session))
             }
+        };
+        match end {
+            Some(end) if key.expires_at.is_none_or(|at| at > end) => Err(Refusal::BeyondOwn.into()),
             _ => Ok(()),
         }
     }
@@ -172,17 +175,22 @@ impl<S: FullStore> Acting<'_, S> {
         if kind != Kind::Tenant && entry.tenant() != self.actor.tenant && !self.sees_entry(&entry) {
             return Err(none(kind, entry.name()));
         }
-        check_name(&entry)?;
         self.may_touch(&entry).await?;
         if let Entry::Key(key) = &entry {
             self.may_make(key).await?;
         }
         let mut is_other_password = false;
-        if expected.is_some() {
+        if expected.is_none() {
+            check_name(&entry)?;
+        } else {
             let old = self.node().store.entries(&[entry.id()]).await?.pop();
             let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
             self.may_touch(&old).await?;
             check_founders(&old, Some(&entry))?;
+            // Who came with a token has a name that nobody chose here.
+            if old.name() != entry.name() {
+                check_name(&entry)?;
+            }
             match (&old, &entry) {
                 (Entry::User(old), Entry::User(new)) => {
                     is_other_password = old.password != new.password;

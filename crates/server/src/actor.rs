@@ -21,6 +21,7 @@ use crate::closing;
 use crate::key::{Key, KeyHash};
 use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
+use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::{Answer, Scheduler};
 
@@ -64,6 +65,9 @@ pub trait Authority: Send + Sync + 'static {
     /// Who has this key; none when nobody does, or not any more.
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem>;
 
+    /// Who holds this token; none when it is not good, or gives nothing here.
+    fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem>;
+
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 }
@@ -75,6 +79,7 @@ pub struct Keys {
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
     pub(crate) throttle: Arc<Throttle>,
+    pub(crate) oidc: Option<Oidc>,
 }
 
 impl Keys {
@@ -85,7 +90,13 @@ impl Keys {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
-        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Arc::default() }
+        let throttle = Arc::default();
+        Keys { admin: admin.hash(), scheduler, clock, random, throttle, oidc: None }
+    }
+
+    /// Believes tokens of some issuers too.
+    pub fn with_tokens(self, oidc: Oidc) -> Self {
+        Keys { oidc: Some(oidc), ..self }
     }
 }
 
@@ -103,17 +114,58 @@ impl Authority for Keys {
         })
     }
 
+    fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(async move {
+            let Some(oidc) = &self.oidc else { return Ok(None) };
+            let Some(checked) = oidc.check(token, (self.clock)()).await else { return Ok(None) };
+            let standing = self.scheduler.holder(&checked.holder).await?;
+            let until = Some(checked.until);
+            Ok(standing.map(|standing| access::Actor { until, ..standing.actor(None) }))
+        })
+    }
+
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
     }
 }
 
-/// The key that a request carries.
-fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let (value, more) = (values.next()?, values.next());
-    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
+/// What somebody shows to be let in.
+#[derive(Clone)]
+pub(crate) enum Proof {
+    /// A key.
+    Key(Key),
+    /// Something else, which may be a token.
+    Token(Arc<str>),
+}
+
+impl Proof {
+    /// What a request carries.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (value, more) = (values.next()?, values.next());
+        let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+        if more.is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let text = text.trim();
+        Some(Key::parse(text).map_or_else(|| Proof::Token(text.into()), Proof::Key))
+    }
+
+    /// Whose it is; none when it proves nothing, or not any more.
+    pub(crate) async fn owner(&self, app: &App) -> Result<Option<access::Actor>> {
+        match self {
+            Proof::Key(key) => app.authority.owner(key).await,
+            Proof::Token(token) => app.authority.holder(token).await,
+        }
+    }
+
+    /// Under which name its requests are counted: every token of somebody is the same.
+    fn counted(&self, actor: &access::Actor) -> limit::KeyId {
+        limit::KeyId(match self {
+            Proof::Key(key) => key.id().to_owned(),
+            Proof::Token(_) => actor.user.to_string(),
+        })
+    }
 }
 
 /// Who sent a request, and where they act. What was wrong with a key is not told; who has sent too
@@ -123,11 +175,11 @@ pub(crate) async fn authenticate(
     limits: &Limits,
     caller: Option<Caller>,
     headers: &HeaderMap,
-) -> Result<(Key, access::Actor)> {
-    if let Some(key) = key_of_headers(headers)
-        && let Some(actor) = app.authority.owner(&key).await?
+) -> Result<(Proof, access::Actor)> {
+    if let Some(proof) = Proof::of(headers)
+        && let Some(actor) = proof.owner(app).await?
     {
-        return Ok((key, elsewhere(app, actor, headers).await?));
+        return Ok((proof, elsewhere(app, actor, headers).await?));
     }
     Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
@@ -149,7 +201,7 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 /// How often requests may come with a key: what its tenant may, or what the settings say.
 async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
     // The key of the data folder is nobody's in particular.
-    if actor.key.is_none() {
+    if actor.key.is_none() && actor.until.is_none() {
         return Ok(app.options.rate);
     }
     let standing = app.scheduler.standing(actor.user).await?;
@@ -166,9 +218,9 @@ pub(crate) async fn require_key(
     next: Next,
 ) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
-    let (key, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let (proof, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
     let rate = rate_of(&app, &actor).await?;
-    let left = limits.admit(&limit::KeyId(key.id().to_owned()), rate, app.now())?;
+    let left = limits.admit(&proof.counted(&actor), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
     let asked = format!("{} {}", request.method(), request.uri().path());
     let mut response = as_author(actor.name.clone(), next.run(request)).await;
@@ -181,7 +233,7 @@ pub(crate) async fn require_key(
     if let Some(left) = left {
         left.tell(response.headers_mut());
     }
-    Ok(closing::when_revoked(response, app, key, actor))
+    Ok(closing::when_revoked(response, app, proof, actor))
 }
 
 impl<S: Sync> FromRequestParts<S> for Actor {

@@ -15,8 +15,8 @@ use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
-    DeliveryKey, DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put,
-    Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
+    DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter, LastRun, NewJob, NodeView,
+    Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -179,6 +179,8 @@ pub trait Backstage: Send + Sync + 'static {
         tenant: &'a str,
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>>;
+    /// Whoever came with a token, with what its roles give; none when it gives nothing here.
+    fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>>;
     /// Keeps the key that a login made.
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record>;
 }
@@ -222,6 +224,10 @@ impl<S: FullStore> Backstage for Engine<S> {
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>> {
         Box::pin(self.user_named(tenant, name))
+    }
+
+    fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>> {
+        Box::pin(self.node().holder(holder))
     }
 
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record> {
