@@ -5,7 +5,7 @@
 //! way of somebody who is.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal,
+    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, User,
 };
 use domain::id::{TenantId, UserId};
 use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
@@ -207,7 +207,7 @@ impl<S: FullStore> Acting<'_, S> {
         match self.node().store.put_entry(&entry, expected).await? {
             Recorded::Done(record) => {
                 if is_other_password {
-                    self.end_sessions(record.entry.id(), record.entry.tenant()).await?;
+                    self.end_sessions(record.entry.id(), record.entry.tenant(), None).await?;
                 }
                 self.node().register.changed();
                 Ok(record)
@@ -220,15 +220,45 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
-    /// Who got in with the old password is out.
-    async fn end_sessions(&self, user: Uuid, tenant: TenantId) -> Result<()> {
+    /// Gives the actor another password than the one that was found to be theirs: both are kept as
+    /// hashes. Keys of other logins end.
+    pub async fn change_own_password(&self, old: Option<&str>, new: String) -> Result<()> {
+        let id = self.actor.user.0;
+        let gone = || none(Kind::User, &self.actor.name);
+        let found = self.node().store.entries(&[id]).await?.pop().ok_or_else(gone)?;
+        let Entry::User(user) = found.entry else { return Err(gone()) };
+        if user.password.as_deref() != old {
+            let text = "the password was changed by somebody else at the same time".to_owned();
+            return Err(EngineError::WrongState(text));
+        }
+        let tenant = user.tenant;
+        let entry = Entry::User(User { password: Some(new), ..user });
+        match self.node().store.put_entry(&entry, Some(found.version)).await? {
+            Recorded::Done(_) => {}
+            Recorded::Taken | Recorded::Conflict(0) => return Err(gone()),
+            Recorded::Conflict(current) => {
+                return Err(EngineError::VersionConflict { expected: found.version, current });
+            }
+        }
+        self.end_sessions(id, tenant, self.actor.key).await?;
+        self.node().register.changed();
+        Ok(())
+    }
+
+    /// Who got in with the old password is out, but for one key.
+    async fn end_sessions(
+        &self,
+        user: Uuid,
+        tenant: TenantId,
+        but: Option<domain::id::KeyId>,
+    ) -> Result<()> {
         let store = &self.node().store;
         let filter = EntryFilter { kind: Kind::Key, tenant, owner: Some(UserId(user)) };
         let mut after = None;
         loop {
             let page = store.list_entries(&filter, after.as_deref(), PAGE).await?;
             for record in page.items {
-                if matches!(&record.entry, Entry::Key(key) if key.session) {
+                if matches!(&record.entry, Entry::Key(key) if key.session && Some(key.id) != but) {
                     store.remove_entry(record.entry.id(), None).await?;
                 }
             }

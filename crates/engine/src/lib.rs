@@ -16,6 +16,7 @@ mod holder;
 mod identity;
 mod node;
 mod questions;
+mod refusals;
 mod register;
 mod run;
 mod settings;

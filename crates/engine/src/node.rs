@@ -26,6 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Finish, Store};
 
 use crate::holder::Visitors;
+use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::settings::{Parts, Settings};
 
@@ -64,6 +65,7 @@ pub struct Node<S> {
     definitions: Definitions,
     pub(crate) register: Register,
     pub(crate) visitors: Visitors,
+    pub(crate) refusals: Refusals,
     state: Mutex<State>,
     /// How far the store's clock is ahead of this process's, in microseconds.
     offset_us: AtomicI64,
@@ -151,6 +153,7 @@ impl<S: Store> Node<S> {
             definitions: Definitions::default(),
             register: Register::default(),
             visitors: Visitors::default(),
+            refusals: Refusals::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ends: Ends::default(),

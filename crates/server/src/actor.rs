@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
@@ -15,6 +15,7 @@ use domain::id::KeyId;
 use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::closing;
@@ -70,6 +71,14 @@ pub trait Authority: Send + Sync + 'static {
 
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
+
+    /// Gives somebody another password who knows the one that they have.
+    fn change_password<'a>(
+        &'a self,
+        actor: &'a access::Actor,
+        old: String,
+        new: String,
+    ) -> Answer<'a, (), Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
@@ -127,7 +136,21 @@ impl Authority for Keys {
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
     }
+
+    fn change_password<'a>(
+        &'a self,
+        actor: &'a access::Actor,
+        old: String,
+        new: String,
+    ) -> Answer<'a, (), Problem> {
+        Box::pin(self.change_own(actor, old, new))
+    }
 }
+
+/// What goes into everything that is kept of a caller's words, so that nobody who reads it there
+/// can try out what the words were.
+#[derive(Clone, Copy)]
+pub(crate) struct Salt(pub [u8; 32]);
 
 /// What somebody shows to be let in.
 #[derive(Clone)]
@@ -157,6 +180,16 @@ impl Proof {
             Proof::Key(key) => app.authority.owner(key).await,
             Proof::Token(token) => app.authority.holder(token).await,
         }
+    }
+
+    /// What only its owner and this server can make, and no reader of the store.
+    fn salt(&self) -> Salt {
+        let text = match self {
+            Proof::Key(key) => key.reveal(),
+            Proof::Token(token) => token,
+        };
+        let hash = Sha256::new().chain_update(b"requests of ").chain_update(text);
+        Salt(hash.finalize().into())
     }
 
     /// Under which name its requests are counted: every token of somebody is the same.
@@ -222,13 +255,17 @@ pub(crate) async fn require_key(
     let rate = rate_of(&app, &actor).await?;
     let left = limits.admit(&proof.counted(&actor), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
+    request.extensions_mut().insert(proof.salt());
     let asked = format!("{} {}", request.method(), request.uri().path());
+    // Where nothing is, everything is the same deed.
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let deed = format!("{} {route}", request.method());
     let mut response = as_author(actor.name.clone(), next.run(request)).await;
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
         let details = json!({ "request": asked, "problem": problem.message }).to_string();
-        app.scheduler.record(denied_event(&actor, details)).await?;
+        app.scheduler.refused(denied_event(&actor, details), &deed).await?;
     }
     if let Some(left) = left {
         left.tell(response.headers_mut());
