@@ -29,6 +29,9 @@ use crate::scheduler::{Answer, Scheduler};
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
 
+/// How much of an address the audit keeps when somebody was refused.
+const ASKED_CHARS_MAX: usize = 500;
+
 /// Whoever sent a request, after their key was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(pub access::Actor);
@@ -256,7 +259,8 @@ pub(crate) async fn require_key(
     let left = limits.admit(&proof.counted(&actor), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
     request.extensions_mut().insert(proof.salt());
-    let asked = format!("{} {}", request.method(), request.uri().path());
+    let path: String = request.uri().path().chars().take(ASKED_CHARS_MAX).collect();
+    let asked = format!("{} {path}", request.method());
     // Where nothing is, everything is the same deed.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let deed = format!("{} {route}", request.method());

@@ -3,6 +3,7 @@
 mod access;
 mod audited;
 mod auth;
+mod checklist;
 mod cluster;
 mod description;
 mod executions;
