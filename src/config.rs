@@ -145,7 +145,7 @@ pub const KEYS: &[Key] = &[
 const TABLES: &[(&str, &str)] = &[
     (
         "databases",
-        "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
+        "where SQL jobs of the tenant `default` may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
     ),
     ("backup.targets", "where backups may go, by name: `/path/to/folder`"),
 ];
