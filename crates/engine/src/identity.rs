@@ -18,6 +18,9 @@ use crate::register::founding_award;
 /// How many keys are looked at at a time.
 const PAGE: u32 = 500;
 
+/// The most keys of a user.
+const KEYS_MAX: u32 = 1_000;
+
 /// What a kind of entry is called.
 fn word(kind: Kind) -> &'static str {
     match kind {
@@ -151,6 +154,17 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
+    /// Nobody makes keys without end: each counts its requests by itself.
+    async fn has_room_for(&self, key: &ApiKey) -> Result<()> {
+        let filter = EntryFilter { kind: Kind::Key, tenant: key.tenant, owner: Some(key.user) };
+        let page = self.node().store.list_entries(&filter, None, KEYS_MAX).await?;
+        if (page.items.len() as u32) < KEYS_MAX {
+            return Ok(());
+        }
+        let text = format!("the user has {KEYS_MAX} keys; revoke some that are not needed");
+        Err(EngineError::WrongState(text))
+    }
+
     /// A key gives no more than the one that it was made with, and no longer; neither does one that
     /// was made with a token. Only who came with a password makes keys that outlive the visit.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
@@ -178,6 +192,9 @@ impl<S: FullStore> Acting<'_, S> {
         self.may_touch(&entry).await?;
         if let Entry::Key(key) = &entry {
             self.may_make(key).await?;
+            if expected.is_none() {
+                self.has_room_for(key).await?;
+            }
         }
         let mut is_other_password = false;
         if expected.is_none() {
@@ -232,7 +249,10 @@ impl<S: FullStore> Acting<'_, S> {
             return Err(EngineError::WrongState(text));
         }
         let tenant = user.tenant;
-        let entry = Entry::User(User { password: Some(new), ..user });
+        // Field by field: nothing of the old password may stay.
+        let User { id: user, name, disabled, .. } = user;
+        let password = Some(new);
+        let entry = Entry::User(User { id: user, tenant, name, password, disabled });
         match self.node().store.put_entry(&entry, Some(found.version)).await? {
             Recorded::Done(_) => {}
             Recorded::Taken | Recorded::Conflict(0) => return Err(gone()),

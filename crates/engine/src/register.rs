@@ -15,7 +15,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::access::{ApiKey, Award, Awarded, Entry, Kind, Privilege, Standing, Tenant, User};
+use domain::access::{
+    ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Privilege, Standing, Tenant, User,
+};
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
 use store::{FullStore, Given, Identity, Reach, Recorded};
@@ -171,6 +173,10 @@ impl<S: Identity> Node<S> {
 
     /// The tenant of a name.
     pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
+        // Whatever strangers say is remembered: none of it may be long.
+        if name.len() > NAME_BYTES_MAX {
+            return Ok(None);
+        }
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().tenants.get(name) {
             return Ok(*known);

@@ -131,8 +131,9 @@ impl Authority for Keys {
             let Some(oidc) = &self.oidc else { return Ok(None) };
             let Some(checked) = oidc.check(token, (self.clock)()).await else { return Ok(None) };
             let standing = self.scheduler.holder(&checked.holder).await?;
-            let until = Some(checked.until);
-            Ok(standing.map(|standing| access::Actor { until, ..standing.actor(None) }))
+            // Whatever the user was renamed to, the audit names issuer and subject.
+            let (until, name) = (Some(checked.until), checked.holder.name);
+            Ok(standing.map(|standing| access::Actor { until, name, ..standing.actor(None) }))
         })
     }
 
@@ -157,14 +158,14 @@ pub(crate) struct Salt(pub [u8; 32]);
 
 /// What somebody shows to be let in.
 #[derive(Clone)]
-pub(crate) enum Proof {
+pub(crate) enum Credential {
     /// A key.
     Key(Key),
     /// Something else, which may be a token.
     Token(Arc<str>),
 }
 
-impl Proof {
+impl Credential {
     /// What a request carries.
     fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
@@ -174,22 +175,22 @@ impl Proof {
             return None;
         }
         let text = text.trim();
-        Some(Key::parse(text).map_or_else(|| Proof::Token(text.into()), Proof::Key))
+        Some(Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key))
     }
 
     /// Whose it is; none when it proves nothing, or not any more.
     pub(crate) async fn owner(&self, app: &App) -> Result<Option<access::Actor>> {
         match self {
-            Proof::Key(key) => app.authority.owner(key).await,
-            Proof::Token(token) => app.authority.holder(token).await,
+            Credential::Key(key) => app.authority.owner(key).await,
+            Credential::Token(token) => app.authority.holder(token).await,
         }
     }
 
     /// What only its owner and this server can make, and no reader of the store.
     fn salt(&self) -> Salt {
         let text = match self {
-            Proof::Key(key) => key.reveal(),
-            Proof::Token(token) => token,
+            Credential::Key(key) => key.reveal(),
+            Credential::Token(token) => token,
         };
         let hash = Sha256::new().chain_update(b"requests of ").chain_update(text);
         Salt(hash.finalize().into())
@@ -198,8 +199,8 @@ impl Proof {
     /// Under which name its requests are counted: every token of somebody is the same.
     fn counted(&self, actor: &access::Actor) -> limit::KeyId {
         limit::KeyId(match self {
-            Proof::Key(key) => key.id().to_owned(),
-            Proof::Token(_) => actor.user.to_string(),
+            Credential::Key(key) => key.id().to_owned(),
+            Credential::Token(_) => actor.user.to_string(),
         })
     }
 }
@@ -211,11 +212,11 @@ pub(crate) async fn authenticate(
     limits: &Limits,
     caller: Option<Caller>,
     headers: &HeaderMap,
-) -> Result<(Proof, access::Actor)> {
-    if let Some(proof) = Proof::of(headers)
-        && let Some(actor) = proof.owner(app).await?
+) -> Result<(Credential, access::Actor)> {
+    if let Some(credential) = Credential::of(headers)
+        && let Some(actor) = credential.owner(app).await?
     {
-        return Ok((proof, elsewhere(app, actor, headers).await?));
+        return Ok((credential, elsewhere(app, actor, headers).await?));
     }
     Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
@@ -254,11 +255,11 @@ pub(crate) async fn require_key(
     next: Next,
 ) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
-    let (proof, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let (credential, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
     let rate = rate_of(&app, &actor).await?;
-    let left = limits.admit(&proof.counted(&actor), rate, app.now())?;
+    let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
     request.extensions_mut().insert(Actor(actor.clone()));
-    request.extensions_mut().insert(proof.salt());
+    request.extensions_mut().insert(credential.salt());
     let path: String = request.uri().path().chars().take(ASKED_CHARS_MAX).collect();
     let asked = format!("{} {path}", request.method());
     // Where nothing is, everything is the same deed.
@@ -274,7 +275,7 @@ pub(crate) async fn require_key(
     if let Some(left) = left {
         left.tell(response.headers_mut());
     }
-    Ok(closing::when_revoked(response, app, proof, actor))
+    Ok(closing::when_revoked(response, app, credential, actor))
 }
 
 impl<S: Sync> FromRequestParts<S> for Actor {

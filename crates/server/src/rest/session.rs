@@ -1,9 +1,11 @@
 //! Who somebody is, and how they get in with a password.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use domain::access::{Kind, Privilege};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,7 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
+use crate::limit::{Caller, Limits};
 use crate::login::Login;
 use crate::problem::{ErrorBody, Result};
 
@@ -47,10 +50,18 @@ pub struct LoggedIn {
         (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 429, body = ErrorBody),
     )
 )]
-pub(crate) async fn login(State(app): State<App>, Body(body): Body<LoginBody>) -> Result<Response> {
+pub(crate) async fn login(
+    State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
+    caller: Option<Extension<Caller>>,
+    Body(body): Body<LoginBody>,
+) -> Result<Response> {
+    let (caller, rate) = (caller.map(|Extension(caller)| caller), app.options.failure_rate);
+    limits.try_password(caller, rate, app.now())?;
     let tenant = body.tenant.unwrap_or_else(|| "default".to_owned());
     let login = Login { tenant, user: body.user, password: body.password };
     let session = app.authority.login(login).await?;
+    limits.was_right(caller, rate);
     let body = LoggedIn { key: session.key.reveal().to_owned(), expires_at: session.expires_at };
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }

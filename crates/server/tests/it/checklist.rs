@@ -257,3 +257,36 @@ async fn bombs_do_nothing_but_fail() {
     }
     assert_eq!(world.get("/v1/jobs").await.json()["data"], json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_has_so_many_keys_and_no_more() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &[]).await;
+    for n in 1..1_000 {
+        let made = world.ask(&ann, "POST", "/v1/keys", json!({})).await;
+        assert_eq!(made.status, 201, "{n}: {}", made.text);
+    }
+    let refused = world.ask(&ann, "POST", "/v1/keys", json!({})).await;
+    assert_eq!(refused.error().1, "WRONG_STATE", "{}", refused.text);
+    let list = world.ask(&ann, "GET", "/v1/keys?limit=1", Value::Null).await.json();
+    let path = format!("/v1/keys/{}", list["data"][0]["key_id"].as_str().unwrap());
+    assert_eq!(world.ask(&ann, "DELETE", &path, Value::Null).await.status, 204);
+    assert_eq!(world.ask(&ann, "POST", "/v1/keys", json!({})).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_another_run_has_is_refused() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB"]).await;
+    let job = json!({"name": "j", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
+    assert_eq!(world.ask(&ann, "POST", "/v1/jobs", job).await.status, 201);
+    let theirs = world.job("theirs", "http://ok").await;
+    let run = world.trigger(&theirs).await;
+    let body = json!({"execution_id": run});
+    let reply = world.ask(&ann, "POST", "/v1/jobs/j/trigger", body.clone()).await;
+    assert_eq!(reply.error().1, "WRONG_STATE", "{}", reply.text);
+    let again = world.post("/v1/jobs/theirs/trigger", body).await;
+    assert_eq!((again.status, &again.json()["execution_id"]), (202, &json!(run)));
+}
