@@ -270,7 +270,7 @@ impl Keys {
         check_length("new_password", &new)?;
         let (tenant, user) = (standing.tenant.name.clone(), standing.user.name.clone());
         let known = self.proven(Login { tenant, user, password: old }).await?;
-        let wrong = || Problem::invalid("old_password", "is wrong");
+        let wrong = || Problem::field(Code::Forbidden, "old_password", "is wrong");
         let known = known.filter(|known| known.user.id == actor.user).ok_or_else(wrong)?;
         let new = hash(new, (self.random)()).await?;
         let changed =

@@ -47,7 +47,7 @@ const PASSWORDS: [&str; 4] = [
     "canary-of-a-person-1",
     "canary-of-a-person-2",
     "canary-of-a-database",
-    "whsec_Y2FuYXJ5Q2FuYXJ5Q2FuYXJ5Q2Fu",
+    "whsec_Y2FuYXJ5LW9mLWEtY2hhbm5lbC0xMjM0NTY3",
 ];
 
 /// Every form in which a value might be found.

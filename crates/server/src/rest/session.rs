@@ -124,7 +124,7 @@ pub struct PasswordBody {
     #[schema(write_only)]
     old_password: String,
     /// The one that they want, 8 to 256 bytes.
-    #[schema(write_only, max_length = 256)]
+    #[schema(write_only, min_length = 8, max_length = 256)]
     new_password: String,
 }
 
