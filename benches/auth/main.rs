@@ -7,6 +7,7 @@
 
 #[path = "../rest/http.rs"]
 mod http;
+#[allow(dead_code, reason = "the benchmark of REST needs more of it")]
 #[path = "../rest/service.rs"]
 mod service;
 
