@@ -161,19 +161,21 @@ mod tests {
             settings.push(("issuers", issuers));
             match (read(&settings), is_good) {
                 (Ok(true), true) => {}
-                (Err(text), false) => assert!(text.starts_with("auth.oidc.issuers: "), "{text}"),
+                (Err(text), false) => {
+                    assert!(text.starts_with("error: auth.oidc.issuers: "), "{text}")
+                }
                 (answer, _) => panic!("{issuers}: {answer:?}"),
             }
         }
         assert_eq!(read(&[]), Ok(false));
         let issuer = ("issuers", "https://id.example.com");
         let refused = |settings: &[(&str, &str)]| read(settings).unwrap_err();
-        assert!(refused(&[issuer]).starts_with("auth.oidc.audience: "));
-        assert!(refused(&[issuer, whole[0]]).starts_with("auth.oidc.tenant: "));
+        assert!(refused(&[issuer]).starts_with("error: auth.oidc.audience: "));
+        assert!(refused(&[issuer, whole[0]]).starts_with("error: auth.oidc.tenant: "));
         let own = ("issuers", "acme=https://id.example.com");
         assert_eq!(read(&[own, whole[0]]), Ok(true));
         let unmapped = [issuer, whole[0], whole[1], ("roles", "admins")];
-        assert!(refused(&unmapped).starts_with("auth.oidc.roles: "));
+        assert!(refused(&unmapped).starts_with("error: auth.oidc.roles: "));
         let mapped = [issuer, whole[0], whole[1], ("roles", "a=b=c, *=guests")];
         assert_eq!(read(&mapped), Ok(true));
     }
