@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::closing;
+use crate::idempotency;
 use crate::key::{Key, KeyHash};
 use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
@@ -205,8 +206,8 @@ impl Credential {
     }
 }
 
-/// Who sent a request, and where they act. What was wrong with a key is not told; who has sent too
-/// many wrong ones is told to wait.
+/// Who sent a request. What was wrong with a key is not told; who has sent too many wrong ones is
+/// told to wait.
 pub(crate) async fn authenticate(
     app: &App,
     limits: &Limits,
@@ -216,7 +217,7 @@ pub(crate) async fn authenticate(
     if let Some(credential) = Credential::of(headers)
         && let Some(actor) = credential.owner(app).await?
     {
-        return Ok((credential, elsewhere(app, actor, headers).await?));
+        return Ok((credential, actor));
     }
     Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
@@ -258,18 +259,22 @@ pub(crate) async fn require_key(
     let (credential, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
     let rate = rate_of(&app, &actor).await?;
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
+    let actor = elsewhere(&app, actor, request.headers()).await?;
     request.extensions_mut().insert(Actor(actor.clone()));
-    request.extensions_mut().insert(credential.salt());
-    let path: String = request.uri().path().chars().take(ASKED_CHARS_MAX).collect();
-    let asked = format!("{} {path}", request.method());
-    // Where nothing is, everything is the same deed.
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let deed = format!("{} {route}", request.method());
+    if request.headers().contains_key(&idempotency::KEY) {
+        request.extensions_mut().insert(credential.salt());
+    }
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = as_author(actor.name.clone(), next.run(request)).await;
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
+        let path: String = uri.path().chars().take(ASKED_CHARS_MAX).collect();
+        let asked = format!("{method} {path}");
         let details = json!({ "request": asked, "problem": problem.message }).to_string();
+        // Where nothing is, everything is the same deed.
+        let deed = format!("{method} {}", route.as_ref().map_or("", MatchedPath::as_str));
         app.scheduler.refused(denied_event(&actor, details), &deed).await?;
     }
     if let Some(left) = left {

@@ -14,7 +14,8 @@ use crate::app::App;
 use crate::body::read;
 use crate::problem::{Code, Problem, Result};
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Names a request that may be sent again.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// The longest key.
