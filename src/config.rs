@@ -57,6 +57,20 @@ pub const KEYS: &[Key] = &[
     key("api.bulk_bytes_max", "67108864", "the largest body of a bulk request"),
     key("api.lag_seconds_max", "60", "a due run that waits longer makes the server unready"),
     key(
+        "auth.oidc.issuers",
+        "",
+        "issuers whose tokens are believed: `https://…`, or `TENANT=https://…` for those of one tenant",
+    ),
+    key("auth.oidc.audience", "", "for whom their tokens must be made: one of these"),
+    key("auth.oidc.tenant_claim", "", "the claim with the name of the tenant"),
+    key("auth.oidc.tenant", "", "the tenant of tokens that name none"),
+    key("auth.oidc.roles_claim", "roles", "the claim with the roles; dots lead into it"),
+    key(
+        "auth.oidc.roles",
+        "",
+        "`WORD=ROLE`: the role here of a word there, `*` for everybody; the one of the same name when empty",
+    ),
+    key(
         "api.rate_per_second",
         "1000",
         "requests a second with one key in the long run; 0: no limit",
@@ -131,7 +145,7 @@ pub const KEYS: &[Key] = &[
 const TABLES: &[(&str, &str)] = &[
     (
         "databases",
-        "where SQL jobs may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
+        "where SQL jobs of the tenant `default` may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
     ),
     ("backup.targets", "where backups may go, by name: `/path/to/folder`"),
 ];

@@ -23,6 +23,7 @@ mod random;
 mod signals;
 mod table;
 mod tls;
+mod tokens;
 
 use std::process::ExitCode;
 

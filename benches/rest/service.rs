@@ -79,11 +79,16 @@ impl Service {
         self.process = None;
     }
 
-    /// A new connection to it.
+    /// A new connection to it, for the administrator.
     pub fn client(&self) -> Result<Client> {
-        let process = self.process.as_ref().context("the server does not run")?;
         let key = std::fs::read_to_string(self.folder.path().join("data/admin.key"))?;
-        Client::connect(&process.address, key.trim())
+        self.client_with(key.trim())
+    }
+
+    /// A new connection to it, with somebody's key.
+    pub fn client_with(&self, key: &str) -> Result<Client> {
+        let process = self.process.as_ref().context("the server does not run")?;
+        Client::connect(&process.address, key)
     }
 
     /// The address of the database, if it is on a server.

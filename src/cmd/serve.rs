@@ -13,7 +13,7 @@ use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
-use server::{App, Key, Keys, Metrics, Patience, Rate};
+use server::{App, Key, Keys, Metrics, Oidc, Patience, Rate};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -30,7 +30,7 @@ use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles, TlsListener};
-use crate::{alerts, clock, jobs, random, signals};
+use crate::{alerts, clock, jobs, random, signals, tokens};
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
@@ -123,6 +123,7 @@ pub struct Plan {
     backup_targets: BTreeMap<String, PathBuf>,
     output_limits: Limits,
     collector: Option<Collector>,
+    tokens: Option<Oidc>,
 }
 
 #[derive(Clone)]
@@ -223,6 +224,7 @@ impl Plan {
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
             collector: Collector::of(config)?,
+            tokens: tokens::of_settings(config)?,
             data,
             store,
             http,
@@ -387,8 +389,11 @@ async fn serve<S: FullStore>(
     engine.carry_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
     let scheduler: Arc<dyn server::Scheduler> = Arc::clone(&engine) as _;
-    let authority =
+    let mut authority =
         Keys::new(&admin_key, Arc::clone(&scheduler), Arc::clone(&clock), Arc::clone(&random));
+    if let Some(tokens) = plan.tokens {
+        authority = authority.with_tokens(tokens);
+    }
     let app = App {
         scheduler,
         authority: Arc::new(authority),

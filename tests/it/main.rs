@@ -8,6 +8,7 @@ mod client;
 mod deploy;
 mod docs;
 mod rest;
+mod security;
 mod serve;
 mod stdin;
 mod streams;

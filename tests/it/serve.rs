@@ -17,4 +17,5 @@ mod sealed;
 mod secrets;
 mod sink;
 mod tls;
+mod tokens;
 mod traces;

@@ -272,7 +272,14 @@ impl<S: FullStore> Acting<'_, S> {
         self.job_to_run(id).await?;
         let mut new = self.node().triggered(id, trigger).await?;
         new.id = run.unwrap_or(new.id);
-        self.engine.submit(vec![new.clone()]).await?;
+        if self.engine.submit(vec![new.clone()]).await? == [false] {
+            // Sent again, it is the same run; another one under the same id is not this one's.
+            let known = self.node().run(new.id).await?;
+            if known.is_none_or(|known| known.job != id) {
+                let text = "another execution has this execution_id; take a new one";
+                return Err(EngineError::WrongState(text.to_owned()));
+            }
+        }
         Ok(new)
     }
 

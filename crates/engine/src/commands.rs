@@ -504,3 +504,28 @@ fn answer(change: Change, changed: Changed) -> Result<Job> {
         Changed::TooMany => Err(EngineError::TooManyJobs),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn ten_thousand_jobs_in_a_row_are_followed_to_their_end() {
+        let id = |n: u128| JobId(Uuid::from_u128(n));
+        let mut upstream: HashMap<JobId, Vec<JobId>> =
+            (1..10_000).map(|n| (id(n), vec![id(n + 1)])).collect();
+        assert_eq!(cycle_through(id(1), &upstream), None);
+        upstream.insert(id(10_000), vec![id(1)]);
+        let cycle = cycle_through(id(1), &upstream).unwrap();
+        assert_eq!((cycle.len(), cycle[0], cycle[10_000]), (10_001, id(1), id(1)));
+        let names = cycle.iter().map(|job| job.to_string()).collect();
+        let said = EngineError::Cycle(names).to_string();
+        assert!(said.contains("(9981 others)") && said.len() < 2_000, "{said}");
+        // A wide one: everybody waits for everybody below.
+        let wide: HashMap<JobId, Vec<JobId>> =
+            (1..300).map(|n| (id(n), (n + 1..=300).map(id).collect())).collect();
+        assert_eq!(cycle_through(id(1), &wide), None);
+    }
+}

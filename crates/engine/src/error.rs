@@ -49,7 +49,7 @@ pub enum EngineError {
     #[error("{0} does not exist")]
     NotFound(String),
     /// Jobs would wait for each other for ever.
-    #[error("the jobs would wait for each other: {}", .0.join(" → "))]
+    #[error("the jobs would wait for each other: {}", way(.0))]
     Cycle(Vec<String>),
     /// The tenant has as many jobs as it may have.
     #[error("the tenant has as many jobs as it may have (max_jobs)")]
@@ -63,4 +63,17 @@ pub enum EngineError {
     /// The run is in a state in which this cannot be done.
     #[error("{0}")]
     WrongState(String),
+}
+
+/// Names of jobs one after the other; of a long way, its beginning and its end.
+fn way(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    match names.len() {
+        length if length > 2 * SHOWN => {
+            let (first, last) = (&names[..SHOWN], &names[length - SHOWN..]);
+            let between = length - 2 * SHOWN;
+            format!("{} → ({between} others) → {}", first.join(" → "), last.join(" → "))
+        }
+        _ => names.join(" → "),
+    }
 }

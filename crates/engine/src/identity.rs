@@ -5,7 +5,7 @@
 //! way of somebody who is.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal,
+    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, User,
 };
 use domain::id::{TenantId, UserId};
 use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
@@ -17,6 +17,9 @@ use crate::register::founding_award;
 
 /// How many keys are looked at at a time.
 const PAGE: u32 = 500;
+
+/// The most keys of a user.
+const KEYS_MAX: u32 = 1_000;
 
 /// What a kind of entry is called.
 fn word(kind: Kind) -> &'static str {
@@ -151,17 +154,31 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
-    /// A key gives no more than the one that it was made with, and no longer. Only who came with a
-    /// password makes keys that outlive the visit.
+    /// Nobody makes keys without end: each counts its requests by itself.
+    async fn has_room_for(&self, key: &ApiKey) -> Result<()> {
+        let filter = EntryFilter { kind: Kind::Key, tenant: key.tenant, owner: Some(key.user) };
+        let page = self.node().store.list_entries(&filter, None, KEYS_MAX).await?;
+        if (page.items.len() as u32) < KEYS_MAX {
+            return Ok(());
+        }
+        let text = format!("the user has {KEYS_MAX} keys; revoke some that are not needed");
+        Err(EngineError::WrongState(text))
+    }
+
+    /// A key gives no more than the one that it was made with, and no longer; neither does one that
+    /// was made with a token. Only who came with a password makes keys that outlive the visit.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
         let rights = self.rights_of(key.user.0).await?;
         self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))?;
-        let Some(own) = self.actor.key else { return Ok(()) };
-        let Some((own, _)) = self.node().key(own).await? else { return Ok(()) };
-        match own.expires_at {
-            Some(end) if !own.session && key.expires_at.is_none_or(|at| at > end) => {
-                Err(Refusal::BeyondOwn.into())
+        let end = match self.actor.key {
+            None => self.actor.until,
+            Some(own) => {
+                let own = self.node().key(own).await?;
+                own.and_then(|(own, _)| own.expires_at.filter(|_| !own.session))
             }
+        };
+        match end {
+            Some(end) if key.expires_at.is_none_or(|at| at > end) => Err(Refusal::BeyondOwn.into()),
             _ => Ok(()),
         }
     }
@@ -172,17 +189,25 @@ impl<S: FullStore> Acting<'_, S> {
         if kind != Kind::Tenant && entry.tenant() != self.actor.tenant && !self.sees_entry(&entry) {
             return Err(none(kind, entry.name()));
         }
-        check_name(&entry)?;
         self.may_touch(&entry).await?;
         if let Entry::Key(key) = &entry {
             self.may_make(key).await?;
+            if expected.is_none() {
+                self.has_room_for(key).await?;
+            }
         }
         let mut is_other_password = false;
-        if expected.is_some() {
+        if expected.is_none() {
+            check_name(&entry)?;
+        } else {
             let old = self.node().store.entries(&[entry.id()]).await?.pop();
             let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
             self.may_touch(&old).await?;
             check_founders(&old, Some(&entry))?;
+            // Who came with a token has a name that nobody chose here.
+            if old.name() != entry.name() {
+                check_name(&entry)?;
+            }
             match (&old, &entry) {
                 (Entry::User(old), Entry::User(new)) => {
                     is_other_password = old.password != new.password;
@@ -199,7 +224,7 @@ impl<S: FullStore> Acting<'_, S> {
         match self.node().store.put_entry(&entry, expected).await? {
             Recorded::Done(record) => {
                 if is_other_password {
-                    self.end_sessions(record.entry.id(), record.entry.tenant()).await?;
+                    self.end_sessions(record.entry.id(), record.entry.tenant(), None).await?;
                 }
                 self.node().register.changed();
                 Ok(record)
@@ -212,15 +237,48 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
-    /// Who got in with the old password is out.
-    async fn end_sessions(&self, user: Uuid, tenant: TenantId) -> Result<()> {
+    /// Gives the actor another password than the one that was found to be theirs: both are kept as
+    /// hashes. Keys of other logins end.
+    pub async fn change_own_password(&self, old: Option<&str>, new: String) -> Result<()> {
+        let id = self.actor.user.0;
+        let gone = || none(Kind::User, &self.actor.name);
+        let found = self.node().store.entries(&[id]).await?.pop().ok_or_else(gone)?;
+        let Entry::User(user) = found.entry else { return Err(gone()) };
+        if user.password.as_deref() != old {
+            let text = "the password was changed by somebody else at the same time".to_owned();
+            return Err(EngineError::WrongState(text));
+        }
+        let tenant = user.tenant;
+        // Field by field: nothing of the old password may stay.
+        let User { id: user, name, disabled, .. } = user;
+        let password = Some(new);
+        let entry = Entry::User(User { id: user, tenant, name, password, disabled });
+        match self.node().store.put_entry(&entry, Some(found.version)).await? {
+            Recorded::Done(_) => {}
+            Recorded::Taken | Recorded::Conflict(0) => return Err(gone()),
+            Recorded::Conflict(current) => {
+                return Err(EngineError::VersionConflict { expected: found.version, current });
+            }
+        }
+        self.end_sessions(id, tenant, self.actor.key).await?;
+        self.node().register.changed();
+        Ok(())
+    }
+
+    /// Who got in with the old password is out, but for one key.
+    async fn end_sessions(
+        &self,
+        user: Uuid,
+        tenant: TenantId,
+        but: Option<domain::id::KeyId>,
+    ) -> Result<()> {
         let store = &self.node().store;
         let filter = EntryFilter { kind: Kind::Key, tenant, owner: Some(UserId(user)) };
         let mut after = None;
         loop {
             let page = store.list_entries(&filter, after.as_deref(), PAGE).await?;
             for record in page.items {
-                if matches!(&record.entry, Entry::Key(key) if key.session) {
+                if matches!(&record.entry, Entry::Key(key) if key.session && Some(key.id) != but) {
                     store.remove_entry(record.entry.id(), None).await?;
                 }
             }

@@ -12,9 +12,11 @@ mod commands;
 mod courier;
 mod error;
 mod explain;
+mod holder;
 mod identity;
 mod node;
 mod questions;
+mod refusals;
 mod register;
 mod run;
 mod settings;
@@ -25,6 +27,7 @@ pub use acting::Acting;
 pub use commands::{Backfill, NewJob, Trigger};
 pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
+pub use holder::Holder;
 pub use node::{
     ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
 };

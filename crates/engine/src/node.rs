@@ -25,6 +25,8 @@ use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reaso
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Finish, Store};
 
+use crate::holder::Visitors;
+use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::settings::{Parts, Settings};
 
@@ -62,6 +64,8 @@ pub struct Node<S> {
     pub(crate) parts: Parts,
     definitions: Definitions,
     pub(crate) register: Register,
+    pub(crate) visitors: Visitors,
+    pub(crate) refusals: Refusals,
     state: Mutex<State>,
     /// How far the store's clock is ahead of this process's, in microseconds.
     offset_us: AtomicI64,
@@ -148,6 +152,8 @@ impl<S: Store> Node<S> {
             parts,
             definitions: Definitions::default(),
             register: Register::default(),
+            visitors: Visitors::default(),
+            refusals: Refusals::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ends: Ends::default(),

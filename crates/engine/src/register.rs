@@ -15,14 +15,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::access::{ApiKey, Award, Awarded, Entry, Kind, Privilege, Standing, Tenant, User};
+use domain::access::{
+    ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Privilege, Standing, Tenant, User,
+};
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
-use store::{Given, Identity, Recorded};
+use store::{FullStore, Given, Identity, Reach, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::holder::{Holder, Mark};
 use crate::node::Node;
 
 /// How long the generation is believed.
@@ -45,6 +48,8 @@ struct Memory {
     standings: HashMap<UserId, Option<Arc<Standing>>>,
     keys: HashMap<KeyId, Option<Arc<ApiKey>>>,
     tenants: HashMap<String, Option<TenantId>>,
+    /// Who came with a token, by the token's mark.
+    holders: HashMap<Mark, Option<Arc<Standing>>>,
 }
 
 impl Memory {
@@ -52,6 +57,7 @@ impl Memory {
         self.standings.clear();
         self.keys.clear();
         self.tenants.clear();
+        self.holders.clear();
     }
 }
 
@@ -123,6 +129,11 @@ impl<S: Identity> Node<S> {
         let found = self.store.entries(&[id.0]).await?.pop();
         let Some(Entry::User(user)) = found.map(|record| record.entry) else { return Ok(None) };
         let reach = self.store.reach(id.0).await?;
+        self.standing_of(user, reach).await
+    }
+
+    /// A user with what they reach; none when their tenant is not there.
+    pub(crate) async fn standing_of(&self, user: User, reach: Reach) -> Result<Option<Standing>> {
         let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
         ids.push(user.tenant.0);
         let (mut home, mut run_as) = (None, Vec::new());
@@ -162,6 +173,10 @@ impl<S: Identity> Node<S> {
 
     /// The tenant of a name.
     pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
+        // Whatever strangers say is remembered: none of it may be long.
+        if name.len() > NAME_BYTES_MAX {
+            return Ok(None);
+        }
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().tenants.get(name) {
             return Ok(*known);
@@ -213,6 +228,22 @@ impl<S: Identity> Node<S> {
             refused => tracing::error!(?refused, "the administrator lacks the privilege"),
         }
         Ok(())
+    }
+}
+
+impl<S: FullStore> Node<S> {
+    /// Whoever came with a token, with what its roles give; none when it gives nothing here, or they
+    /// are disabled.
+    pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<Standing>>> {
+        let generation = self.look().await?;
+        if let Some(known) = self.register.memory().holders.get(&holder.mark) {
+            return Ok(known.clone());
+        }
+        let standing = self.let_in(holder).await?.map(Arc::new);
+        self.keep(generation, |memory| {
+            remember(&mut memory.holders, holder.mark, standing.clone());
+        });
+        Ok(standing)
     }
 }
 

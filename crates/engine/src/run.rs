@@ -227,6 +227,9 @@ impl<S: FullStore> Engine<S> {
             tracing::warn!(running = self.node.running(), "stopping what did not finish in time");
         }
         while let Ok(true) = self.node.pump().await {}
+        if let Err(error) = self.node.tell_refusals(true).await {
+            tracing::warn!(%error, "refused attempts could not be recorded");
+        }
         if let Err(error) = self.node.leave().await {
             tracing::warn!(%error, "the node could not leave; its lease will end by itself");
         }

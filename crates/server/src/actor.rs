@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
@@ -15,17 +15,23 @@ use domain::id::KeyId;
 use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::closing;
+use crate::idempotency;
 use crate::key::{Key, KeyHash};
 use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
+use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::{Answer, Scheduler};
 
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
+
+/// How much of an address the audit keeps when somebody was refused.
+const ASKED_CHARS_MAX: usize = 500;
 
 /// Whoever sent a request, after their key was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +70,19 @@ pub trait Authority: Send + Sync + 'static {
     /// Who has this key; none when nobody does, or not any more.
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem>;
 
+    /// Who holds this token; none when it is not good, or gives nothing here.
+    fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem>;
+
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
+
+    /// Gives somebody another password who knows the one that they have.
+    fn change_password<'a>(
+        &'a self,
+        actor: &'a access::Actor,
+        old: String,
+        new: String,
+    ) -> Answer<'a, (), Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
@@ -75,6 +92,7 @@ pub struct Keys {
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
     pub(crate) throttle: Arc<Throttle>,
+    pub(crate) oidc: Option<Oidc>,
 }
 
 impl Keys {
@@ -85,7 +103,13 @@ impl Keys {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
-        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Arc::default() }
+        let throttle = Arc::default();
+        Keys { admin: admin.hash(), scheduler, clock, random, throttle, oidc: None }
+    }
+
+    /// Believes tokens of some issuers too.
+    pub fn with_tokens(self, oidc: Oidc) -> Self {
+        Keys { oidc: Some(oidc), ..self }
     }
 }
 
@@ -103,31 +127,97 @@ impl Authority for Keys {
         })
     }
 
+    fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(async move {
+            let Some(oidc) = &self.oidc else { return Ok(None) };
+            let Some(checked) = oidc.check(token, (self.clock)()).await else { return Ok(None) };
+            let standing = self.scheduler.holder(&checked.holder).await?;
+            // Whatever the user was renamed to, the audit names issuer and subject.
+            let (until, name) = (Some(checked.until), checked.holder.name);
+            Ok(standing.map(|standing| access::Actor { until, name, ..standing.actor(None) }))
+        })
+    }
+
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
     }
+
+    fn change_password<'a>(
+        &'a self,
+        actor: &'a access::Actor,
+        old: String,
+        new: String,
+    ) -> Answer<'a, (), Problem> {
+        Box::pin(self.change_own(actor, old, new))
+    }
 }
 
-/// The key that a request carries.
-fn key_of_headers(headers: &HeaderMap) -> Option<Key> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let (value, more) = (values.next()?, values.next());
-    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| Key::parse(key.trim()))?
+/// What goes into everything that is kept of a caller's words, so that nobody who reads it there
+/// can try out what the words were.
+#[derive(Clone, Copy)]
+pub(crate) struct Salt(pub [u8; 32]);
+
+/// What somebody shows to be let in.
+#[derive(Clone)]
+pub(crate) enum Credential {
+    /// A key.
+    Key(Key),
+    /// Something else, which may be a token.
+    Token(Arc<str>),
 }
 
-/// Who sent a request, and where they act. What was wrong with a key is not told; who has sent too
-/// many wrong ones is told to wait.
+impl Credential {
+    /// What a request carries.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (value, more) = (values.next()?, values.next());
+        let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+        if more.is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let text = text.trim();
+        Some(Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key))
+    }
+
+    /// Whose it is; none when it proves nothing, or not any more.
+    pub(crate) async fn owner(&self, app: &App) -> Result<Option<access::Actor>> {
+        match self {
+            Credential::Key(key) => app.authority.owner(key).await,
+            Credential::Token(token) => app.authority.holder(token).await,
+        }
+    }
+
+    /// What only its owner and this server can make, and no reader of the store.
+    fn salt(&self) -> Salt {
+        let text = match self {
+            Credential::Key(key) => key.reveal(),
+            Credential::Token(token) => token,
+        };
+        let hash = Sha256::new().chain_update(b"requests of ").chain_update(text);
+        Salt(hash.finalize().into())
+    }
+
+    /// Under which name its requests are counted: every token of somebody is the same.
+    fn counted(&self, actor: &access::Actor) -> limit::KeyId {
+        limit::KeyId(match self {
+            Credential::Key(key) => key.id().to_owned(),
+            Credential::Token(_) => actor.user.to_string(),
+        })
+    }
+}
+
+/// Who sent a request. What was wrong with a key is not told; who has sent too many wrong ones is
+/// told to wait.
 pub(crate) async fn authenticate(
     app: &App,
     limits: &Limits,
     caller: Option<Caller>,
     headers: &HeaderMap,
-) -> Result<(Key, access::Actor)> {
-    if let Some(key) = key_of_headers(headers)
-        && let Some(actor) = app.authority.owner(&key).await?
+) -> Result<(Credential, access::Actor)> {
+    if let Some(credential) = Credential::of(headers)
+        && let Some(actor) = credential.owner(app).await?
     {
-        return Ok((key, elsewhere(app, actor, headers).await?));
+        return Ok((credential, actor));
     }
     Err(limits.refuse(caller, app.options.failure_rate, app.now()))
 }
@@ -149,7 +239,7 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 /// How often requests may come with a key: what its tenant may, or what the settings say.
 async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
     // The key of the data folder is nobody's in particular.
-    if actor.key.is_none() {
+    if actor.key.is_none() && actor.until.is_none() {
         return Ok(app.options.rate);
     }
     let standing = app.scheduler.standing(actor.user).await?;
@@ -166,22 +256,31 @@ pub(crate) async fn require_key(
     next: Next,
 ) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
-    let (key, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let (credential, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
     let rate = rate_of(&app, &actor).await?;
-    let left = limits.admit(&limit::KeyId(key.id().to_owned()), rate, app.now())?;
+    let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
+    let actor = elsewhere(&app, actor, request.headers()).await?;
     request.extensions_mut().insert(Actor(actor.clone()));
-    let asked = format!("{} {}", request.method(), request.uri().path());
+    if request.headers().contains_key(&idempotency::KEY) {
+        request.extensions_mut().insert(credential.salt());
+    }
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = as_author(actor.name.clone(), next.run(request)).await;
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
+        let path: String = uri.path().chars().take(ASKED_CHARS_MAX).collect();
+        let asked = format!("{method} {path}");
         let details = json!({ "request": asked, "problem": problem.message }).to_string();
-        app.scheduler.record(denied_event(&actor, details)).await?;
+        // Where nothing is, everything is the same deed.
+        let deed = format!("{method} {}", route.as_ref().map_or("", MatchedPath::as_str));
+        app.scheduler.refused(denied_event(&actor, details), &deed).await?;
     }
     if let Some(left) = left {
         left.tell(response.headers_mut());
     }
-    Ok(closing::when_revoked(response, app, key, actor))
+    Ok(closing::when_revoked(response, app, credential, actor))
 }
 
 impl<S: Sync> FromRequestParts<S> for Actor {

@@ -8,8 +8,8 @@ use domain::access::Actor;
 use futures_util::stream::{StreamExt, unfold};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::actor::Credential;
 use crate::app::App;
-use crate::key::Key;
 
 /// How often it is looked whether the reader may still read. What the engine remembers of a key is
 /// at most a second old.
@@ -17,14 +17,19 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// The same answer, which ends when the key is not valid any more, or gives its owner other rights.
 /// An answer whose length is known has been made already.
-pub(crate) fn when_revoked(response: Response, app: App, key: Key, actor: Actor) -> Response {
+pub(crate) fn when_revoked(
+    response: Response,
+    app: App,
+    credential: Credential,
+    actor: Actor,
+) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;
     }
     let (parts, body) = response.into_parts();
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let state = (body.into_data_stream(), look, Reader { app, key, actor });
+    let state = (body.into_data_stream(), look, Reader { app, credential, actor });
     let body = unfold(state, |(mut data, mut look, reader)| async move {
         loop {
             tokio::select! {
@@ -44,13 +49,13 @@ async fn tick(look: &mut Interval) {
 
 struct Reader {
     app: App,
-    key: Key,
+    credential: Credential,
     actor: Actor,
 }
 
 impl Reader {
     async fn may_go_on(&self) -> bool {
-        match self.app.authority.owner(&self.key).await {
+        match self.credential.owner(&self.app).await {
             Ok(Some(now)) => {
                 now.privileges == self.actor.privileges && now.read_only == self.actor.read_only
             }

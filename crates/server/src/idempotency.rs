@@ -9,12 +9,13 @@ use engine::{Answer, Begun, as_author};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::actor::Actor;
+use crate::actor::{Actor, Salt};
 use crate::app::App;
 use crate::body::read;
 use crate::problem::{Code, Problem, Result};
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Names a request that may be sent again.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// The longest key.
@@ -44,9 +45,12 @@ pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -
     let key = key.ok_or_else(wrong)?.to_owned();
     let actor =
         request.extensions().get::<Actor>().cloned().ok_or_else(Problem::unauthenticated)?;
+    let Salt(salt) =
+        request.extensions().get::<Salt>().copied().ok_or_else(Problem::unauthenticated)?;
     let (parts, body) = request.into_parts();
     let bytes = read(body, app.options.bulk_bytes_max).await?;
-    let mut hash = Sha256::new();
+    // A body may hold a password: without the salt, the hash would be something to try them on.
+    let mut hash = Sha256::new().chain_update(salt);
     for part in [parts.uri.path(), parts.uri.query().unwrap_or_default()] {
         hash.update(part.as_bytes());
         hash.update([0]);

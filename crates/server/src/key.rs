@@ -6,7 +6,9 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// What is kept of a key: enough to recognise it, too little to make it.
-#[derive(Clone, PartialEq, Eq)]
+///
+/// It cannot be compared but by [`KeyHash::matches`].
+#[derive(Clone)]
 pub struct KeyHash([u8; 32]);
 
 /// A key in the form in which it travels. It does not show itself.
@@ -110,7 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn another_key_does_not_match() {
-        assert!(!Key::new([1; 40]).hash().matches(&Key::new([2; 40])));
+    fn keys_are_compared_as_a_whole() {
+        let key = Key::new([1; 40]);
+        assert!(!key.hash().matches(&Key::new([2; 40])));
+        // Wherever it differs, and however little.
+        let right: [u8; 32] = key.hash().into();
+        for bit in 0..256 {
+            let mut wrong = right;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(!KeyHash::from(wrong).matches(&key), "bit {bit}");
+        }
     }
 }

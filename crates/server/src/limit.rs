@@ -63,6 +63,23 @@ impl Limits {
         }
     }
 
+    /// Somebody tries a password. It counts as wrong until [`Limits::was_right`]: a crowd that comes
+    /// at once is counted too.
+    pub fn try_password(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Result<()> {
+        let Some(Caller(address)) = caller else { return Ok(()) };
+        match self.strangers.take(&neighbourhood(address), rate, now) {
+            Some(Taken::No(left)) => Err(left.refusal("too many wrong passwords")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The password was right.
+    pub fn was_right(&self, caller: Option<Caller>, rate: Rate) {
+        if let Some(Caller(address)) = caller {
+            self.strangers.give_back(&neighbourhood(address), rate);
+        }
+    }
+
     /// The answer to a request without a valid key.
     pub fn refuse(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
         let place = caller.map(|Caller(address)| neighbourhood(address));
@@ -175,6 +192,16 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
     }
 }
 
+impl<K: Eq + Hash> Buckets<K> {
+    /// Puts one back.
+    fn give_back(&self, whose: &K, rate: Rate) {
+        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(full_at) = buckets.get_mut(whose).filter(|_| rate.per_second > 0) {
+            *full_at -= SECOND_NS / i128::from(rate.per_second);
+        }
+    }
+}
+
 /// Makes room: full buckets go, and then those that are nearest to it, until a quarter is free.
 fn forget<K: Clone + Eq + Hash>(buckets: &mut HashMap<K, i128>, now: i128) {
     buckets.retain(|_, full_at| *full_at > now);
@@ -230,6 +257,21 @@ mod tests {
         }
         assert_eq!(play(Rate { per_second: 0, burst: 1 }, &[0, 0]), [i64::MAX, i64::MAX]);
         assert_eq!(play(Rate { per_second: 1, burst: 0 }, &[0, 0]), [0, -1_000]);
+    }
+
+    #[test]
+    fn whoever_was_right_loses_nothing() {
+        let limits = Limits::default();
+        let caller = Some(Caller("192.0.2.1".parse().unwrap()));
+        for _ in 0..100 {
+            assert!(limits.try_password(caller, RATE, at(0)).is_ok());
+            limits.was_right(caller, RATE);
+        }
+        let tried = (0..100).filter(|_| limits.try_password(caller, RATE, at(0)).is_ok()).count();
+        assert_eq!(tried, 3);
+        let other = Some(Caller("192.0.2.2".parse().unwrap()));
+        assert!(limits.try_password(other, RATE, at(0)).is_ok());
+        assert!(limits.try_password(None, RATE, at(0)).is_ok());
     }
 
     #[test]

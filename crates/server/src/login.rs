@@ -8,6 +8,7 @@
 //! answer, which would otherwise take longer for a name that somebody has: each password that was
 //! tried, the first of those who had to wait, and once a minute a name that nobody has.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
-use domain::access::ApiKey;
+use domain::access::{Actor, ApiKey, Refusal, Standing};
 use domain::audit::{Event, Kind};
 use domain::id::{KeyId, TenantId};
 use engine::as_author;
@@ -72,13 +73,18 @@ pub struct Session {
 
 /// What is kept of a password. `salt` must not repeat.
 pub(crate) async fn hash(password: String, salt: u128) -> Result<String> {
-    if !PASSWORD_BYTES.contains(&password.len()) {
-        let (least, most) = (PASSWORD_BYTES.start(), PASSWORD_BYTES.end());
-        return Err(Problem::invalid("password", format!("must have {least} to {most} bytes")));
-    }
+    check_length("password", &password)?;
     let hash = move || hashed(password.as_bytes(), &salt.to_be_bytes());
     let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
     hash.ok_or_else(|| Problem::new(Code::Internal, "the password could not be hashed"))
+}
+
+fn check_length(field: &'static str, password: &str) -> Result<()> {
+    if PASSWORD_BYTES.contains(&password.len()) {
+        return Ok(());
+    }
+    let (least, most) = (PASSWORD_BYTES.start(), PASSWORD_BYTES.end());
+    Err(Problem::invalid(field, format!("must have {least} to {most} bytes")))
 }
 
 fn hashed(password: &[u8], salt: &[u8]) -> Option<String> {
@@ -86,12 +92,14 @@ fn hashed(password: &[u8], salt: &[u8]) -> Option<String> {
     Some(hash.to_string())
 }
 
-/// Whether a password has this hash. Without a hash it takes as long and says no.
-fn verify(password: &[u8], hash: Option<&str>) -> bool {
+/// Whether a password has this hash. Without a hash it takes as long and says no. The work is
+/// counted where it is done.
+fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
     static NOBODYS: OnceLock<Option<String>> = OnceLock::new();
     let nobodys = NOBODYS.get_or_init(|| hashed(b"nobody has this", &[0; 16]));
     let text = hash.or(nobodys.as_deref()).unwrap_or_default();
     let Ok(parsed) = PasswordHash::new(text) else { return false };
+    count.fetch_add(1, Ordering::Relaxed);
     Argon2::default().verify_password(password, &parsed).is_ok() && hash.is_some()
 }
 
@@ -100,6 +108,8 @@ pub(crate) struct Throttle {
     places: Mutex<Vec<Place>>,
     turns: Arc<Semaphore>,
     stranger_at: Mutex<Option<Timestamp>>,
+    /// Passwords that were hashed to see whether they are right.
+    hashed: AtomicU64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -124,6 +134,7 @@ impl Default for Throttle {
             places: Mutex::new(vec![Place::default(); PLACES]),
             turns: Arc::new(Semaphore::new(TRIES)),
             stranger_at: Mutex::default(),
+            hashed: AtomicU64::default(),
         }
     }
 }
@@ -180,11 +191,8 @@ fn too_many(seconds: i64) -> Problem {
 }
 
 impl Keys {
-    pub(crate) async fn log_in(&self, login: Login) -> Result<Session> {
-        let wrong = || {
-            Problem::new(Code::Unauthenticated, "tenant, user or password is wrong")
-                .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
-        };
+    /// Who has this name and password; none when nobody does.
+    async fn proven(&self, login: Login) -> Result<Option<Arc<Standing>>> {
         let mut name = Sha256::new();
         name.update(login.tenant.as_bytes());
         name.update([0]);
@@ -206,18 +214,34 @@ impl Keys {
         let found = found.filter(|standing| !standing.user.disabled);
         let hash = found.as_ref().and_then(|standing| standing.user.password.clone());
         let password = login.password;
+        let throttle = Arc::clone(&self.throttle);
         let tried = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let fits = *PASSWORD_BYTES.end() >= password.len();
-            fits && verify(password.as_bytes(), hash.as_deref())
+            fits && verify(password.as_bytes(), hash.as_deref(), &throttle.hashed)
         });
         let is_right = tried.await.unwrap_or(false);
-        let Some(standing) = found.filter(|_| is_right) else {
-            self.note_refusal(&login.tenant, &login.user, "DENIED");
-            return Err(wrong());
+        let found = found.filter(|_| is_right);
+        match &found {
+            Some(_) => self.throttle.succeeded(&name),
+            None => self.note_refusal(&login.tenant, &login.user, "DENIED"),
+        }
+        Ok(found)
+    }
+
+    /// How many passwords were hashed to see whether they are right: one for each that was tried,
+    /// whether somebody has the name or not.
+    pub fn passwords_hashed(&self) -> u64 {
+        self.throttle.hashed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn log_in(&self, login: Login) -> Result<Session> {
+        let wrong = || {
+            Problem::new(Code::Unauthenticated, "tenant, user or password is wrong")
+                .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
         };
-        self.throttle.succeeded(&name);
-        let key = self.new_key();
+        let standing = self.proven(login).await?.ok_or_else(wrong)?;
+        let (key, now) = (self.new_key(), (self.clock)());
         let expires_at = now.saturating_add(SESSION).unwrap_or(now);
         let kept = ApiKey {
             id: KeyId::of_text(key.id()).ok_or_else(wrong)?,
@@ -233,6 +257,25 @@ impl Keys {
         // The store records the login with the key.
         as_author(standing.user.name.clone(), self.scheduler.open_session(kept)).await?;
         Ok(Session { key, expires_at })
+    }
+
+    /// Gives somebody another password, if they know the one that they have. Whoever else came in
+    /// with the old one is out.
+    pub(crate) async fn change_own(&self, actor: &Actor, old: String, new: String) -> Result<()> {
+        if actor.read_only {
+            return Err(engine::EngineError::from(Refusal::ReadOnly).into());
+        }
+        let standing = self.scheduler.standing(actor.user).await?;
+        let standing = standing.ok_or_else(Problem::unauthenticated)?;
+        check_length("new_password", &new)?;
+        let (tenant, user) = (standing.tenant.name.clone(), standing.user.name.clone());
+        let known = self.proven(Login { tenant, user, password: old }).await?;
+        let wrong = || Problem::field(Code::Forbidden, "old_password", "is wrong");
+        let known = known.filter(|known| known.user.id == actor.user).ok_or_else(wrong)?;
+        let new = hash(new, (self.random)()).await?;
+        let changed =
+            self.scheduler.change_own_password(actor, known.user.password.as_deref(), new);
+        Ok(changed.await?)
     }
 
     /// Records that somebody was refused. A name that nobody has is not told: people type
@@ -275,10 +318,16 @@ mod tests {
     fn a_password_is_recognised_by_its_hash() {
         let hash = hashed(b"correct horse", &[7; 16]).unwrap();
         assert!(hash.starts_with("$argon2id$v=19$"), "{hash}");
+        let count = AtomicU64::default();
+        let verify = |password: &[u8], hash| verify(password, hash, &count);
         assert!(verify(b"correct horse", Some(&hash)));
         assert!(!verify(b"correct hors", Some(&hash)));
         assert!(!verify(b"nobody has this", None));
+        assert_eq!(count.load(Ordering::Relaxed), 3);
         assert!(!verify(b"x", Some("not a hash")));
+        // What nobody has costs what everybody's costs.
+        let cost = |hash: &str| hash.split('$').nth(3).map(str::to_owned);
+        assert_eq!(cost(&hash), cost(&hashed(b"nobody has this", &[0; 16]).unwrap()));
     }
 
     #[test]

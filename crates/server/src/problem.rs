@@ -183,15 +183,27 @@ struct ProblemJson<'a> {
 /// The result of a handler.
 pub type Result<T> = std::result::Result<T, Problem>;
 
+/// The longest sentence about a problem, in characters. It may quote what the caller sent.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 impl Problem {
     /// A problem with a sentence for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Problem { code, message: message.into(), details: Vec::new(), headers: Vec::new() }
+        let message = shortened(message.into());
+        Problem { code, message, details: Vec::new(), headers: Vec::new() }
     }
 
     /// A field that is wrong.
     pub fn field(code: Code, field: impl Into<String>, message: impl Into<String>) -> Self {
-        let (field, message) = (field.into(), message.into());
+        let (field, message) = (shortened(field.into()), shortened(message.into()));
         let text = format!("{field}: {message}");
         Problem { details: vec![Detail { field, message }], ..Problem::new(code, text) }
     }

@@ -74,6 +74,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(nodes::list))
         .routes(routes!(session::whoami))
+        .routes(routes!(session::change_password))
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(tenants::get, tenants::patch, tenants::delete))
         .routes(routes!(users::list, users::create))

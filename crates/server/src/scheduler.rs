@@ -15,8 +15,8 @@ use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
-    DeliveryKey, DeliveryView, Engine, FullStore, JobFilter, LastRun, NewJob, NodeView, Page, Put,
-    Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
+    DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter, LastRun, NewJob, NodeView,
+    Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -141,6 +141,8 @@ in_the_name_of_an_actor! {
         entry(kind: Kind, text: &'a str) -> Answer<'a, Record>;
         /// Makes an entry, or changes the one of the expected version.
         put_entry(entry: Entry, expected: Option<u32>) -> Answer<'a, Record>;
+        /// Gives the actor another password than the one that was found to be theirs.
+        change_own_password(old: Option<&'a str>, new: String) -> Answer<'a, ()>;
         /// Removes an entry with what belongs to it.
         remove_entry(entry: &'a Entry, expected: Option<u32>) -> Answer<'a, ()>;
         /// Gives something to a user or a role. Answers whether it is new.
@@ -167,6 +169,8 @@ pub trait Backstage: Send + Sync + 'static {
     fn knows_run(&self, id: RunId) -> Answer<'_, bool>;
     /// Records what no other command does.
     fn record(&self, event: Event) -> Answer<'_, ()>;
+    /// Records that somebody was refused a deed; many of a kind become one row a minute.
+    fn refused<'a>(&'a self, event: Event, deed: &'a str) -> Answer<'a, ()>;
     /// A key and its user, if both are there and the user is not disabled.
     fn key(&self, id: KeyId) -> Answer<'_, Option<(Arc<ApiKey>, Arc<Standing>)>>;
     /// The tenant of a name.
@@ -179,6 +183,8 @@ pub trait Backstage: Send + Sync + 'static {
         tenant: &'a str,
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>>;
+    /// Whoever came with a token, with what its roles give; none when it gives nothing here.
+    fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>>;
     /// Keeps the key that a login made.
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record>;
 }
@@ -204,6 +210,10 @@ impl<S: FullStore> Backstage for Engine<S> {
         Box::pin(self.node().record(event))
     }
 
+    fn refused<'a>(&'a self, event: Event, deed: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.node().refused(event, deed))
+    }
+
     fn key(&self, id: KeyId) -> Answer<'_, Option<(Arc<ApiKey>, Arc<Standing>)>> {
         Box::pin(self.node().key(id))
     }
@@ -222,6 +232,10 @@ impl<S: FullStore> Backstage for Engine<S> {
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>> {
         Box::pin(self.user_named(tenant, name))
+    }
+
+    fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>> {
+        Box::pin(self.node().holder(holder))
     }
 
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record> {

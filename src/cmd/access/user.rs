@@ -1,12 +1,15 @@
 //! `punctual user`: people and programs with rights of their own.
 
+use std::io::IsTerminal;
+
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Asking, rows};
 use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
+use crate::complaint::Complaint;
 use crate::exit::Failure;
-use crate::output::{Column, Shape, instant, text};
+use crate::output::{self, Column, Shape, instant, text};
 
 /// The verbs of `punctual user`.
 #[derive(Subcommand)]
@@ -20,6 +23,8 @@ pub enum UserCommand {
     Create(CreateArgs),
     /// Change a user
     Edit(EditArgs),
+    /// Change your own password; your other logins end
+    Password(PasswordArgs),
     /// Remove users with their keys and grants; their jobs fail from then on
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -69,6 +74,16 @@ pub struct EditArgs {
     asking: Asking,
 }
 
+/// Whose password.
+#[derive(Args)]
+#[command(after_help = "\
+The server is asked with your key. On a terminal, both passwords are typed unseen; otherwise stdin
+has the old one in its first line and the new one in its second.")]
+pub struct PasswordArgs {
+    #[command(flatten)]
+    asking: Asking,
+}
+
 const NOUN: Noun = Noun {
     path: "users",
     word: "user",
@@ -98,6 +113,37 @@ fn password() -> Result<Value, Failure> {
     from_file("-").map(Value::from)
 }
 
+/// The old password and the new one.
+fn passwords() -> Result<(String, String), Failure> {
+    if std::io::stdin().is_terminal() {
+        let old = rpassword::prompt_password("Your password (not shown): ")?;
+        let new = rpassword::prompt_password("The new one: ")?;
+        if rpassword::prompt_password("The new one again: ")? != new {
+            return Err(Complaint::new("the new passwords differ").into());
+        }
+        return Ok((old, new));
+    }
+    let said = from_file("-")?;
+    match said.lines().collect::<Vec<_>>().as_slice() {
+        [old, new] => Ok(((*old).to_owned(), (*new).to_owned())),
+        lines => {
+            let text = format!("stdin has {} lines", lines.len());
+            let hint = "it must have two: the old password and the new one";
+            Err(Complaint::new(text).hint(hint).into())
+        }
+    }
+}
+
+fn change_password(args: &PasswordArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let (old, new) = passwords()?;
+    let body = json!({ "old_password": old, "new_password": new });
+    client.post(&["v1", "whoami", "password"]).json(&body).send()?;
+    let words = "your password is another one now; your other logins have ended";
+    let done = json!({ "changed": true });
+    output::print_done(&args.asking.output, &done, "changed", words)
+}
+
 /// Runs the verb.
 pub fn run(command: UserCommand) -> Result<(), Failure> {
     match command {
@@ -120,6 +166,7 @@ pub fn run(command: UserCommand) -> Result<(), Failure> {
             ]);
             NOUN.edit(&args.asking, &args.name, body)
         }
+        UserCommand::Password(args) => change_password(&args),
         UserCommand::Delete(args) => NOUN.delete(&args),
     }
 }

@@ -144,3 +144,100 @@ fn restore(data: &Path, whole: &[u8]) {
     }
     std::fs::write(data.join("punctual.db"), whole).unwrap();
 }
+
+/// Statements for a database, one after the other.
+fn execute(url: &str, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        connection.abort();
+    });
+}
+
+#[test]
+fn a_touched_row_is_named_on_postgres_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let postgres = testbed::postgres::Server::shared();
+    execute(&postgres.url("postgres"), "CREATE DATABASE touched");
+    let url = postgres.url("touched");
+    let server = Server::start(&data, &["--store", &url]);
+    let job = json!({"name": "job", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
+    assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
+    for _ in 0..3 {
+        assert_eq!(server.call("POST", "/v1/jobs/job/trigger", None).0, 202);
+    }
+    assert_eq!(punctual(&data, &["secret", "set", "KEY"]).code, Some(0));
+    assert_eq!(server.call("POST", "/v1/jobs/job/pause", None).0, 200);
+    sealed_events(&server, 6);
+    let good = punctual(&data, &["audit", "verify", "--json"]);
+    assert_eq!(good.code, Some(0), "{good:?}");
+    let found: Value = serde_json::from_str(&good.stdout).unwrap();
+    let numbers = found["head"].as_u64().unwrap();
+    assert!(numbers >= 4, "{found}");
+    let head = format!("{numbers}:{}", found["head_hash"].as_str().unwrap());
+    execute(
+        &url,
+        "CREATE TABLE rows_as_they_were AS TABLE punctual.audit;
+         CREATE TABLE chains_as_they_were AS TABLE punctual.audit_chains",
+    );
+    let restore = "TRUNCATE punctual.audit, punctual.audit_chains;
+         INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE SELECT * FROM rows_as_they_were;
+         INSERT INTO punctual.audit_chains SELECT * FROM chains_as_they_were";
+    // The chain of the tenant whose rows are touched, not that of the cluster.
+    let tenant = "(SELECT tenant_id FROM punctual.audit WHERE kind = 'JOB_CREATED')";
+    let of = |number: u64| format!("tenant_id = {tenant} AND number = {number}");
+    let nine = "'00000000-0000-0000-0000-000000000009'";
+    let mut touches: Vec<(String, u64)> = [
+        "actor = actor || 'x'".to_owned(),
+        "kind = 'JOB_DELETED'".to_owned(),
+        "at = at + 1".to_owned(),
+        format!("tenant_id = {nine}"),
+        format!("job_id = {nine}"),
+        format!("run_id = {nine}"),
+        format!("node_id = {nine}"),
+        "outcome = outcome || 'x'".to_owned(),
+        "details = details || ' '".to_owned(),
+        "runs = runs || '\\x00'::bytea".to_owned(),
+        "hash = decode(repeat('00', 32), 'hex')".to_owned(),
+    ]
+    .iter()
+    .map(|change| (format!("UPDATE punctual.audit SET {change} WHERE {}", of(2)), 2))
+    .collect();
+    touches.push((format!("DELETE FROM punctual.audit WHERE {}", of(3)), 3));
+    touches.push((format!("DELETE FROM punctual.audit WHERE {}", of(numbers)), numbers));
+    touches.push((
+        format!(
+            "UPDATE punctual.audit SET number = -number WHERE tenant_id = {tenant} AND number < 3;
+             UPDATE punctual.audit SET number = 3 + number WHERE tenant_id = {tenant} AND number < 0"
+        ),
+        1,
+    ));
+    for (touch, number) in touches {
+        execute(&url, &touch);
+        let bad = punctual(&data, &["audit", "verify"]);
+        assert_eq!(bad.code, Some(1), "{touch}: {bad:?}");
+        assert!(bad.stderr.contains(&format!("row {number}:")), "{touch}: {bad:?}");
+        execute(&url, restore);
+    }
+    // Cut off at the end, with a head that fits: only who remembers the old head can tell.
+    let last = numbers - 1;
+    let cut = format!(
+        "UPDATE punctual.audit_chains SET head_number = {last},
+             head_hash = (SELECT hash FROM punctual.audit WHERE {})
+         WHERE tenant_id = {tenant};
+         DELETE FROM punctual.audit WHERE {}",
+        of(last),
+        of(numbers)
+    );
+    execute(&url, &cut);
+    assert_eq!(punctual(&data, &["audit", "verify"]).code, Some(0));
+    let bad = punctual(&data, &["audit", "verify", "--head", &head]);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
+    execute(&url, restore);
+    assert_eq!(punctual(&data, &["audit", "verify", "--head", &head]).code, Some(0));
+}

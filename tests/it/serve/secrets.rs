@@ -1,10 +1,12 @@
 //! Secrets in a real server: planted values are searched wherever anything is kept or said.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -13,12 +15,39 @@ use serde_json::{Value, json};
 use super::process::{Server, until};
 use crate::binary::run;
 
-/// What is planted: with everything that an encoding changes.
-const CANARIES: [&str; 4] = [
+/// What is planted: with everything that an encoding changes. Those of the beginning are secrets of
+/// the tenant; then come some of the cluster.
+const CANARIES: [&str; 18] = [
     "canary-plain-0123456789",
     "canary \"quoted\" \\ and/slashed é",
     "canary?a=b&c=d%41+~*'",
     "-----BEGIN CANARY-----\nYmFzZTY0IGlzIG5vdCBhIHNlY3JldA\nsecond-canary-line==",
+    "<canary attribute=\"x\">&amp;</canary>",
+    "{\"canary\": [1, 2, {\"deep\": null}]}",
+    "canary\ttab and  two spaces, trailing.",
+    "Käse-Canary-ÄÖÜ-ß-日本語",
+    "canary🐤emoji🐤and more",
+    "CANARY_UPPER_CASE_AND_DIGITS_42",
+    "canary'; DROP TABLE jobs; --",
+    "$(canary) `canary` ${canary:-x}",
+    "canary%s%n%x %20 %2F %%",
+    "postgres://canary:canary-pass-word@db.example.com/x",
+    "AKIACANARYACCESSKEY0/+wJalrXUtnFEMI/K7MDENG",
+    "Y2FuYXJ5LXRoYXQtaXMtYmFzZTY0LWFscmVhZHk=",
+    "canary\u{301}combining\u{200b}zero-width",
+    "eyJhbGciOiJub25lIn0.eyJjYW5hcnkiOjF9.c2lnbmF0dXJl",
+];
+
+/// How many of them are secrets of the tenant.
+const OF_TENANT: usize = 14;
+
+/// What is kept elsewhere: passwords of people, of a database and of a channel, and a password of
+/// somebody who does not get in.
+const PASSWORDS: [&str; 4] = [
+    "canary-of-a-person-1",
+    "canary-of-a-person-2",
+    "canary-of-a-database",
+    "whsec_Y2FuYXJ5LW9mLWEtY2hhbm5lbC0xMjM0NTY3",
 ];
 
 /// Every form in which a value might be found.
@@ -56,13 +85,46 @@ pub fn forms(value: &str) -> Vec<Vec<u8>> {
     forms.into_iter().map(String::into_bytes).collect()
 }
 
+/// Every form of everything, by its first eight bytes: what is searched is long.
+fn needles() -> &'static HashMap<[u8; 8], Vec<Vec<u8>>> {
+    static NEEDLES: OnceLock<HashMap<[u8; 8], Vec<Vec<u8>>>> = OnceLock::new();
+    NEEDLES.get_or_init(|| {
+        let mut needles: HashMap<_, Vec<_>> = HashMap::new();
+        for form in CANARIES.into_iter().chain(PASSWORDS).flat_map(forms) {
+            let start = *form.first_chunk().expect("a form is long");
+            needles.entry(start).or_default().push(form);
+        }
+        needles
+    })
+}
+
+/// The first form that is in there.
+fn found(bytes: &[u8]) -> Option<String> {
+    let needles = needles();
+    let mut starts = bytes.windows(8).enumerate();
+    starts.find_map(|(at, window)| {
+        let start: &[u8; 8] = window.first_chunk()?;
+        let form = needles.get(start)?.iter().find(|form| bytes[at..].starts_with(form))?;
+        Some(String::from_utf8_lossy(form).into_owned())
+    })
+}
+
 fn assert_absent(place: &str, bytes: &[u8]) {
-    for canary in CANARIES {
+    if let Some(form) = found(bytes) {
+        panic!("{place} holds {form:?}");
+    }
+}
+
+#[test]
+fn what_is_planted_would_be_found() {
+    assert!(CANARIES.len() + PASSWORDS.len() >= 20);
+    for canary in CANARIES.into_iter().chain(PASSWORDS) {
         for form in forms(canary) {
-            let found = bytes.windows(form.len()).any(|window| window == form);
-            assert!(!found, "{place} holds {:?}", String::from_utf8_lossy(&form));
+            let text = [b"x".repeat(1_000), form, b"y".repeat(1_000)].concat();
+            assert!(found(&text).is_some(), "{canary}");
         }
     }
+    assert_eq!(found(&b"nothing of interest ".repeat(1_000)), None);
 }
 
 /// Answers every request with all that it was sent, in several encodings and small pieces.
@@ -128,6 +190,40 @@ pub fn executed(server: &Server, job: &Value) -> Value {
     })
 }
 
+/// Plants what people and other things have instead of secrets.
+fn plant_passwords(server: &Server) {
+    let [ann, bob, database, channel] = PASSWORDS;
+    let database = format!("postgres://u:{database}@127.0.0.1:1/d");
+    for (path, body) in [
+        ("/v1/users", json!({"name": "ann", "password": ann})),
+        ("/v1/databases", json!({"name": "kept", "url": database})),
+        (
+            "/v1/alert-channels",
+            json!({"name": "kept", "url": "https://127.0.0.1:1/", "secret": channel}),
+        ),
+    ] {
+        let (status, said) = server.call("POST", path, Some(&body));
+        assert_eq!(status, 201, "{said}");
+        assert_absent(path, said.to_string().as_bytes());
+    }
+    let login = |user: &str, password: &str| {
+        let body = json!({"user": user, "password": password});
+        let (status, said) = server.call("POST", "/v1/login", Some(&body));
+        assert_absent("a login", said.to_string().as_bytes());
+        status
+    };
+    // Somebody types a password where the name belongs.
+    assert_eq!([login("ann", ann), login("ann", bob), login(bob, ann)], [200, 401, 401]);
+    let wrong = json!({"name": "eve", "password": bob, "extra": bob});
+    let (status, said) = server.call("POST", "/v1/users", Some(&wrong));
+    assert_eq!(status, 422, "{said}");
+    assert_absent("a refused user", said.to_string().as_bytes());
+    for path in ["databases", "alert-channels"] {
+        let (_, said) = server.call("POST", &format!("/v1/{path}/kept/test"), None);
+        assert_absent("a trial", said.to_string().as_bytes());
+    }
+}
+
 #[test]
 fn planted_values_are_found_nowhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,11 +246,13 @@ fn planted_values_are_found_nowhere() {
     ];
     let server = Server::start_with(&data, &[], &environment);
     for (n, canary) in CANARIES.iter().enumerate() {
-        let (status, said) =
-            server.call("PUT", &format!("/v1/secrets/C{n}"), Some(&json!({"value": canary})));
+        let scope = if n < OF_TENANT { "tenant" } else { "cluster" };
+        let path = format!("/v1/secrets/C{n}?scope={scope}");
+        let (status, said) = server.call("PUT", &path, Some(&json!({"value": canary})));
         assert_eq!(status, 201, "{said}");
         assert_absent("the answer to a change", said.to_string().as_bytes());
     }
+    plant_passwords(&server);
     let url = echo();
     let all: Vec<String> = (0..CANARIES.len()).map(|n| format!("${{secrets.C{n}}}")).collect();
     let mut executions = Vec::new();
@@ -194,9 +292,12 @@ fn planted_values_are_found_nowhere() {
     }
     let variables: serde_json::Map<String, Value> =
         all.iter().enumerate().map(|(n, text)| (format!("SECRET_{n}"), json!(text))).collect();
-    let script = "for n in 0 1 2 3; do eval v=\\$SECRET_$n; echo \"$v\"; printf 'user:%s' \"$v\" | base64 -w0; \
+    let numbers: String = (0..CANARIES.len()).map(|n| format!(" {n}")).collect();
+    let script = format!(
+        "for n in{numbers}; do eval v=\\$SECRET_$n; echo \"$v\"; printf 'user:%s' \"$v\" | base64 -w0; \
                   echo; printf %s \"$v\" | base64 -w0 >&2; printf 'cut:'; printf %s \"$v\" | head -c 9; \
-                  sleep 0.05; printf %s \"$v\" | tail -c +10; echo; done; echo \"$SECRET_1\" >&2; exit 3";
+                  sleep 0.02; printf %s \"$v\" | tail -c +10; echo; done; echo \"$SECRET_1\" >&2; exit 3"
+    );
     executions.push(executed(
         &server,
         &json!({
@@ -226,6 +327,17 @@ fn planted_values_are_found_nowhere() {
         "/v1/audit",
         "/v1/audit?scope=cluster",
         "/v1/settings",
+        "/v1/users",
+        "/v1/keys",
+        "/v1/databases",
+        "/v1/databases/kept",
+        "/v1/alert-channels",
+        "/v1/alert-channels/kept",
+        "/v1/alert-channels/kept/deliveries",
+        "/v1/jobs/http-fail/stats",
+        "/v1/jobs/http-fail/explain?at=2026-01-01T00:00:00Z",
+        "/v1/nodes",
+        "/docs",
         "/v1/stats",
         "/v1/workers",
         "/metrics",
@@ -235,6 +347,17 @@ fn planted_values_are_found_nowhere() {
         let (_, said) = server.call("GET", path, None);
         assert_absent(path, said.to_string().as_bytes());
     }
+    // A backup has everything that is kept, and the names of secrets, but no value.
+    let backup = folder.path().join("all.backup");
+    let made =
+        run(["backup", "--to", backup.to_str().unwrap(), "--data", data.to_str().unwrap()], b"");
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let mut unpacked = Vec::new();
+    zstd::Decoder::new(fs::File::open(&backup).unwrap())
+        .unwrap()
+        .read_to_end(&mut unpacked)
+        .unwrap();
+    assert_absent("the backup", &unpacked);
     // What was written last is beside the file of the store while the server runs.
     search(&data, "punctual.db-wal");
     server.terminate();

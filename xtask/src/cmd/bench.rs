@@ -49,6 +49,11 @@ const BENCHES: &[Bench] = &[
         package: "punctual",
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
     },
+    Bench {
+        name: "auth",
+        package: "punctual",
+        measures: "requests a second with a key, beside requests without one",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.

@@ -40,8 +40,9 @@ use crate::{Attempt, Secrets};
 /// How long a database that is tried may take to answer.
 const HELLO: Duration = Duration::from_secs(15);
 
-/// The databases that jobs may work in, by name: those of the settings, and those of a source that
-/// is asked each time, so that a change needs no restart. A name of the settings wins.
+/// The databases that jobs may work in, by name: those of the settings, which are for the tenant of
+/// the first start alone, and those of a source that is asked each time, so that a change needs no
+/// restart. A name of the settings wins.
 #[derive(Clone, Default)]
 pub struct Databases {
     all: BTreeMap<String, Database>,
@@ -144,8 +145,14 @@ impl Databases {
         tenant: TenantId,
         name: Option<&str>,
     ) -> Result<(String, Database), Failure> {
-        let Some(name) = name.or(self.default.as_deref()) else {
-            let known: Vec<_> = self.all.keys().map(String::as_str).collect();
+        // A tenant does not even learn the names of what is another's.
+        let nothing = (BTreeMap::new(), None);
+        let (all, default) = match tenant {
+            TenantId::DEFAULT => (&self.all, &self.default),
+            _ => (&nothing.0, &nothing.1),
+        };
+        let Some(name) = name.or(default.as_deref()) else {
+            let known: Vec<_> = all.keys().map(String::as_str).collect();
             let problem = match known.as_slice() {
                 [] => "no database is configured for jobs".to_owned(),
                 known => format!(
@@ -155,7 +162,7 @@ impl Databases {
             };
             return Err(Failure::refused("UNKNOWN_DATABASE", problem));
         };
-        if let Some(database) = self.all.get(name) {
+        if let Some(database) = all.get(name) {
             return Ok((name.to_owned(), database.clone()));
         }
         if let Some(source) = &self.source {
@@ -172,7 +179,7 @@ impl Databases {
                 return Ok((name.to_owned(), database));
             }
         }
-        let known: Vec<_> = self.all.keys().cloned().collect();
+        let known: Vec<_> = all.keys().cloned().collect();
         Err(Failure::refused("UNKNOWN_DATABASE", unknown(name, &known)))
     }
 
@@ -383,7 +390,11 @@ mod tests {
         let other = TenantId(uuid::Uuid::from_u128(9));
         assert!(find(TenantId::DEFAULT, "shelf").await.starts_with("shelf Postgres"));
         assert!(find(TenantId::DEFAULT, "main").await.starts_with("main Sqlite"));
-        assert!(find(other, "shelf").await.starts_with("UNKNOWN_DATABASE"));
+        for name in ["shelf", "main"] {
+            let found = find(other, name).await;
+            let expected = format!("UNKNOWN_DATABASE there is no database named {name:?}: none is");
+            assert!(found.starts_with(&expected), "{found}");
+        }
         let file = find(TenantId::DEFAULT, "file").await;
         assert!(file.starts_with("BAD_DATABASE") && !file.contains("passwd"), "{file}");
     }

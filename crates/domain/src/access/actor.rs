@@ -1,5 +1,7 @@
 //! Whoever asks, and whether they may.
 
+use jiff::Timestamp;
+
 use super::privilege::{Privilege, Privileges};
 use crate::id::{KeyId, TenantId, UserId};
 
@@ -12,8 +14,10 @@ pub struct Actor {
     pub name: String,
     /// Where they act.
     pub tenant: TenantId,
-    /// The key that they showed; none for that of the data folder.
+    /// The key that they showed; none for that of the data folder, a token or a password.
     pub key: Option<KeyId>,
+    /// When the token ends that they showed.
+    pub until: Option<Timestamp>,
     /// What they may do there, with this key.
     pub privileges: Privileges,
     /// Whether the key changes nothing.
@@ -143,6 +147,7 @@ impl Actor {
             name: "admin".to_owned(),
             tenant: TenantId::DEFAULT,
             key: None,
+            until: None,
             privileges: Privileges::ALL,
             read_only: false,
             run_as: Vec::new(),

@@ -35,6 +35,7 @@ impl Standing {
             name: self.user.name.clone(),
             tenant: self.user.tenant,
             key: key.map(|key| key.id),
+            until: None,
             privileges: self.privileges.within(scopes),
             read_only: key.is_some_and(|key| key.read_only),
             run_as: self.run_as.clone(),

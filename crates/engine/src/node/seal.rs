@@ -38,6 +38,7 @@ impl<S: Journal> Node<S> {
     /// Seals one batch of what was recorded.
     pub async fn seal(&self) -> store::Result<SealReport> {
         let batch = self.settings.batch_max;
+        self.tell_refusals(false).await?;
         let rows = self.store.unsealed(batch).await?;
         let mut report = SealReport { sealed: 0, more: rows.len() == batch as usize };
         let mut tenants: BTreeMap<TenantId, Vec<Record>> = BTreeMap::new();

@@ -1,10 +1,13 @@
 //! Databases: where SQL jobs work, named over REST or in the settings of the server.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
+use domain::id::TenantId;
 use domain::object::{Object, ObjectKind};
 
 use super::objects::{self, Fresh, Kept, PageParams, TrialView, body_of};
@@ -61,9 +64,15 @@ fn body(
     Ok((body, Some(fresh)))
 }
 
+/// The databases of the settings, as far as they are there for the tenant: addresses by name.
+fn of_settings<'a>(app: &'a App, actor: &Actor) -> &'a BTreeMap<String, String> {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    if actor.tenant == TenantId::DEFAULT { &app.options.databases } else { &NONE }
+}
+
 /// A name of the settings is theirs: one over REST would never be used.
-fn refuse_settings(app: &App, name: &str) -> Result<()> {
-    if !app.options.databases.contains_key(name) {
+fn refuse_settings(app: &App, actor: &Actor, name: &str) -> Result<()> {
+    if !of_settings(app, actor).contains_key(name) {
         return Ok(());
     }
     let text = format!("the database {name:?} is named in the settings of the server");
@@ -73,7 +82,7 @@ fn refuse_settings(app: &App, name: &str) -> Result<()> {
 /// A database that can be changed.
 async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
     actor.may(Deed::ChangeCluster)?;
-    if app.options.databases.contains_key(name) {
+    if of_settings(app, actor).contains_key(name) {
         let text = format!("the database {name:?} is changed in the settings of the server");
         return Err(Problem::new(Code::WrongState, text));
     }
@@ -96,7 +105,7 @@ pub(crate) async fn create(
     Body(spec): Body<DatabaseSpec>,
 ) -> Result<Response> {
     actor.may(Deed::ChangeCluster)?;
-    refuse_settings(&app, &spec.name)?;
+    refuse_settings(&app, &actor, &spec.name)?;
     let (body, fresh) = body(&app, &spec, None)?;
     let body = (&body, fresh.as_ref());
     let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
@@ -120,12 +129,12 @@ pub(crate) async fn list(
     let is_after = |name: &str| after.as_deref().is_none_or(|after| name > after);
     // The page ends where the store's page does; what the settings have behind it comes later.
     let is_before = |name: &str| found.next.as_deref().is_none_or(|next| name <= next);
-    let settings = app.options.databases.iter();
+    let settings = of_settings(&app, &actor).iter();
     let mut items: Vec<DatabaseView> = settings
         .filter(|(name, _)| is_after(name) && is_before(name))
         .map(|(name, url)| DatabaseView::of_settings(name, url))
         .collect();
-    let hidden = |object: &&Object| !app.options.databases.contains_key(&object.name);
+    let hidden = |object: &&Object| !of_settings(&app, &actor).contains_key(&object.name);
     for object in found.items.iter().filter(hidden) {
         items.push(view(object)?);
     }
@@ -151,7 +160,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     actor.may(Deed::SeeAccess)?;
-    if let Some(url) = app.options.databases.get(&name) {
+    if let Some(url) = of_settings(&app, &actor).get(&name) {
         return Ok(Json(DatabaseView::of_settings(&name, url)).into_response());
     }
     let object = objects::find(&app, &actor, KIND, &name).await?;
@@ -229,7 +238,7 @@ async fn change(
     headers: &HeaderMap,
 ) -> Result<Response> {
     let condition = Condition::of(headers, spec.version, app)?;
-    refuse_settings(app, &spec.name)?;
+    refuse_settings(app, actor, &spec.name)?;
     let (body, fresh) = body(app, &spec, Some(body_of(&old)?))?;
     let body = (&body, fresh.as_ref());
     let object = objects::change(app, actor, old, spec.name, body, condition).await?;
@@ -270,7 +279,7 @@ pub(crate) async fn test(
     Path(name): Path<String>,
 ) -> Result<Json<TrialView>> {
     actor.may(Deed::ChangeAccess)?;
-    let name = match app.options.databases.contains_key(&name) {
+    let name = match of_settings(&app, &actor).contains_key(&name) {
         true => name,
         false => objects::find(&app, &actor, KIND, &name).await?.name,
     };

@@ -1,10 +1,12 @@
 //! Who somebody is, and how they get in with a password.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::access::Privilege;
+use axum::{Extension, Json};
+use domain::access::{Kind, Privilege};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,6 +15,7 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
+use crate::limit::{Caller, Limits};
 use crate::login::Login;
 use crate::problem::{ErrorBody, Result};
 
@@ -47,10 +50,18 @@ pub struct LoggedIn {
         (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 429, body = ErrorBody),
     )
 )]
-pub(crate) async fn login(State(app): State<App>, Body(body): Body<LoginBody>) -> Result<Response> {
+pub(crate) async fn login(
+    State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
+    caller: Option<Extension<Caller>>,
+    Body(body): Body<LoginBody>,
+) -> Result<Response> {
+    let (caller, rate) = (caller.map(|Extension(caller)| caller), app.options.failure_rate);
+    limits.try_password(caller, rate, app.now())?;
     let tenant = body.tenant.unwrap_or_else(|| "default".to_owned());
     let login = Login { tenant, user: body.user, password: body.password };
     let session = app.authority.login(login).await?;
+    limits.was_right(caller, rate);
     let body = LoggedIn { key: session.key.reveal().to_owned(), expires_at: session.expires_at };
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
@@ -64,12 +75,18 @@ pub struct Whoami {
     pub user: String,
     /// Where they act.
     pub tenant_id: Uuid,
-    /// The key that they showed; null for that of the data folder.
+    /// The name of that tenant.
+    pub tenant: String,
+    /// The key that they showed; null for that of the data folder and for a token.
     pub key_id: Option<String>,
     /// What they may do there with this key.
     pub privileges: Vec<&'static str>,
     /// Whether the key changes nothing.
     pub read_only: bool,
+    /// When the token ends that they showed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub token_expires_at: Option<Timestamp>,
 }
 
 /// Says who the caller is and what they may do.
@@ -77,13 +94,53 @@ pub struct Whoami {
     get, path = "/v1/whoami", tag = "access",
     responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
 )]
-pub(crate) async fn whoami(actor: Actor) -> Json<Whoami> {
-    Json(Whoami {
+pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<Whoami>> {
+    let home = app.scheduler.standing(actor.user).await?.map(|standing| standing.tenant.clone());
+    let tenant = match home.filter(|home| home.id == actor.tenant) {
+        Some(home) => home.name,
+        // An administrator of the cluster is elsewhere.
+        None => {
+            let id = actor.tenant.to_string();
+            app.scheduler.entry(&actor, Kind::Tenant, &id).await?.entry.name()
+        }
+    };
+    Ok(Json(Whoami {
         user_id: actor.user.0,
         user: actor.name.clone(),
         tenant_id: actor.tenant.0,
+        tenant,
         key_id: actor.key.map(|key| key.text()),
         privileges: actor.privileges.iter().map(Privilege::name).collect(),
         read_only: actor.read_only,
-    })
+        token_expires_at: actor.until,
+    }))
+}
+
+/// Another password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordBody {
+    /// The password that the caller has.
+    #[schema(write_only)]
+    old_password: String,
+    /// The one that they want, 8 to 256 bytes.
+    #[schema(write_only, min_length = 8, max_length = 256)]
+    new_password: String,
+}
+
+/// Changes the caller's own password. Keys of their other logins end.
+#[utoipa::path(
+    post, path = "/v1/whoami/password", operation_id = "change_password", tag = "access", request_body = PasswordBody,
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 429, body = ErrorBody),
+    )
+)]
+pub(crate) async fn change_password(
+    State(app): State<App>,
+    actor: Actor,
+    Body(body): Body<PasswordBody>,
+) -> Result<StatusCode> {
+    app.authority.change_password(&actor, body.old_password, body.new_password).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -96,7 +96,7 @@ async fn nobody_comes_in_unrecorded() {
     assert_eq!(events(&world, "default", "event_type=LOGIN").await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_refused_is_recorded() {
     let world = World::at(START).await;
     world.tenant("acme").await;
@@ -109,11 +109,70 @@ async fn whoever_is_refused_is_recorded() {
     assert_eq!((actor.as_str(), outcome.as_str()), ("ann", "DENIED"));
     assert_eq!(details["request"], "POST /v1/users");
     assert!(details["problem"].as_str().is_some_and(|problem| !problem.is_empty()));
+    // What was refused for the first time is not answered unless it can be recorded.
+    let other = async || world.ask(&ann, "POST", "/v1/roles", body.clone()).await;
     world.rename_table("audit", "audit_gone");
-    let unrecorded = refused().await;
+    let unrecorded = other().await;
     assert!(unrecorded.status >= 500, "{}", unrecorded.text);
     world.rename_table("audit_gone", "audit");
+    assert_eq!(other().await.status, 403);
+    assert_eq!(events(&world, "acme", "event_type=DENIED").await.len(), 2);
     assert_eq!(events(&world, "default", "event_type=DENIED").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_refusals_is_a_few_rows() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &[]).await;
+    let bob = world.person("acme", "bob", &[]).await;
+    for n in 0..300 {
+        let path = format!("/v1/alert-channels/made-up-{n}");
+        assert_eq!(world.ask(&ann, "GET", &path, Value::Null).await.status, 403);
+    }
+    assert_eq!(world.ask(&bob, "GET", "/v1/alert-channels/x", Value::Null).await.status, 403);
+    assert_eq!(events(&world, "acme", "event_type=DENIED").await.len(), 2);
+    world.go_to("2026-01-01T00:01:00Z");
+    let rows = until(|| async {
+        let rows = events(&world, "acme", "event_type=DENIED").await;
+        (rows.len() > 2).then_some(rows)
+    })
+    .await;
+    let (actor, outcome, details) = rows.last().unwrap();
+    assert_eq!((rows.len(), actor.as_str(), outcome.as_str()), (3, "ann", "DENIED"));
+    assert_eq!(details["more"], 299);
+    assert_eq!(details["since"], START);
+    assert_eq!(details["first"]["request"], "GET /v1/alert-channels/made-up-0");
+    // Another minute begins anew.
+    assert_eq!(world.ask(&ann, "GET", "/v1/alert-channels/x", Value::Null).await.status, 403);
+    assert_eq!(events(&world, "acme", "event_type=DENIED").await.len(), 4);
+}
+
+#[tokio::test]
+async fn words_of_callers_stay_within_their_row() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &[]).await;
+    let forged = "%0a%1b%5b2J%22%7d%7b%22actor%22%3a%22admin";
+    let path = format!("/v1/secrets/{forged}");
+    let reply = world.ask(&ann, "GET", &path, Value::Null).await;
+    assert_eq!(reply.status, 403, "{}", reply.text);
+    let label = json!({"label": "line\n\u{1b}[2J"});
+    assert_eq!(world.ask(&ann, "POST", "/v1/keys", label).await.error().2, "label");
+    let label = json!({"label": "\"}, {\"actor\":\"admin\""});
+    assert_eq!(world.ask(&ann, "POST", "/v1/keys", label).await.status, 201);
+    let headers = [("punctual-tenant", "acme")];
+    let audit = world.call("GET", "/v1/audit?limit=500", &headers, None).await;
+    assert!(audit.text.chars().all(|c| !c.is_control()), "{}", audit.text);
+    for event in audit.json()["data"].as_array().unwrap() {
+        assert!(["admin", "ann"].contains(&event["actor"].as_str().unwrap()), "{event}");
+        let details = event["details"].as_str().unwrap();
+        assert!(details.chars().all(|c| !c.is_control()), "{details:?}");
+        let details: Value = serde_json::from_str(details).unwrap();
+        assert!(details.get("actor").is_none(), "{details}");
+    }
+    let denied = events(&world, "acme", "event_type=DENIED").await;
+    assert_eq!(denied[0].2["request"], format!("GET {path}"));
 }
 
 /// Counts the backups that were asked for.

@@ -3,6 +3,7 @@
 mod access;
 mod audited;
 mod auth;
+mod checklist;
 mod cluster;
 mod description;
 mod executions;
@@ -17,4 +18,5 @@ mod problems;
 mod secrets;
 mod strangers;
 mod sweeper;
+mod tokens;
 mod world;

@@ -66,6 +66,7 @@ GET    /v1/alert-channels/{name}/deliveries           401      404   403   403  
 POST   /v1/backups                                    401      403   403   403    403      403   403     501
 GET    /v1/backup                                     401      403   403   403    403      403   403     501
 GET    /v1/whoami                                     401      200   200   200    200      200   200     200
+POST   /v1/whoami/password                            401      403   403   403    403      403   403     403
 GET    /v1/tenants                                    401      200   403   403    403      403   200     200
 POST   /v1/tenants                                    401      403   403   403    403      403   403     201
 GET    /v1/tenants/{tenant}                           401      404   404   404    404      404   404     200
@@ -226,6 +227,9 @@ impl Things {
             ("POST", "/v1/backups") => json!({"target": "nightly"}),
             ("PUT", "/v1/secrets/{secret}") => json!({"value": "something else"}),
             ("POST", "/v1/keys") => json!({}),
+            ("POST", "/v1/whoami/password") => {
+                json!({"old_password": "nobody has one", "new_password": "another one"})
+            }
             _ => return None,
         })
     }

@@ -143,6 +143,18 @@ async fn databases_of_the_settings_are_listed_and_left_alone() {
         let reply = world.call(method, "/v1/databases/a", &[], body).await;
         assert_eq!(reply.error().1, "WRONG_STATE", "{method}");
     }
+    // For other tenants they are not there, and their names are free.
+    world.tenant("acme").await;
+    let acme = [("punctual-tenant", "acme")];
+    let elsewhere = world.call("GET", "/v1/databases", &acme, None).await.json();
+    assert_eq!(elsewhere["data"], json!([]));
+    let (found, absent) = (
+        world.call("GET", "/v1/databases/a", &acme, None).await,
+        world.call("GET", "/v1/databases/z", &acme, None).await,
+    );
+    assert_eq!((found.status, absent.status), (404, 404));
+    let own = json!({"name": "a", "url": "postgres://u@db/acme"});
+    assert_eq!(world.call("POST", "/v1/databases", &acme, Some(own)).await.status, 201);
     // Nor does another one take the name.
     let rename = json!({"name": "a"});
     let reply = world.call("PATCH", "/v1/databases/b", &[], Some(rename)).await;

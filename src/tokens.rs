@@ -1,0 +1,182 @@
+//! Whose tokens are believed, as the settings say, and how their keys are fetched.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use server::{Answer, Fetcher, Issuer, Mapping, Oidc};
+
+use crate::complaint::Complaint;
+use crate::config::Config;
+
+/// How long an issuer may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An answer of an issuer is read up to this length.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// The issuers of the settings, if they have any.
+pub fn of_settings(config: &Config) -> Result<Option<Oidc>, Complaint> {
+    let issuers = config.list("auth.oidc.issuers").map(|text| issuer(config, text));
+    let issuers = issuers.collect::<Result<Vec<Issuer>, Complaint>>()?;
+    if issuers.is_empty() {
+        return Ok(None);
+    }
+    let list = |name| config.list(name).map(str::to_owned).collect::<Vec<String>>();
+    let mapping = Mapping {
+        audiences: list("auth.oidc.audience"),
+        tenant_claim: config.text("auth.oidc.tenant_claim").to_owned(),
+        tenant: config.text("auth.oidc.tenant").to_owned(),
+        roles_claim: config.text("auth.oidc.roles_claim").to_owned(),
+        roles: roles(config)?,
+    };
+    if mapping.audiences.is_empty() {
+        let right = "set when auth.oidc.issuers is: tokens for others are not for this server";
+        return Err(config.wrong("auth.oidc.audience", right));
+    }
+    let leads_nowhere = |issuer: &Issuer| issuer.tenant.is_none();
+    if mapping.tenant_claim.is_empty()
+        && mapping.tenant.is_empty()
+        && issuers.iter().any(leads_nowhere)
+    {
+        let right = "set, or auth.oidc.tenant_claim, when an issuer of auth.oidc.issuers has no TENANT= before it";
+        return Err(config.wrong("auth.oidc.tenant", right));
+    }
+    let fetcher = Web::new().map_err(|error| {
+        Complaint::new(format!("auth.oidc.issuers: nothing can be fetched from here: {error}"))
+    })?;
+    Ok(Some(Oidc::new(issuers, mapping, fetcher)))
+}
+
+/// `https://…`, or `TENANT=https://…`.
+fn issuer(config: &Config, text: &str) -> Result<Issuer, Complaint> {
+    let right = "addresses such as https://login.example.com, or acme=https://login.example.com; \
+                 http:// on this machine only";
+    let wrong = || config.wrong("auth.oidc.issuers", right);
+    let (tenant, url) = match text.split_once('=') {
+        Some((tenant, url)) => (Some(tenant.trim()), url.trim()),
+        None => (None, text),
+    };
+    let parsed: Url = url.parse().map_err(|_| wrong())?;
+    let is_here = matches!(parsed.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let is_good = match parsed.scheme() {
+        "https" => parsed.host_str().is_some(),
+        "http" => is_here,
+        _ => false,
+    };
+    let is_plain = parsed.query().is_none()
+        && parsed.fragment().is_none()
+        && parsed.username().is_empty()
+        && parsed.password().is_none();
+    if !is_good || !is_plain || tenant == Some("") {
+        return Err(wrong());
+    }
+    Ok(Issuer { url: url.to_owned(), tenant: tenant.map(str::to_owned) })
+}
+
+/// `WORD=ROLE`, with commas between them.
+fn roles(config: &Config) -> Result<Vec<(String, String)>, Complaint> {
+    let read = |item: &str| {
+        // A word may be an address, with an equals sign in it; the name of a role has none.
+        let (word, role) = item.rsplit_once('=')?;
+        let (word, role) = (word.trim(), role.trim());
+        (!word.is_empty() && !role.is_empty()).then(|| (word.to_owned(), role.to_owned()))
+    };
+    let all = config.list("auth.oidc.roles").map(read).collect::<Option<_>>();
+    all.ok_or_else(|| {
+        config.wrong("auth.oidc.roles", "WORD=ROLE, with commas between them; * for everybody")
+    })
+}
+
+/// What issuers publish, fetched over HTTP: no redirects, no proxy, not for long and not too much.
+struct Web(reqwest::Client);
+
+impl Web {
+    fn new() -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")));
+        Ok(Web(client.build()?))
+    }
+}
+
+impl Fetcher for Web {
+    fn get<'a>(&'a self, url: &'a str) -> Answer<'a, Vec<u8>, String> {
+        Box::pin(async move {
+            let failed = |error: reqwest::Error| format!("{url}: {}", error.without_url());
+            let mut response = self.0.get(url).send().await.map_err(failed)?;
+            if !response.status().is_success() {
+                return Err(format!("{url} answered {}", response.status()));
+            }
+            let mut body = Vec::new();
+            while let Some(part) = response.chunk().await.map_err(failed)? {
+                body.extend_from_slice(&part);
+                if body.len() > ANSWER_BYTES_MAX {
+                    return Err(format!("{url} answered more than {ANSWER_BYTES_MAX} bytes"));
+                }
+            }
+            Ok(body)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+
+    fn read(settings: &[(&str, &str)]) -> Result<bool, String> {
+        let variable = |name: &str| format!("PUNCTUAL_AUTH__OIDC__{}", name.to_ascii_uppercase());
+        let environment =
+            settings.iter().map(|(name, value)| (variable(name), (*value).to_owned()));
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        let file = Some(empty.path().to_owned());
+        let sources = Sources { flags: Vec::new(), file, environment: environment.collect() };
+        let config = Config::load(sources).unwrap_or_else(|error| panic!("{error}"));
+        match of_settings(&config) {
+            Ok(tokens) => Ok(tokens.is_some()),
+            Err(complaint) => Err(complaint.to_string()),
+        }
+    }
+
+    #[test]
+    fn settings_that_would_let_the_wrong_ones_in_are_refused() {
+        let whole = [("audience", "punctual"), ("tenant", "acme")];
+        for (issuers, is_good) in [
+            ("https://id.example.com", true),
+            ("https://id.example.com/realms/a/, acme=https://other.example.com", true),
+            ("http://localhost:8080/realms/a", true),
+            ("http://127.0.0.1:1", true),
+            ("http://id.example.com", false),
+            ("http://localhost.example.com", false),
+            ("id.example.com", false),
+            ("file:///etc/passwd", false),
+            ("https://id.example.com?x=y", false),
+            ("https://user@id.example.com", false),
+            ("https://id.example.com#x", false),
+            ("=https://id.example.com", false),
+        ] {
+            let mut settings = whole.to_vec();
+            settings.push(("issuers", issuers));
+            match (read(&settings), is_good) {
+                (Ok(true), true) => {}
+                (Err(text), false) => {
+                    assert!(text.starts_with("error: auth.oidc.issuers: "), "{text}")
+                }
+                (answer, _) => panic!("{issuers}: {answer:?}"),
+            }
+        }
+        assert_eq!(read(&[]), Ok(false));
+        let issuer = ("issuers", "https://id.example.com");
+        let refused = |settings: &[(&str, &str)]| read(settings).unwrap_err();
+        assert!(refused(&[issuer]).starts_with("error: auth.oidc.audience: "));
+        assert!(refused(&[issuer, whole[0]]).starts_with("error: auth.oidc.tenant: "));
+        let own = ("issuers", "acme=https://id.example.com");
+        assert_eq!(read(&[own, whole[0]]), Ok(true));
+        let unmapped = [issuer, whole[0], whole[1], ("roles", "admins")];
+        assert!(refused(&unmapped).starts_with("error: auth.oidc.roles: "));
+        let mapped = [issuer, whole[0], whole[1], ("roles", "a=b=c, *=guests")];
+        assert_eq!(read(&mapped), Ok(true));
+    }
+}
