@@ -17,8 +17,8 @@ use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
     Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
-    DeliveryView, FullStore, JobFilter, LastRun, NodeView, Page, Put, RunFilter, RunView, RunsOf,
-    Set, Setting, Steer, Steered,
+    DeliveryView, FullStore, JobFilter, LastRun, NodeView, POLICY, Page, Put, RunFilter, RunView,
+    RunsOf, Set, Setting, Steer, Steered,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -419,6 +419,13 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
         self.may(Deed::ChangeCluster)?;
         Ok(self.node().store.steer(node, steer).await?)
+    }
+
+    /// What every node should run with, once a leader has said it.
+    pub async fn policy(&self) -> Result<Option<Setting>> {
+        self.may(Deed::SeeNodes)?;
+        let settings = self.node().settings().await?;
+        Ok(settings.into_iter().find(|setting| setting.name == POLICY))
     }
 
     /// Who has acknowledged a run.
