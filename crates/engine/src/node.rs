@@ -198,9 +198,11 @@ impl<S: Store> Node<S> {
         self.ends.outcomes()
     }
 
-    /// When the first prepared run is due.
+    /// When the first prepared run is due; none when nothing prepared is started any more.
     pub fn next_prepared(&self) -> Option<Timestamp> {
-        self.state().prepared.first().map(|(due_at, _)| *due_at)
+        let state = self.state();
+        let first = state.prepared.first().filter(|_| !state.draining && !state.drained);
+        first.map(|(due_at, _)| *due_at)
     }
 
     /// Whether a pump has something to tell the store or to ask of it.
