@@ -17,6 +17,7 @@ mod import;
 mod job;
 mod man;
 mod named;
+mod node;
 mod restore;
 mod run;
 mod secret;
@@ -103,6 +104,10 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Tenant(access::TenantCommand),
 
+    /// Look after the nodes of a cluster
+    #[command(subcommand, arg_required_else_help = true)]
+    Node(node::NodeCommand),
+
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
 
@@ -177,6 +182,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Role(command) => access::role(command),
         Command::Grant(command) => access::grant(command),
         Command::Tenant(command) => access::tenant(command),
+        Command::Node(command) => node::run(command),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -85,7 +85,17 @@ pub const KEYS: &[Key] = &[
     key("api.head_patience", "20s", "how long a caller may take for the head of a request"),
     key("api.body_patience", "120s", "how long a caller may take for the body of a request"),
     key("api.connections_max", "4096", "connections at the same time; more wait at the door"),
-    key("engine.name", "punctual", "the node's name, for people"),
+    key(
+        "engine.name",
+        "",
+        "the node's name: the same after a restart, and no other node's; host and port when empty",
+    ),
+    key("engine.roles", "scheduler,agent", "what the node does: `scheduler`, `agent` or both"),
+    key(
+        "engine.labels",
+        "",
+        "what is known about the node's place: `key=value`, for jobs that ask",
+    ),
     key("engine.max_concurrent_jobs", "64", "runs that execute here at the same time"),
     key("engine.tenant_max_concurrent", "", "runs of one tenant at the same time, on all nodes"),
     key("engine.look_ahead", "120s", "jobs that are due within this time are planned now"),

@@ -12,6 +12,7 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::{Limits, Outputs};
 use clap::{ArgAction, Args};
 use courier::Webhook;
+use domain::cluster::{LabelError, NodeRole};
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
 use server::{App, Key, Keys, Metrics, Oidc, Patience, Rate};
 use store::sqlite::SqliteStore;
@@ -183,10 +184,14 @@ impl Plan {
         let grace = config.duration("shutdown_grace")?;
         let settings = Settings {
             info: NodeInfo {
-                name: config.text("engine.name").to_owned(),
+                name: node_name(config, http),
                 address: Some(http.to_string()),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                roles: ["scheduler", "agent", "server"].map(str::to_owned).to_vec(),
+                roles: roles(config)?,
+                labels: config.text("engine.labels").parse().map_err(|error: LabelError| {
+                    config.wrong("engine.labels", &format!("labels such as zone=eu: {error}"))
+                })?,
+                ..NodeInfo::default()
             },
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
@@ -257,6 +262,30 @@ impl Plan {
             },
         })
     }
+}
+
+/// The node's name. Two servers of a machine differ in their ports; one that takes any free port
+/// is no lasting member of anything.
+fn node_name(config: &Config, http: SocketAddr) -> String {
+    let name = config.text("engine.name");
+    if !name.is_empty() {
+        return name.to_owned();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("punctual");
+    match http.port() {
+        0 => format!("{host}#{}", std::process::id()),
+        port => format!("{host}:{port}"),
+    }
+}
+
+fn roles(config: &Config) -> Result<Vec<NodeRole>, Complaint> {
+    let wrong = || config.wrong("engine.roles", "scheduler, agent or both");
+    let roles = config.list("engine.roles").map(|role| NodeRole::of(role).ok_or_else(wrong));
+    let mut roles: Vec<NodeRole> = roles.collect::<Result<_, _>>()?;
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.is_empty() { Err(wrong()) } else { Ok(roles) }
 }
 
 /// A server that answers.

@@ -56,6 +56,7 @@ fn a_full_queue_drops_and_waits_for_nobody() {
         coalesced: 0,
         ignore_dependencies: true,
         parameters: None,
+        place: domain::cluster::Place::default(),
     };
     let node = NodeId(Uuid::from_u128(3));
     for _ in 0..3 {

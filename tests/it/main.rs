@@ -5,6 +5,7 @@
 
 mod binary;
 mod client;
+mod cluster;
 mod deploy;
 mod docs;
 mod rest;

@@ -37,17 +37,20 @@ pub enum AlertKind {
     DeadLetters,
     /// A node's clock is not the store's.
     ClockOffset,
+    /// A node runs with other settings than the node that leads.
+    SettingsDrift,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 6] = [
+    pub const ALL: [AlertKind; 7] = [
         AlertKind::MaxRetriesExceeded,
         AlertKind::Missed,
         AlertKind::LateStart,
         AlertKind::Recovered,
         AlertKind::DeadLetters,
         AlertKind::ClockOffset,
+        AlertKind::SettingsDrift,
     ];
 
     /// The name at every door.
@@ -59,6 +62,7 @@ impl AlertKind {
             AlertKind::Recovered => "JOB_RECOVERED",
             AlertKind::DeadLetters => "DEAD_LETTERS_WAITING",
             AlertKind::ClockOffset => "NODE_CLOCK_OFFSET",
+            AlertKind::SettingsDrift => "NODE_SETTINGS_DRIFT",
         }
     }
 

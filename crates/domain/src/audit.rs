@@ -56,13 +56,15 @@ pub enum Kind {
     SettingChanged,
     /// A backup was made or read.
     Backup,
+    /// A node was drained, resumed or removed.
+    NodeChanged,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -78,6 +80,7 @@ impl Kind {
         Kind::SecretChanged,
         Kind::SettingChanged,
         Kind::Backup,
+        Kind::NodeChanged,
     ];
 
     /// The word for it.
@@ -98,6 +101,7 @@ impl Kind {
             Kind::SecretChanged => "SECRET_CHANGED",
             Kind::SettingChanged => "SETTING_CHANGED",
             Kind::Backup => "BACKUP",
+            Kind::NodeChanged => "NODE_CHANGED",
             Kind::Other(name) => name,
         }
     }

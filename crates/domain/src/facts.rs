@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::cluster::Quorum;
 use crate::id::RunId;
 use crate::job::JobState;
 use crate::run::{Origin, Outcome};
@@ -19,6 +20,8 @@ pub struct StartFacts {
     pub earlier: Vec<EarlierRun>,
     /// What the jobs that it depends on did last, in the order of the definition.
     pub upstream: Vec<UpstreamFact>,
+    /// How far it is acknowledged, if that was asked.
+    pub quorum: Option<Quorum>,
 }
 
 /// A run of the same job that has not ended.

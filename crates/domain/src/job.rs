@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
+use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, TenantId, UserId};
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
@@ -96,6 +97,13 @@ pub struct Definition {
     pub tags: Vec<String>,
     /// How long its history is kept; the cluster's answer when absent.
     pub retention: Retention,
+    /// Where and how it is executed. What is as usual is not written, so that an older release
+    /// can read it.
+    #[serde(skip_serializing_if = "Class::is_default")]
+    pub class: Class,
+    /// Labels of the nodes that may execute it; all may when there are none.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub run_on: Labels,
 }
 
 impl Default for Definition {
@@ -121,6 +129,8 @@ impl Default for Definition {
             dependency_timeout: None,
             tags: Vec::new(),
             retention: Retention::default(),
+            class: Class::LocalSafe,
+            run_on: Labels::default(),
         }
     }
 }
@@ -136,9 +146,16 @@ impl Definition {
         }
     }
 
-    /// Whether a run may have to wait for something other than its time.
+    /// Whether a run may have to wait for something other than its time, or may be another's.
     pub fn is_guarded(&self) -> bool {
-        self.overlap != Overlap::Allow || !self.depends_on.is_empty()
+        self.overlap != Overlap::Allow
+            || !self.depends_on.is_empty()
+            || self.class != Class::LocalSafe
+    }
+
+    /// What a node must offer to be handed its runs.
+    pub fn place(&self) -> Place {
+        Place::of(self.class, &self.run_on)
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Place;
 use crate::id::{JobId, NodeId, RunId, TenantId};
 
 /// The states of a run. The first three are derived from a live row; the others are outcomes.
@@ -211,12 +212,16 @@ pub enum Wait {
     Overlap = 1,
     /// Runs of other jobs.
     Upstream = 2,
+    /// Acknowledgements of a majority of the schedulers.
+    Quorum = 3,
 }
 
 impl Wait {
     /// What a number that a store kept waits for.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Wait::Overlap, Wait::Upstream].into_iter().find(|wait| *wait as i64 == number)
+        [Wait::Overlap, Wait::Upstream, Wait::Quorum]
+            .into_iter()
+            .find(|wait| *wait as i64 == number)
     }
 }
 
@@ -303,6 +308,8 @@ pub struct NewRun {
     pub ignore_dependencies: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
+    /// What a node must offer to be handed it.
+    pub place: Place,
 }
 
 /// Nominal times that ended without a run: one row of the ledger for all of them.

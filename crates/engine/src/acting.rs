@@ -9,15 +9,16 @@ use std::collections::{HashMap, HashSet};
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{Record, Seal};
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, ObjectId, RunId, TenantId, UserId};
+use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey, DeliveryView,
-    FullStore, JobFilter, LastRun, NodeView, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
+    Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
+    DeliveryView, FullStore, JobFilter, LastRun, NodeView, POLICY, Page, Put, RunFilter, RunView,
+    RunsOf, Set, Setting, Steer, Steered,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -419,6 +420,27 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.may(Deed::SeeNodes)?;
         self.node().nodes().await
+    }
+
+    /// Drains, resumes or removes a node.
+    pub async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+        self.may(Deed::ChangeCluster)?;
+        Ok(self.node().store.steer(node, steer).await?)
+    }
+
+    /// What every node should run with, once a leader has said it.
+    pub async fn policy(&self) -> Result<Option<Setting>> {
+        self.may(Deed::SeeNodes)?;
+        let settings = self.node().settings().await?;
+        Ok(settings.into_iter().find(|setting| setting.name == POLICY))
+    }
+
+    /// Who has acknowledged a run.
+    pub async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
+        if self.run(run).await?.is_none() {
+            return Err(no_run(run));
+        }
+        Ok(self.node().store.acknowledgements(run).await?)
     }
 
     /// What the whole cluster agrees on.

@@ -402,6 +402,9 @@ impl<S: Store> Node<S> {
         {
             return invalid("name", "a name has 1 to 255 bytes and no control characters");
         }
+        if let Err(error) = definition.run_on.check() {
+            return invalid("run_on", &error.to_string());
+        }
         if definition.priority > 9 {
             return invalid("priority", "a priority is 0 to 9; higher is more urgent");
         }

@@ -1,11 +1,14 @@
 //! Why a job did or did not run at a time.
 
-use domain::decide::explain::{Explanation, Question, Record, Upstream, explain};
-use domain::id::JobId;
+use domain::cluster::{Class, NodeRole, NodeState, Place};
+use domain::decide::explain::{
+    Cluster as ClusterFacts, Explanation, Question, Record, Upstream, explain,
+};
+use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{Outcome, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{RunFilter, RunView, Store};
+use store::{Cluster, Desk, NodeView, RunFilter, RunView};
 
 use crate::error::Result;
 use crate::node::Node;
@@ -16,21 +19,52 @@ const ROWS_MAX: u32 = 100;
 /// Runs of a job that are counted as active, at most.
 const ACTIVE_MAX: u32 = 100;
 
-impl<S: Store> Node<S> {
+impl<S: Cluster + Desk> Node<S> {
     /// Says why a job did or did not run at a time, or what is to be expected of a time to come.
     pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
         let job = self.existing(id).await?;
         let schedule = job.definition.when.compile(&self.parts.zones)?;
         let running = RunFilter { states: vec![RunState::Running], ..RunFilter::of_job(id) };
         let active = self.store.list_runs(&running, None, ACTIVE_MAX).await?.items.len();
+        let record = self.record_of(id, at).await?;
+        let cluster = self.cluster_for(&job, record.as_ref()).await?;
         Ok(explain(Question {
             job: &job,
             schedule: schedule.as_ref(),
             at,
             now: self.store.now().await?,
-            record: self.record_of(id, at).await?,
+            record,
             active,
             upstream: self.upstream_of(&job).await?,
+            cluster,
+        }))
+    }
+
+    /// What the cluster has for a job that asks for something.
+    async fn cluster_for(
+        &self,
+        job: &Job,
+        record: Option<&Record>,
+    ) -> store::Result<Option<ClusterFacts>> {
+        let definition = &job.definition;
+        if definition.class == Class::LocalSafe && definition.run_on.is_empty() {
+            return Ok(None);
+        }
+        let run = record.map_or(RunId(uuid::Uuid::nil()), |record| record.id);
+        let quorum = self.store.quorum(run).await?;
+        let nodes = self.store.nodes().await?;
+        let offer = |node: &NodeView| {
+            let mut offer = node.info.labels.pairs();
+            offer.extend(node.leads.map(|_| Place::LEADER.to_owned()));
+            offer
+        };
+        let takes = |node: &&NodeView| {
+            node.state == NodeState::Active && node.info.roles.contains(&NodeRole::Agent)
+        };
+        Ok(Some(ClusterFacts {
+            leader: nodes.iter().find(|node| node.leads.is_some()).map(offer),
+            agents: nodes.iter().filter(takes).map(offer).collect(),
+            quorum,
         }))
     }
 

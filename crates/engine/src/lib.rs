@@ -29,15 +29,15 @@ pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
-    ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
+    Attended, ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
 };
 pub use run::{Activity, Engine, Executor, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{
-    Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts, Cursor,
-    DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Stopwatch,
-    Timed, Verb, as_author,
+    Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
+    Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
+    NodeInfo, NodeView, Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Steer,
+    Steered, Stopwatch, Timed, Verb, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

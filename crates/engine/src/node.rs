@@ -14,11 +14,12 @@
 //! The steps may run side by side: what they share is behind one lock that is never held across
 //! a call to the store.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
+use domain::cluster::NodeRole;
 use domain::id::{JobId, NodeId, RunId, UserId};
 use domain::job::{Definition, Job};
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason};
@@ -34,9 +35,11 @@ mod call;
 mod clock;
 mod crowd;
 mod definitions;
+mod elect;
 mod ends;
 mod lease;
 mod notify;
+mod place;
 mod plan;
 mod prune;
 mod pump;
@@ -47,6 +50,7 @@ mod tally;
 mod trace;
 
 pub use clock::ClockHealth;
+pub use elect::Attended;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use seal::{SealReport, Verified};
@@ -107,7 +111,16 @@ struct State {
     asking: Option<NodeId>,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
+    /// Whether a run was recorded here that asks for something of its node.
+    seeks_place: bool,
+    /// The process ends.
     draining: bool,
+    /// Somebody asked the cluster that this node takes nothing new.
+    drained: bool,
+    /// The epoch that this node leads in, as far as it knows.
+    leads: Option<i64>,
+    /// Nodes with other settings that somebody was told about.
+    drifted: HashSet<(NodeId, String)>,
     /// What was noticed here and nobody was told about yet.
     noticed: Vec<Alert>,
 }
@@ -143,7 +156,11 @@ impl<S: Store> Node<S> {
             unsure: false,
             asking: None,
             hungry: true,
+            seeks_place: false,
             draining: false,
+            drained: false,
+            leads: None,
+            drifted: HashSet::new(),
             noticed: Vec::new(),
         };
         Node {
@@ -187,9 +204,11 @@ impl<S: Store> Node<S> {
         self.ends.outcomes()
     }
 
-    /// When the first prepared run is due.
+    /// When the first prepared run is due; none when nothing prepared is started any more.
     pub fn next_prepared(&self) -> Option<Timestamp> {
-        self.state().prepared.first().map(|(due_at, _)| *due_at)
+        let state = self.state();
+        let first = state.prepared.first().filter(|_| !state.draining && !state.drained);
+        first.map(|(due_at, _)| *due_at)
     }
 
     /// Whether a pump has something to tell the store or to ask of it.
@@ -198,8 +217,18 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0 && !state.is_asking();
         }
-        let takes = !state.draining && !self.distrusts_clock();
-        !state.done.is_empty() || state.hungry && takes && state.free > 0
+        !state.done.is_empty() || state.hungry && self.takes(&state) && state.free > 0
+    }
+
+    /// Whether this node does this.
+    pub fn has_role(&self, role: NodeRole) -> bool {
+        self.settings.info.roles.contains(&role)
+    }
+
+    /// Whether this node may be handed anything.
+    fn takes(&self, state: &State) -> bool {
+        let open = !state.draining && !state.drained && !self.distrusts_clock();
+        open && self.has_role(NodeRole::Agent)
     }
 
     /// An attempt has ended. Answers false when the grant is not this node's any more, even if

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::cluster::NodeRole;
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, Grant, NewRun, Outcome};
 use jiff::SignedDuration;
@@ -32,6 +33,9 @@ const AFTER_GRACE: Duration = Duration::from_secs(5);
 
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
+
+/// How often the leader looks for nodes with other settings.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
 
 /// How often what was recorded is sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
@@ -87,6 +91,8 @@ struct Shared {
     prepared: Notify,
     /// A job may be due earlier than the planner thinks.
     plan: Notify,
+    /// Runs were recorded here that ask for something of their node.
+    places: Notify,
     /// The executors' stop signals, each with the fence that it belongs to: a run can be here
     /// again while the executor of an older grant has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
@@ -134,14 +140,17 @@ impl<S: FullStore> Engine<S> {
             executor: Arc::new(executor),
         };
         let mut tasks = JoinSet::new();
-        tasks.spawn(driver.clone().plan());
         tasks.spawn(driver.clone().start_prepared());
         tasks.spawn(driver.clone().renew());
-        tasks.spawn(driver.clone().reap());
-        tasks.spawn(driver.clone().prune());
-        tasks.spawn(driver.clone().tally());
-        tasks.spawn(driver.clone().seal());
+        tasks.spawn(driver.clone().attend());
         tasks.spawn(driver.clone().listen());
+        if node.has_role(NodeRole::Scheduler) {
+            tasks.spawn(driver.clone().plan());
+            tasks.spawn(driver.clone().reap());
+            tasks.spawn(driver.clone().prune());
+            tasks.spawn(driver.clone().tally());
+            tasks.spawn(driver.clone().seal());
+        }
         for courier in couriers {
             tasks.spawn(driver.clone().notify(courier));
         }
@@ -342,6 +351,7 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                 if report.runs > 0 {
                     self.shared.planned.fetch_add(report.runs as u64, Ordering::Relaxed);
                     self.shared.news.notify_one();
+                    self.seek_places();
                 }
                 if !report.more {
                     let pause = std_duration(self.node.settings.poll_every);
@@ -495,6 +505,29 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         }
     }
 
+    /// Does what a node does as one of several.
+    async fn attend(self) {
+        let mut patience = Patience::new(&self.shared, "attend");
+        let poll = std_duration(self.node.settings.poll_every);
+        let mut watched_at: Option<tokio::time::Instant> = None;
+        loop {
+            if let Some(attended) = patience.after(self.node.attend().await).await {
+                if attended.placed > 0 {
+                    self.start_due(&mut patience).await;
+                    self.shared.prepared.notify_one();
+                }
+                if attended.acknowledged > 0 || self.node.has_news() {
+                    self.shared.news.notify_one();
+                }
+                if watched_at.is_none_or(|at| at.elapsed() > WATCH_EVERY) {
+                    patience.after(self.node.watch_settings().await).await;
+                    watched_at = Some(tokio::time::Instant::now());
+                }
+            }
+            let _ = tokio::time::timeout(poll, self.shared.places.notified()).await;
+        }
+    }
+
     async fn prune(self) {
         let mut patience = Patience::new(&self.shared, "prune");
         loop {
@@ -536,6 +569,13 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         }
     }
 
+    /// What was recorded here may ask for this node.
+    fn seek_places(&self) {
+        if self.node.seeks_place() {
+            self.shared.places.notify_one();
+        }
+    }
+
     /// Passes the store's hints on.
     async fn listen(self) {
         loop {
@@ -554,6 +594,7 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             Ok(submitted) => {
                 let mut patience = Patience::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
+                self.seek_places();
                 let mut accepted = submitted.accepted.into_iter();
                 let part = |size: &usize| {
                     Ok(Submitted {

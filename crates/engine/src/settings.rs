@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::cluster::fingerprint;
 use domain::id::NodeId;
 use domain::schedule::Zones;
 use jiff::{SignedDuration, Timestamp};
@@ -44,6 +45,38 @@ pub struct Settings {
     pub failed_retention_days: u32,
     /// Days that the audit is kept.
     pub audit_retention_days: u32,
+}
+
+impl Settings {
+    /// What every node of a cluster should run with, as JSON. What a machine is good for is its
+    /// own affair.
+    pub fn policy(&self) -> String {
+        let most = self.tenant_max_concurrent.map_or("null".to_owned(), |most| most.to_string());
+        let [look_ahead, lease, renew, poll] =
+            [self.look_ahead, self.lease, self.renew_every, self.poll_every]
+                .map(|duration| format!("\"{duration}\""));
+        let fields = [
+            ("audit_retention_days", self.audit_retention_days.to_string()),
+            ("failed_retention_days", self.failed_retention_days.to_string()),
+            ("lease", lease),
+            ("look_ahead", look_ahead),
+            ("poll_every", poll),
+            ("renew_every", renew),
+            ("retention_days", self.retention_days.to_string()),
+            ("tenant_max_concurrent", most),
+        ];
+        let fields = fields.map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", fields.join(","))
+    }
+
+    /// What the node says about itself, with what follows from its settings.
+    pub fn node_info(&self) -> NodeInfo {
+        NodeInfo {
+            capacity: self.max_concurrent_jobs,
+            settings_hash: fingerprint(&self.policy()),
+            ..self.info.clone()
+        }
+    }
 }
 
 impl Default for Settings {

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use domain::access::{Actor, Deed, may};
+use domain::cluster::NodeState;
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -160,9 +161,13 @@ pub(crate) async fn metrics(
     let asked = Asked {
         counts: app.scheduler.counts().await?,
         activity: app.scheduler.activity(),
-        nodes: nodes.iter().filter(|node| !node.buried && node.lease_until > now).count(),
+        nodes: nodes.iter().filter(|node| is_alive(node.state) && node.lease_until > now).count(),
     };
     let text = app.metrics.render(&asked, now);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+fn is_alive(state: NodeState) -> bool {
+    matches!(state, NodeState::Active | NodeState::Draining)
 }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing};
 use domain::audit::{self, Event, Seal};
 use domain::decide::explain::Explanation;
-use domain::id::{JobId, KeyId, ObjectId, RunId, TenantId, UserId};
+use domain::id::{JobId, KeyId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
-    Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun, Cancelled, Counts, Cursor,
-    DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter, LastRun, NewJob, NodeView,
-    Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Trigger, Verified,
+    Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
+    Cancelled, Counts, Cursor, DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter,
+    LastRun, NewJob, NodeView, Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Steer,
+    Steered, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -96,6 +97,12 @@ in_the_name_of_an_actor! {
         acknowledge(runs: &'a [RunId]) -> Answer<'a, Vec<bool>>;
         /// The nodes of the cluster.
         nodes() -> Answer<'a, Vec<NodeView>>;
+        /// Drains, resumes or removes a node.
+        steer(node: NodeId, steer: Steer) -> Answer<'a, Steered>;
+        /// What every node should run with, once a leader has said it.
+        policy() -> Answer<'a, Option<Setting>>;
+        /// Who has acknowledged a run.
+        acknowledgements(run: RunId) -> Answer<'a, Vec<Acknowledgement>>;
         /// How the tenant's jobs are doing.
         stats() -> Answer<'a, Stats>;
         /// How the runs of some jobs ended in this hour and so many before.

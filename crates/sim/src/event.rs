@@ -1,5 +1,6 @@
 //! What happened, as the store and the executors know it: the invariants' only source.
 
+use domain::cluster::Lead;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, Grant, NewRun};
@@ -67,6 +68,18 @@ pub enum Event {
     /// A node's lease is over: it left, or it was buried.
     Unleased {
         /// The node.
+        node: NodeId,
+    },
+    /// Somebody asked who leads, or took the lead.
+    Led {
+        /// Who leads now.
+        lead: Lead,
+        /// Whether they have begun an epoch just now.
+        begun: bool,
+    },
+    /// A leader gave the lead up.
+    Resigned {
+        /// Which node.
         node: NodeId,
     },
     /// An executor began.

@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
+use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
 use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
-    Store, Submitted, Want,
+    Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Cluster, Counts,
+    Cut, DueJobs, FactsFor, Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed,
+    Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Want,
 };
 
 use crate::event::Event;
@@ -263,5 +264,80 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn changed(&self) {
         std::future::pending::<()>().await;
+    }
+}
+
+impl<S: Cluster> Cluster for FaultyStore<S> {
+    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
+        self.link.there().await?;
+        let before = self.inner.lead().await?;
+        let lead = self.inner.take_lead(node).await;
+        if let Ok(lead) = &lead {
+            self.link.saw(Event::Led { lead: *lead, begun: lead.epoch != before.epoch });
+        }
+        self.link.back(lead).await
+    }
+
+    async fn lead(&self) -> Result<Lead> {
+        self.link.there().await?;
+        let lead = self.inner.lead().await;
+        if let Ok(lead) = &lead {
+            self.link.saw(Event::Led { lead: *lead, begun: false });
+        }
+        self.link.back(lead).await
+    }
+
+    async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
+        self.link.there().await?;
+        let resigned = self.inner.resign(node, epoch).await;
+        if let Ok(true) = &resigned {
+            self.link.saw(Event::Resigned { node });
+        }
+        self.link.back(resigned).await
+    }
+
+    async fn claim_placed(
+        &self,
+        node: NodeId,
+        epoch: Option<i64>,
+        want: Want,
+    ) -> Result<Vec<ClaimedRun>> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let claimed = self.inner.claim_placed(node, epoch, want).await;
+        for run in claimed.iter().flatten() {
+            self.link.saw(Event::Claimed { at, node, run: run.clone() });
+        }
+        self.link.back(claimed).await
+    }
+
+    async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
+        self.link.there().await?;
+        let woken = self.inner.acknowledge_runs(node).await;
+        self.link.back(woken).await
+    }
+
+    async fn quorum(&self, run: RunId) -> Result<Quorum> {
+        self.link.there().await?;
+        let quorum = self.inner.quorum(run).await;
+        self.link.back(quorum).await
+    }
+
+    async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
+        self.link.there().await?;
+        let acknowledgements = self.inner.acknowledgements(run).await;
+        self.link.back(acknowledgements).await
+    }
+
+    async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
+        self.link.there().await?;
+        let version = self.inner.publish_policy(node, epoch, policy).await;
+        self.link.back(version).await
+    }
+
+    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+        self.link.there().await?;
+        let steered = self.inner.steer(node, steer).await;
+        self.link.back(steered).await
     }
 }

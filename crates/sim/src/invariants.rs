@@ -20,6 +20,7 @@ mod never_early;
 mod no_double_record;
 mod no_lost_tick;
 mod no_stale_write;
+mod one_leader;
 mod overlap;
 
 /// Something that must not have happened.
@@ -71,6 +72,7 @@ impl Judge {
                 Box::<no_lost_tick::NoLostTick>::default(),
                 Box::<no_double_record::NoDoubleRecord>::default(),
                 Box::<no_stale_write::NoStaleWrite>::default(),
+                Box::<one_leader::OneLeader>::default(),
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
                 Box::<overlap::Overlap>::default(),

@@ -1,5 +1,6 @@
 //! Jobs of every kind, drawn from the seed.
 
+use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, OnCompletion, OnLost, Overlap, RetryPolicy,
@@ -107,4 +108,17 @@ pub fn policies(random: &mut Random, definition: &mut Definition) {
     definition.priority = random.below(10) as u8;
     definition.on_completion = random.pick(&[OnCompletion::Preserve, OnCompletion::Drop]);
     definition.on_lost = random.pick(&[OnLost::Retry, OnLost::Retry, OnLost::Retry, OnLost::Fail]);
+}
+
+/// Where and how a job is executed: mostly anywhere.
+pub fn class(random: &mut Random, definition: &mut Definition) {
+    definition.class = match random.weighted(&[6, 2, 2]) {
+        0 => Class::LocalSafe,
+        1 => Class::LeaderOnly,
+        _ => Class::QuorumRequired,
+    };
+    definition.run_on = Labels::default();
+    if definition.class != Class::LeaderOnly && random.percent(20) {
+        definition.run_on.0.insert("machine".into(), "0".into());
+    }
 }

@@ -1,12 +1,14 @@
 //! A machine: one node at a time, the steps it is in the middle of, and what it executes.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::cluster::Labels;
 use domain::id::RunId;
 use domain::schedule::Zones;
-use engine::{Node, Parts, PlanReport, ReapReport, Settings, Started};
+use engine::{Attended, Node, Parts, PlanReport, ReapReport, Settings, Started};
 use store::NodeInfo;
 use store::sqlite::SqliteStore;
 
@@ -68,6 +70,8 @@ pub enum Kind {
     Reap,
     /// Deletes old history.
     Prune,
+    /// Does its part as one of several: looks after the lead, acknowledges, claims by place.
+    Attend,
     /// Registers.
     Join,
     /// Goes in good order.
@@ -101,6 +105,8 @@ pub enum Done {
     Reap(store::Result<ReapReport>),
     /// It pruned.
     Prune(store::Result<u64>),
+    /// It attended.
+    Attend(store::Result<Attended>),
     /// It joined.
     Join(store::Result<()>),
     /// It left.
@@ -149,7 +155,11 @@ impl Machine {
         self.paused = false;
         self.joined = false;
         let settings = Settings {
-            info: NodeInfo::named(&format!("m{}.{}", self.index, self.lives)),
+            // The first machine is the one that some jobs ask for.
+            info: NodeInfo {
+                labels: Labels(BTreeMap::from([("machine".into(), self.index.to_string())])),
+                ..NodeInfo::named(&format!("m{}", self.index))
+            },
             ..settings.clone()
         };
         let clock = self.clock.clone();
@@ -183,6 +193,7 @@ impl Machine {
             Kind::Renew => Box::pin(async move { Done::Renew(node.renew().await) }),
             Kind::Reap => Box::pin(async move { Done::Reap(node.reap().await) }),
             Kind::Prune => Box::pin(async move { Done::Prune(node.prune().await) }),
+            Kind::Attend => Box::pin(async move { Done::Attend(node.attend().await) }),
             Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
             Kind::Leave => Box::pin(async move {
                 node.drain();

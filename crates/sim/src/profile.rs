@@ -45,6 +45,8 @@ pub struct Faults {
     pub outage: u64,
     /// A node leaves in good order and comes back as another.
     pub leave: u64,
+    /// Somebody drains a node, or resumes it.
+    pub drain: u64,
 }
 
 impl Profile {
@@ -81,6 +83,7 @@ impl Profile {
                 step_store: sometimes(random, often(15), 80),
                 outage: sometimes(random, often(40), 80),
                 leave: sometimes(random, often(30), 80),
+                drain: sometimes(random, often(30), 120),
             },
         }
     }

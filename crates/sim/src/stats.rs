@@ -1,6 +1,6 @@
 //! How much of what happened, so that nobody mistakes an idle world for a sound one.
 
-use domain::run::{Origin, Outcome};
+use domain::run::{Origin, Outcome, Wait};
 use store::{Applied, Verdict};
 
 use crate::event::Event;
@@ -36,6 +36,12 @@ pub struct Stats {
     pub lost_replies: u64,
     /// Machines that died or stood still.
     pub interrupted: u64,
+    /// Epochs that a leader began.
+    pub elected: u64,
+    /// Runs that were handed to a node for its labels or its lead.
+    pub placed: u64,
+    /// Runs that were told to wait for a quorum.
+    pub proposed: u64,
 }
 
 impl Stats {
@@ -55,11 +61,14 @@ impl Stats {
             Event::Finished { finish, applied, .. } => match (applied, &finish.verdict) {
                 (Applied::Ended(outcome), _) => self.ended[*outcome as usize - 1] += 1,
                 (Applied::Again, Verdict::Retry { .. }) => self.retried += 1,
+                (Applied::Again, Verdict::Wait(Wait::Quorum, _)) => self.proposed += 1,
                 (Applied::Again, Verdict::Wait(..)) => self.waited += 1,
                 (Applied::Again, _) => {}
                 (Applied::Stale, _) => self.stale += 1,
             },
             Event::Interrupted { .. } => self.interrupted += 1,
+            Event::Led { begun: true, .. } => self.elected += 1,
+            Event::Claimed { run, .. } if !run.run.place.is_anywhere() => self.placed += 1,
             _ => {}
         }
         if let Event::Finished { finish, applied, .. } = event
@@ -94,6 +103,9 @@ impl Stats {
             "stale",
             "lost_replies",
             "interrupted",
+            "elected",
+            "placed",
+            "proposed",
         ];
         let mut copy = *self;
         let outcomes = Outcome::ALL.iter().map(|outcome| outcome.name().to_lowercase());
@@ -120,6 +132,9 @@ impl Stats {
             &mut self.stale,
             &mut self.lost_replies,
             &mut self.interrupted,
+            &mut self.elected,
+            &mut self.placed,
+            &mut self.proposed,
         ];
         fields.extend(self.ended.iter_mut());
         fields

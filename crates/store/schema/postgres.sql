@@ -1,4 +1,5 @@
 -- tables
+acknowledgements
 alerts
 attempts
 audit with fillfactor=80
@@ -19,6 +20,7 @@ nodes with fillfactor=50
 objects
 quotas
 requests
+roles
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
 secrets
 settings
@@ -27,6 +29,10 @@ tally_cursor
 upstream
 
 -- columns
+acknowledgements.run_id uuid not null
+acknowledgements.epoch bigint not null
+acknowledgements.node_id uuid not null
+acknowledgements.at bigint not null
 alerts.id uuid not null
 alerts.at bigint not null
 alerts.kind text not null
@@ -158,6 +164,12 @@ nodes.address text
 nodes.version text not null default ''::text
 nodes.roles text[] not null default '{}'::text[]
 nodes.renewed_at bigint not null default 0
+nodes.labels text[] not null default '{}'::text[]
+nodes.capacity integer not null default 0
+nodes.settings_hash text not null default ''::text
+nodes.draining boolean not null default false
+nodes.cleared boolean not null default false
+nodes.gone_at bigint
 objects.id uuid not null
 objects.tenant_id uuid not null
 objects.kind text not null
@@ -176,6 +188,10 @@ requests.begun_at bigint not null
 requests.status smallint
 requests.head text
 requests.body bytea
+roles.name text not null
+roles.epoch bigint not null
+roles.node_id uuid
+roles.since bigint not null
 runs.id uuid not null
 runs.job_id uuid not null
 runs.tenant_id uuid not null
@@ -196,6 +212,7 @@ runs.shard text not null
 runs.parameters text
 runs.cancel_code text
 runs.cancel_text text
+runs.place text[]
 secrets.tenant_id uuid not null
 secrets.job_id uuid not null
 secrets.name text not null collate C
@@ -222,6 +239,7 @@ upstream.job_id uuid not null
 upstream.depends_on uuid not null
 
 -- constraints
+acknowledgements acknowledgements_pkey PRIMARY KEY (run_id, epoch, node_id)
 alerts alerts_pkey PRIMARY KEY (id)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
 audit audit_pkey PRIMARY KEY (place)
@@ -244,6 +262,7 @@ nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
+roles roles_pkey PRIMARY KEY (name)
 runs runs_pkey PRIMARY KEY (id)
 secrets secrets_pkey PRIMARY KEY (tenant_id, job_id, name)
 settings settings_pkey PRIMARY KEY (name)
@@ -275,12 +294,15 @@ CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
-CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0)
+CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NULL))
+CREATE INDEX runs_place ON punctual.runs USING btree (place, tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NOT NULL))
+CREATE INDEX runs_quorum ON punctual.runs USING btree (id) WHERE (wait = 3)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
 CREATE INDEX secrets_key ON punctual.secrets USING btree (key_id, tenant_id, job_id, name)
 CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
+CREATE UNIQUE INDEX acknowledgements_pkey ON punctual.acknowledgements USING btree (run_id, epoch, node_id)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
 CREATE UNIQUE INDEX audit_chain ON punctual.audit USING btree (tenant_id, number) WHERE (number IS NOT NULL)
@@ -304,6 +326,7 @@ CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kin
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
+CREATE UNIQUE INDEX roles_pkey ON punctual.roles USING btree (name)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
 CREATE UNIQUE INDEX secrets_pkey ON punctual.secrets USING btree (tenant_id, job_id, name)
 CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)

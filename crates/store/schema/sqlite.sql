@@ -1,3 +1,11 @@
+CREATE TABLE acknowledgements (
+    run_id BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    node_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (run_id, epoch, node_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE alerts (
     id BLOB PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -213,7 +221,7 @@ CREATE TABLE nodes (
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
     buried INTEGER NOT NULL
-, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '[]', capacity INTEGER NOT NULL DEFAULT 0, settings_hash TEXT NOT NULL DEFAULT '', draining INTEGER NOT NULL DEFAULT 0, cleared INTEGER NOT NULL DEFAULT 0, gone_at INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE TABLE objects (
     id BLOB PRIMARY KEY,
@@ -230,6 +238,11 @@ CREATE TABLE objects (
 CREATE INDEX objects_kind ON objects (kind, id);
 
 CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
+
+CREATE TABLE places (
+    id INTEGER PRIMARY KEY,
+    words TEXT NOT NULL UNIQUE
+) STRICT;
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,
@@ -258,6 +271,13 @@ CREATE TABLE requests (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX requests_begun ON requests (begun_at);
+
+CREATE TABLE roles (
+    name TEXT PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    node_id BLOB,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
     -- Of the same counter as fences: never used again, not even when the run has vanished.
@@ -288,11 +308,13 @@ CREATE TABLE runs (
     -- Of times without a run: the last of them, and how many they are.
     scheduled_last INTEGER,
     count INTEGER
-) STRICT;
+, lane INTEGER) STRICT;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);
 
 CREATE INDEX runs_job ON runs (job_id, id);
+
+CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
 
 CREATE INDEX runs_tenant ON runs (tenant_id, id);
 

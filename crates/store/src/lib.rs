@@ -27,6 +27,7 @@
 
 use std::future::Future;
 
+use domain::cluster::{Labels, NodeRole};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention};
@@ -35,6 +36,7 @@ use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
 mod author;
+mod cluster;
 mod desk;
 mod error;
 mod filter;
@@ -50,6 +52,7 @@ mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
 pub use author::as_author;
+pub use cluster::{Acknowledgement, Cluster, POLICY, Steer, Steered};
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
@@ -114,7 +117,8 @@ pub trait Store: Send + Sync + 'static {
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
 
-    /// Registers a node with a lease.
+    /// Registers a node with a lease. A node of the same name that fell silent has come back with
+    /// it, and is gone; if it was draining, so is this one.
     fn join(
         &self,
         node: NodeId,
@@ -129,7 +133,8 @@ pub trait Store: Send + Sync + 'static {
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Option<Renewed>>> + Send;
 
-    /// Ends a node's registration and returns what it holds to the others, untouched.
+    /// Ends a node's registration and returns what it holds to the others, untouched. The node is
+    /// listed as gone for a day.
     fn leave(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
 
     /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
@@ -213,21 +218,44 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Identity + Journal + Objects + Safe {}
+pub trait FullStore:
+    Alerts + Cluster + Desk + Follow + Identity + Journal + Objects + Safe
+{
+}
 
-impl<S: Alerts + Desk + Follow + Identity + Journal + Objects + Safe> FullStore for S {}
+impl<S: Alerts + Cluster + Desk + Follow + Identity + Journal + Objects + Safe> FullStore for S {}
 
 /// What a node says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Its name, for people.
+    /// Its name: the same after a restart, and no other node's.
     pub name: String,
     /// Where others reach it, if they do.
     pub address: Option<String>,
     /// The release that it runs.
     pub version: String,
-    /// What it does: plans, executes, serves.
-    pub roles: Vec<String>,
+    /// What it does.
+    pub roles: Vec<NodeRole>,
+    /// What is known about its place.
+    pub labels: Labels,
+    /// How many runs it executes at the same time.
+    pub capacity: u32,
+    /// The hash of those settings that should be the same on every node.
+    pub settings_hash: String,
+}
+
+impl Default for NodeInfo {
+    fn default() -> Self {
+        NodeInfo {
+            name: String::new(),
+            address: None,
+            version: String::new(),
+            roles: NodeRole::ALL.to_vec(),
+            labels: Labels::default(),
+            capacity: 0,
+            settings_hash: String::new(),
+        }
+    }
 }
 
 impl NodeInfo {
@@ -414,6 +442,8 @@ pub struct FactsFor {
     pub earlier: bool,
     /// The jobs whose last ends matter.
     pub upstream: Vec<JobId>,
+    /// Whether it matters how far the run is acknowledged.
+    pub quorum: bool,
 }
 
 /// What became of a request to cancel.
@@ -434,6 +464,8 @@ pub enum Cancelled {
 pub struct Renewed {
     /// Runs of the node whose end was asked for.
     pub cancel: Vec<RunId>,
+    /// Whether somebody asked the node to take nothing new.
+    pub draining: bool,
     /// The store's clock.
     pub now: Timestamp,
 }

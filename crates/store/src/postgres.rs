@@ -33,6 +33,7 @@ macro_rules! sql {
 
 mod alerts;
 mod cancel;
+mod cluster;
 mod connect;
 mod define;
 mod desk;

@@ -47,6 +47,7 @@ mod alerts;
 mod cancel;
 mod claim;
 mod clock;
+mod cluster;
 mod copy;
 mod counters;
 mod desk;

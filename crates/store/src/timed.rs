@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
+use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Retention};
@@ -22,12 +23,12 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain, Change, Changed,
-    Channel, ClaimFor, Counts, Cursor, Cut, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs,
-    EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity, JobFilter, Journal, KeptSecret,
-    LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped, Put, Reach, Reaped, Recorded,
-    Removed, Renewed, Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Store,
-    Submitted, Want,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
+    Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
+    DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
+    JobFilter, Journal, KeptSecret, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped,
+    Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped, RunFilter, RunView, Safe,
+    SecretView, Set, Setting, Steer, Steered, Store, Submitted, Want,
 };
 
 /// What is told about each call.
@@ -128,6 +129,17 @@ verbs! {
         async fn changed(&self) {
             self.store.changed().await
         }
+    }
+    Cluster {
+        TakeLead take_lead(node: NodeId) -> Lead;
+        Lead lead() -> Lead;
+        Resign resign(node: NodeId, epoch: i64) -> bool;
+        ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: Want) -> Vec<ClaimedRun>;
+        AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
+        Quorum quorum(run: RunId) -> Quorum;
+        Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;
+        PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
+        Steer steer(node: NodeId, steer: Steer) -> Steered;
     }
     Desk {
         Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;

@@ -1,5 +1,6 @@
 //! What is read back: runs and attempts as people look at them.
 
+use domain::cluster::NodeState;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{Origin, RunState};
 use jiff::Timestamp;
@@ -93,6 +94,19 @@ pub struct AttemptView {
     pub details: Option<String>,
 }
 
+/// How long a node that is gone is listed.
+pub(crate) const GONE_KEPT_US: i64 = 24 * 3_600 * 1_000_000;
+
+/// How a node stands to the cluster.
+pub(crate) fn node_state(buried: bool, draining: bool, gone: bool) -> NodeState {
+    match (gone, buried, draining) {
+        (true, ..) => NodeState::Gone,
+        (false, true, _) => NodeState::Down,
+        (false, false, true) => NodeState::Draining,
+        (false, false, false) => NodeState::Active,
+    }
+}
+
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
@@ -106,8 +120,10 @@ pub struct NodeView {
     pub renewed_at: Timestamp,
     /// When its lease ends.
     pub lease_until: Timestamp,
-    /// Whether it fell silent, and its runs are being handed on.
-    pub buried: bool,
+    /// How it stands to the cluster.
+    pub state: NodeState,
+    /// The epoch that it leads in, if it leads.
+    pub leads: Option<i64>,
     /// How many runs it holds.
     pub held: u64,
 }

@@ -11,6 +11,7 @@
 //! on with the rewrapping.
 
 use domain::audit::{Event, Kind};
+use domain::cluster::NodeState;
 use domain::id::TenantId;
 use store::{FullStore, Rewrapped};
 
@@ -112,7 +113,8 @@ impl<S: FullStore> Vault<S> {
     async fn alone_with_its_keys(&self) -> Result<(), VaultError> {
         let now = self.store.now().await?;
         let nodes = self.store.nodes().await?;
-        let alive = nodes.iter().filter(|node| !node.buried && node.lease_until > now).count();
+        let alive =
+            nodes.iter().filter(|node| is_alive(node.state) && node.lease_until > now).count();
         if alive <= 1 {
             return Ok(());
         }
@@ -121,4 +123,8 @@ impl<S: FullStore> Vault<S> {
              give the new key to all of them with the setting master_key"
         )))
     }
+}
+
+fn is_alive(state: NodeState) -> bool {
+    matches!(state, NodeState::Active | NodeState::Draining)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use clap::Args;
+use domain::cluster::{LabelError, Labels};
 use domain::schedule::parse_duration;
 use serde_json::{Map, Value, json};
 
@@ -146,6 +147,15 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     priority: Option<u8>,
 
+    /// Who executes it: any node, the leader, or any node once most schedulers have acknowledged
+    /// the run [default: local-safe]
+    #[arg(long, value_name = "CLASS", help_heading = "Policies", value_parser = ["local-safe", "leader-only", "quorum-required"])]
+    class: Option<String>,
+
+    /// Label of the nodes that may execute it; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Policies", value_delimiter = ',')]
+    run_on: Vec<String>,
+
     /// Word to find the job by; may be given several times
     #[arg(long, value_name = "TAG", help_heading = "Policies", value_delimiter = ',')]
     tag: Vec<String>,
@@ -169,6 +179,7 @@ impl JobFlags {
         let mut fields = Map::new();
         self.add_schedule(&mut fields)?;
         self.add_policies(&mut fields);
+        self.add_labels(&mut fields)?;
         if let Some(payload) = self.payload()? {
             fields.insert("payload".into(), payload);
         }
@@ -225,6 +236,7 @@ impl JobFlags {
             ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),
+            ("class", self.class.as_ref().map(word)),
             ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
         ];
         for (field, value) in named {
@@ -232,6 +244,19 @@ impl JobFlags {
                 fields.insert(field.into(), value);
             }
         }
+    }
+
+    fn add_labels(&self, fields: &mut Map<String, Value>) -> Result<(), Failure> {
+        if self.run_on.is_empty() {
+            return Ok(());
+        }
+        let labels: Labels = self.run_on.join(",").parse().map_err(|error: LabelError| {
+            Complaint::new(format!("--run-on: {error}")).hint("a label looks like zone=eu")
+        })?;
+        let labels: Map<String, Value> =
+            labels.0.into_iter().map(|(key, value)| (key, value.into())).collect();
+        fields.insert("run_on".into(), labels.into());
+        Ok(())
     }
 
     fn payload(&self) -> Result<Option<Value>, Failure> {

@@ -4,9 +4,10 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::cluster::{Class, Labels, Quorum};
 use crate::decide::plan::{Horizon, plan, tick};
 use crate::id::RunId;
-use crate::job::{DependsOn, Job, JobState, Overlap};
+use crate::job::{Definition, DependsOn, Job, JobState, Overlap};
 use crate::run::{Origin, Outcome, Reason, RunState};
 use crate::schedule::{Schedule, SkippedRange};
 
@@ -30,6 +31,19 @@ pub struct Question<'a> {
     pub active: usize,
     /// The jobs that it depends on, in the order of the definition.
     pub upstream: Vec<Upstream>,
+    /// What the cluster has for it, if it asks for something.
+    pub cluster: Option<Cluster>,
+}
+
+/// What a cluster has for a job that not every node may execute at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// What the leader offers; none while nobody leads.
+    pub leader: Option<Vec<String>>,
+    /// What each node that takes runs offers.
+    pub agents: Vec<Vec<String>>,
+    /// How far the run of the time in question is acknowledged.
+    pub quorum: Quorum,
 }
 
 /// A row of the ledger.
@@ -127,6 +141,12 @@ pub enum Obstacle {
     Active(Overlap, usize),
     /// It depends on this job, which must end in time.
     DependsOn(Upstream),
+    /// Nobody leads.
+    NoLeader,
+    /// No node that takes runs has these labels, or the leader has not.
+    NoNode(Labels),
+    /// Not enough schedulers have acknowledged it.
+    Quorum(Quorum),
 }
 
 impl Verdict {
@@ -249,7 +269,21 @@ fn obstacles(question: &Question<'_>) -> Vec<Obstacle> {
         obstacles.push(Obstacle::Active(definition.overlap, question.active));
     }
     obstacles.extend(question.upstream.iter().cloned().map(Obstacle::DependsOn));
+    obstacles.extend(question.cluster.iter().filter_map(|cluster| placement(definition, cluster)));
     obstacles
+}
+
+/// What keeps a run from every node there is.
+fn placement(definition: &Definition, cluster: &Cluster) -> Option<Obstacle> {
+    let place = definition.place();
+    if definition.class != Class::LocalSafe && cluster.leader.is_none() {
+        return Some(Obstacle::NoLeader);
+    }
+    if !cluster.agents.iter().any(|offer| place.is_offered(offer)) {
+        return Some(Obstacle::NoNode(definition.run_on.clone()));
+    }
+    let quorum = Some(cluster.quorum).filter(|_| definition.class == Class::QuorumRequired);
+    quorum.filter(|quorum| !quorum.is_reached()).map(Obstacle::Quorum)
 }
 
 #[cfg(test)]

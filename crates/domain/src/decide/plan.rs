@@ -102,6 +102,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
         parameters: None,
+        place: job.definition.place(),
     }
 }
 

@@ -35,6 +35,12 @@ pub struct Window {
 /// How long a run waits for other jobs when no later time of its own job ends the wait.
 pub const DEPENDENCY_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
 
+/// How long a proposed run waits for acknowledgements before it is proposed again.
+pub const QUORUM_ROUND: SignedDuration = SignedDuration::from_secs(10);
+
+/// The longest time between two proposals.
+pub const QUORUM_ROUND_MAX: SignedDuration = SignedDuration::from_mins(10);
+
 /// Decides about a run at its start.
 pub fn start(
     run: &ClaimedRun,
@@ -72,14 +78,31 @@ pub fn start(
     // A run that has begun once has been let in. One that was lost may never have begun: it was
     // in the hands of its node, perhaps behind others of the same job.
     if run.attempts > 0 {
-        return Start::Go;
+        return quorum(run, facts, now);
     }
     if !run.run.ignore_dependencies
         && let Some(verdict) = upstream(definition, window, facts, now)
     {
         return verdict;
     }
-    overlap(run, definition, facts)
+    match overlap(run, definition, facts) {
+        Start::Go => quorum(run, facts, now),
+        verdict => verdict,
+    }
+}
+
+/// A run that not enough schedulers have acknowledged in this epoch is proposed: it waits for them.
+/// It is never given up. Each look takes as long as all before it together, up to a limit.
+fn quorum(run: &ClaimedRun, facts: &StartFacts, now: Timestamp) -> Start {
+    match facts.quorum {
+        Some(quorum) if !quorum.is_reached() => {
+            let waited = now.duration_since(run.run.due_at);
+            let round = waited.clamp(QUORUM_ROUND, QUORUM_ROUND_MAX);
+            let until = now.saturating_add(round).unwrap_or(Timestamp::MAX);
+            Start::Wait(Wait::Quorum, Some(until))
+        }
+        _ => Start::Go,
+    }
 }
 
 fn overlap(run: &ClaimedRun, definition: &Definition, facts: &StartFacts) -> Start {

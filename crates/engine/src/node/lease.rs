@@ -8,7 +8,7 @@ use super::Node;
 impl<S: Store> Node<S> {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        self.store.join(self.id(), &self.settings.info, self.settings.lease).await?;
+        self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
         let asked_at = self.parts.now();
         self.heard(asked_at, self.store.now().await?);
         Ok(())
@@ -21,8 +21,25 @@ impl<S: Store> Node<S> {
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
         if let Some(renewed) = &renewed {
             self.heard(asked_at, renewed.now);
+            self.steer(renewed.draining);
         }
         Ok(renewed.map(|renewed| renewed.cancel))
+    }
+
+    /// Somebody asked that this node takes nothing new, or that it does again.
+    fn steer(&self, drained: bool) {
+        let mut state = self.state();
+        if state.drained != drained {
+            state.drained = drained;
+            state.hungry = true;
+            let what = if drained { "drained: it finishes what it has" } else { "resumed" };
+            tracing::info!("this node was {what}");
+        }
+    }
+
+    /// Whether the cluster was asked that this node takes nothing new.
+    pub fn is_drained(&self) -> bool {
+        self.state().drained
     }
 
     /// The lease is lost: forgets everything and becomes another node. Answers what was running,
@@ -42,6 +59,7 @@ impl<S: Store> Node<S> {
         state.calls = 0;
         state.unsure = false;
         state.hungry = true;
+        state.leads = None;
         self.traces.forget();
         running
     }

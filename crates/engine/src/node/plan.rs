@@ -1,5 +1,6 @@
 //! The planner: what is due soon becomes runs.
 
+use domain::cluster::NodeRole;
 use domain::decide::plan::{Horizon, plan, tick};
 use domain::job::{Job, When};
 use domain::run::Origin;
@@ -27,7 +28,7 @@ pub struct PlanReport {
 impl<S: Store> Node<S> {
     /// Plans one batch of the jobs that are due within the look-ahead.
     pub async fn plan(&self) -> store::Result<PlanReport> {
-        if self.distrusts_clock() {
+        if self.distrusts_clock() || !self.has_role(NodeRole::Scheduler) {
             return Ok(PlanReport::default());
         }
         let due = self.store.due_jobs(self.settings.look_ahead, self.settings.batch_max).await?;
@@ -55,6 +56,8 @@ impl<S: Store> Node<S> {
         };
         if report.runs > 0 {
             tracing::debug!(jobs = report.planned, runs = report.runs, "runs were planned");
+            self.state().seeks_place |=
+                won.iter().flat_map(|fire| &fire.runs).any(|run| !run.place.is_anywhere());
             self.hint();
         }
         Ok(report)

@@ -57,8 +57,8 @@ impl<S: Store> Node<S> {
         let call = {
             let mut state = self.state();
             let room = state.free.saturating_sub(state.crowded.len()).min(runs.len() as u32);
-            let closed = state.draining || state.unsure || self.distrusts_clock();
-            let room = if closed { 0 } else { room };
+            let open = self.takes(&state) && !state.unsure;
+            let room = if open { room } else { 0 };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
         let began_at = self.traces.is_on().then(|| self.now());
@@ -74,6 +74,7 @@ impl<S: Store> Node<S> {
             }
             // What this node holds already, or what is far away, is nothing to ask for.
             state.hungry |= submitted.claimed.len() < near;
+            state.seeks_place |= runs.iter().any(|run| !run.place.is_anywhere());
         }
         self.take_in(std::mem::take(&mut submitted.claimed));
         let node = call.node;
@@ -102,7 +103,7 @@ impl<S: Store> Node<S> {
             std::mem::replace(&mut state.done, rest)
         };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if state.hungry && !state.draining && !self.distrusts_clock() {
+        if state.hungry && self.takes(&state) {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::cluster::Class;
 use domain::decide::settle::{Settlement, settle, settle_lost};
 use domain::decide::start::{Start, StartFacts, start, window};
 use domain::id::NodeId;
@@ -34,6 +35,16 @@ impl<S: Store> Node<S> {
         }
     }
 
+    /// A run goes back to where others find it.
+    fn give_back(&self, node: NodeId, run: &ClaimedRun) {
+        let mut state = self.state();
+        if state.frees_slot(node, run.grant) {
+            state.held.remove(&run.grant.run);
+            let (grant, verdict) = (run.grant, Verdict::Release);
+            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+        }
+    }
+
     /// A run that could not be decided about is as due as before.
     fn put_back(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
@@ -45,7 +56,7 @@ impl<S: Store> Node<S> {
     /// Takes a slot for each run that is due, as far as there are slots.
     fn take_due(&self, now: Timestamp) -> (NodeId, Vec<ClaimedRun>) {
         let mut state = self.state();
-        if state.draining {
+        if state.draining || state.drained {
             return (state.id, Vec::new());
         }
         while let Some(first) = state.prepared.first().copied().filter(|(due_at, _)| *due_at <= now)
@@ -78,7 +89,10 @@ impl<S: Store> Node<S> {
                 None => Start::Go,
                 Some(facts) => self.decide(run, &job, &facts, now),
             };
-            if verdict == Start::Go {
+            if !self.offers(&job.definition.place()) {
+                // The job was changed since this node was handed the run.
+                self.give_back(node, run);
+            } else if verdict == Start::Go {
                 if self.mark_running(node, run, &job, now) {
                     started.push(Started { run: run.clone(), job, started_at: now });
                 }
@@ -118,6 +132,7 @@ impl<S: Store> Node<S> {
                     } else {
                         dependencies.collect()
                     },
+                    quorum: job.definition.class == Class::QuorumRequired,
                 }
             })
             .collect();

@@ -3,6 +3,7 @@
 mod alerts;
 mod audit;
 mod clock;
+mod cluster;
 mod commands;
 mod corridor;
 mod dependencies;

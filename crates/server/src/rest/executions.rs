@@ -10,8 +10,9 @@ use domain::id::{JobId, RunId};
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 use super::find;
 use super::shape::execution::{Attempt, Execution};
@@ -204,6 +205,38 @@ pub(crate) async fn attempts(
     let attempts = app.scheduler.attempts(&actor, run.id).await?;
     let data = attempts.into_iter().map(Attempt::of).collect();
     Ok(Json(List { data, next_cursor: None }))
+}
+
+/// A scheduler's word that it has seen an execution.
+#[derive(Serialize, ToSchema)]
+pub struct AcknowledgementView {
+    /// The node.
+    pub worker_id: Uuid,
+    /// The epoch of the leader at that time: only those of the present one count.
+    pub epoch: i64,
+    /// When it was given.
+    pub acknowledged_at: Timestamp,
+}
+
+/// Lists who has acknowledged an execution of a job that needs a quorum.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}/acknowledgements", operation_id = "list_acknowledgements",
+    tag = "executions", params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses((status = 200, body = List<AcknowledgementView>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn acknowledgements(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Json<List<AcknowledgementView>>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let given = app.scheduler.acknowledgements(&actor, run.id).await?;
+    let view = |it: engine::Acknowledgement| AcknowledgementView {
+        worker_id: it.node.0,
+        epoch: it.epoch,
+        acknowledged_at: it.at,
+    };
+    Ok(Json(List { data: given.into_iter().map(view).collect(), next_cursor: None }))
 }
 
 /// Why an execution is cancelled.

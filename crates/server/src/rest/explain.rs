@@ -95,6 +95,17 @@ fn sentence(obstacle: &Obstacle) -> String {
             };
             format!("{} must have ended {how}: {last}", upstream.name)
         }
+        Obstacle::NoLeader => "no node leads".to_owned(),
+        Obstacle::NoNode(labels) if labels.is_empty() => {
+            "the node that leads executes nothing".to_owned()
+        }
+        Obstacle::NoNode(labels) => format!("no node that takes runs has the labels {labels}"),
+        Obstacle::Quorum(quorum) => format!(
+            "{} of {} acknowledgements ({} schedulers)",
+            quorum.acknowledged,
+            quorum.needed(),
+            quorum.schedulers
+        ),
     }
 }
 

@@ -1,17 +1,24 @@
 //! The nodes of the cluster.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
-use axum::extract::State;
-use engine::NodeView;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use domain::access::{Deed, may};
+use domain::cluster::{NodeState, fingerprint};
+use domain::id::NodeId;
+use engine::{EngineError, NodeView, Steer, Steered};
 use jiff::Timestamp;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::actor::Actor;
 use crate::app::App;
+use crate::body::Params;
 use crate::page::List;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// A node of the cluster.
 #[derive(Serialize, ToSchema)]
@@ -25,12 +32,24 @@ pub struct Worker {
     pub address: Option<String>,
     /// The release that it runs.
     pub version: String,
-    /// What it does.
-    pub roles: Vec<String>,
-    /// `ALIVE`, or `LOST` when it fell silent and its runs are being handed on.
+    /// What it does: `SCHEDULER`, `AGENT` or both.
+    pub roles: Vec<&'static str>,
+    /// What is known about its place.
+    pub labels: BTreeMap<String, String>,
+    /// `ACTIVE`; `DRAINING` when it takes nothing new; `DOWN` when it fell silent; `GONE` when it
+    /// left, was removed or came back as another one.
     pub status: &'static str,
+    /// The epoch that it leads in, if it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader_epoch: Option<i64>,
+    /// How many runs it executes at the same time.
+    pub capacity: u32,
     /// How many runs it holds.
     pub running_jobs: u64,
+    /// A word for the settings that should be the same on every node.
+    pub settings_hash: String,
+    /// Whether these are others than those of the cluster's policy.
+    pub settings_drift: bool,
     /// When it joined.
     pub joined_at: Timestamp,
     /// When it was last heard of.
@@ -40,15 +59,22 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn of(node: NodeView) -> Self {
+    fn of(node: NodeView, policy: Option<&str>) -> Self {
+        let alive = matches!(node.state, NodeState::Active | NodeState::Draining);
+        let differs = policy.is_some_and(|policy| policy != node.info.settings_hash);
         Worker {
             worker_id: node.id.0,
             name: node.info.name,
             address: node.info.address,
             version: node.info.version,
-            roles: node.info.roles,
-            status: if node.buried { "LOST" } else { "ALIVE" },
+            roles: node.info.roles.iter().map(|role| role.name()).collect(),
+            labels: node.info.labels.0,
+            status: node.state.name(),
+            leader_epoch: node.leads,
+            capacity: node.info.capacity,
             running_jobs: node.held,
+            settings_drift: alive && differs,
+            settings_hash: node.info.settings_hash,
             joined_at: node.joined_at,
             last_heartbeat: node.renewed_at,
             lease_until: node.lease_until,
@@ -56,12 +82,124 @@ impl Worker {
     }
 }
 
+/// Which nodes.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NodeParams {
+    /// Whether those that have been gone for less than a day are listed, too.
+    #[serde(default)]
+    gone: bool,
+}
+
 /// Lists the nodes of the cluster.
 #[utoipa::path(
-    get, path = "/v1/nodes", operation_id = "list_nodes", tag = "server",
-    responses((status = 200, body = List<Worker>), (status = 401, body = ErrorBody))
+    get, path = "/v1/nodes", operation_id = "list_nodes", tag = "server", params(NodeParams),
+    responses((status = 200, body = List<Worker>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
-pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<Worker>>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<NodeParams>,
+) -> Result<Json<List<Worker>>> {
     let nodes = app.scheduler.nodes(&actor).await?;
-    Ok(Json(List { data: nodes.into_iter().map(Worker::of).collect(), next_cursor: None }))
+    let policy = app.scheduler.policy(&actor).await?.map(|policy| fingerprint(&policy.value));
+    let shown = |node: &NodeView| params.gone || node.state != NodeState::Gone;
+    let nodes = nodes.into_iter().filter(shown);
+    let data = nodes.map(|node| Worker::of(node, policy.as_deref())).collect();
+    Ok(Json(List { data, next_cursor: None }))
+}
+
+/// The node of an id, or the one that is not gone of a name.
+async fn find(app: &App, actor: &Actor, text: &str) -> Result<NodeView> {
+    let nodes = app.scheduler.nodes(actor).await?;
+    let id: Option<NodeId> = text.parse().ok();
+    let named = |node: &NodeView| node.info.name == text && node.state != NodeState::Gone;
+    let mut found = nodes.into_iter().filter(|node| Some(node.id) == id || named(node));
+    let none = || Problem::new(Code::NotFound, format!("there is no node {text:?}"));
+    let node = found.next().ok_or_else(none)?;
+    if found.next().is_some() {
+        let text = format!("several nodes are named {text:?}; give the id of the one you mean");
+        return Err(Problem::new(Code::WrongState, text));
+    }
+    Ok(node)
+}
+
+/// Steers a node, if the actor may and the node is there.
+async fn steer(app: &App, actor: &Actor, node: &str, steer: Steer) -> Result<NodeId> {
+    may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    let node = find(app, actor, node).await?;
+    let name = &node.info.name;
+    match app.scheduler.steer(actor, node.id, steer).await? {
+        Steered::Done => Ok(node.id),
+        Steered::NotFound => {
+            Err(Problem::new(Code::NotFound, format!("the node {name:?} is gone")))
+        }
+        Steered::Alive => {
+            let text = format!("the node {name:?} is alive; stop it, and it leaves by itself");
+            Err(Problem::new(Code::WrongState, text))
+        }
+        Steered::Down => Err(Problem::new(Code::WrongState, format!("the node {name:?} is down"))),
+    }
+}
+
+async fn shown(app: &App, actor: &Actor, node: NodeId) -> Result<Json<Worker>> {
+    let policy = app.scheduler.policy(actor).await?.map(|policy| fingerprint(&policy.value));
+    let node = find(app, actor, &node.to_string()).await?;
+    Ok(Json(Worker::of(node, policy.as_deref())))
+}
+
+/// Drains a node: it finishes what it has and takes nothing new. It learns of it with its next
+/// heartbeat.
+#[utoipa::path(
+    post, path = "/v1/nodes/{node}/drain", operation_id = "drain_node", tag = "server",
+    params(("node" = String, Path, description = "The node's id or name.")),
+    responses(
+        (status = 200, body = Worker), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn drain(
+    State(app): State<App>,
+    actor: Actor,
+    Path(node): Path<String>,
+) -> Result<Json<Worker>> {
+    let node = steer(&app, &actor, &node, Steer::Drain).await?;
+    shown(&app, &actor, node).await
+}
+
+/// Lets a drained node do its part again.
+#[utoipa::path(
+    post, path = "/v1/nodes/{node}/resume", operation_id = "resume_node", tag = "server",
+    params(("node" = String, Path, description = "The node's id or name.")),
+    responses(
+        (status = 200, body = Worker), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    actor: Actor,
+    Path(node): Path<String>,
+) -> Result<Json<Worker>> {
+    let node = steer(&app, &actor, &node, Steer::Resume).await?;
+    shown(&app, &actor, node).await
+}
+
+/// Removes a node that fell silent and will not come back: it does not count for quorums any more.
+#[utoipa::path(
+    delete, path = "/v1/nodes/{node}", operation_id = "remove_node", tag = "server",
+    params(("node" = String, Path, description = "The node's id or name.")),
+    responses(
+        (status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn remove(
+    State(app): State<App>,
+    actor: Actor,
+    Path(node): Path<String>,
+) -> Result<StatusCode> {
+    steer(&app, &actor, &node, Steer::Remove).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

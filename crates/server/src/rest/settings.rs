@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use engine::{Set, Setting};
+use domain::access::{Deed, may};
+use engine::{EngineError, Set, Setting};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -92,6 +93,7 @@ pub(crate) async fn put(
         let text = format!("has 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes, underscores");
         return Err(Problem::invalid("name", text));
     }
+    keep_out(&actor, &name)?;
     change(&app, &actor, &name, Some(&body.value.to_string()), &headers).await?;
     let gone = || Problem::new(Code::VersionConflict, "it was removed meanwhile");
     let setting = find(&app, &actor, &name).await?.ok_or_else(gone)?;
@@ -117,8 +119,19 @@ pub(crate) async fn delete(
     if find(&app, &actor, &name).await?.is_none() {
         return Err(Problem::new(Code::NotFound, format!("there is no setting {name:?}")));
     }
+    keep_out(&actor, &name)?;
     change(&app, &actor, &name, None, &headers).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What the leader says about the cluster is changed in the configuration of the nodes.
+fn keep_out(actor: &Actor, name: &str) -> Result<()> {
+    may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    if name.starts_with("cluster.") {
+        let text = "begins with cluster.: the leader writes these, from its own configuration";
+        return Err(Problem::invalid("name", text));
+    }
+    Ok(())
 }
 
 async fn change(

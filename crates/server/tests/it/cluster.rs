@@ -44,7 +44,9 @@ async fn settings_have_versions() {
     let odd = world.call("PUT", path, &[("if-match", "2")], Some(put(json!(3)))).await;
     assert_eq!(odd.error(), (400, "INVALID_REQUEST".into(), "If-Match".into()));
     let list = world.get("/v1/settings").await.json();
-    assert_eq!(list["data"][0]["value"], json!({"a": 1}));
+    let mut all = list["data"].as_array().unwrap().iter();
+    let found = all.find(|setting| setting["name"] == "default_timezone").unwrap();
+    assert_eq!(found["value"], json!({"a": 1}));
     assert_eq!(world.call("DELETE", path, &[], None).await.status, 204);
     assert_eq!(world.call("DELETE", path, &[], None).await.status, 404);
     let wrong = world.call("PUT", "/v1/settings/a%20b", &[], Some(put(json!(1)))).await;
@@ -94,4 +96,79 @@ async fn a_server_that_makes_no_backups_says_so() {
         let reply = world.post("/v1/backups", order.clone()).await;
         assert_eq!((reply.status, reply.error().2.as_str()), (422, field), "{order}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_drained_resumed_and_not_removed_while_it_lives() {
+    let world = World::now().await;
+    let node = until(|| async {
+        let nodes = world.get("/v1/nodes").await.json();
+        nodes["data"][0]["leader_epoch"].is_i64().then(|| nodes["data"][0].clone())
+    })
+    .await;
+    assert_eq!(node["roles"], json!(["SCHEDULER", "AGENT"]), "{node}");
+    assert_eq!((&node["status"], &node["settings_drift"]), (&json!("ACTIVE"), &json!(false)));
+    assert_eq!(node["settings_hash"].as_str().unwrap().len(), 16);
+    let (id, name) = (node["worker_id"].as_str().unwrap(), node["name"].as_str().unwrap());
+    let drained = world.call("POST", &format!("/v1/nodes/{name}/drain"), &[], None).await;
+    assert_eq!((drained.status, &drained.json()["status"]), (200, &json!("DRAINING")));
+    let removed = world.call("DELETE", &format!("/v1/nodes/{id}"), &[], None).await;
+    assert_eq!(removed.error().1, "WRONG_STATE");
+    let resumed = world.call("POST", &format!("/v1/nodes/{id}/resume"), &[], None).await;
+    assert_eq!((resumed.status, &resumed.json()["status"]), (200, &json!("ACTIVE")));
+    let audit = world.get("/v1/audit?scope=cluster&event_type=NODE_CHANGED").await.json();
+    let outcomes: Vec<_> =
+        audit["data"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["RESUMED", "DRAINED"], "{audit}");
+    assert_eq!(world.call("DELETE", "/v1/nodes/nobody", &[], None).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_has_a_class_and_labels_and_says_what_it_waits_for() {
+    let world = World::now().await;
+    let job = json!({
+        "name": "placed", "job_type": "INTERVAL", "interval_seconds": 1, "payload": {"type": "NOOP"},
+        "class": "QUORUM_REQUIRED", "run_on": {"zone": "eu"},
+    });
+    assert_eq!(world.call("POST", "/v1/jobs", &[], Some(job)).await.status, 201);
+    let shown = world.get("/v1/jobs/placed").await.json();
+    assert_eq!(
+        (&shown["class"], &shown["run_on"]),
+        (&json!("QUORUM_REQUIRED"), &json!({"zone": "eu"}))
+    );
+    let next = shown["next_run_time"].as_str().unwrap().to_owned();
+    let why = until(|| async {
+        let why = world.get(&format!("/v1/jobs/placed/explain?at={next}")).await.json();
+        // Somebody leads a moment after the start.
+        (why["obstacles"] != json!(["no node leads"])).then_some(why)
+    })
+    .await;
+    assert_eq!(why["obstacles"][0], "no node that takes runs has the labels zone=eu", "{why}");
+    let wrong = json!({"run_on": {"zone": "e u"}});
+    let wrong = world.call("PATCH", "/v1/jobs/placed", &[], Some(wrong)).await;
+    assert_eq!(wrong.error().2, "run_on", "{}", wrong.text);
+    // Alone, a node is the majority, and the record says so.
+    let free = json!({"run_on": null});
+    assert_eq!(world.call("PATCH", "/v1/jobs/placed", &[], Some(free)).await.status, 200);
+    let run = world.trigger("placed").await;
+    world.ended(&run).await;
+    let record = world.get(&format!("/v1/executions/{run}/acknowledgements")).await.json();
+    assert_eq!(record["data"].as_array().unwrap().len(), 1, "{record}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leaders_policy_is_a_setting_that_nobody_else_writes() {
+    let world = World::now().await;
+    let policy = until(|| async {
+        let settings = world.get("/v1/settings").await.json();
+        let mut all = settings["data"].as_array().unwrap().iter();
+        all.find(|setting| setting["name"] == "cluster.policy").cloned()
+    })
+    .await;
+    assert_eq!((&policy["version"], &policy["value"]["look_ahead"]), (&json!(1), &json!("PT2M")));
+    let put = Some(json!({"value": 1}));
+    let put = world.call("PUT", "/v1/settings/cluster.policy", &[], put).await;
+    assert_eq!(put.error().2, "name");
+    let gone = world.call("DELETE", "/v1/settings/cluster.policy", &[], None).await;
+    assert_eq!(gone.error().2, "name");
 }

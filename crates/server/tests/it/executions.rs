@@ -96,7 +96,7 @@ async fn attempts_nodes_health_and_figures() {
     assert_eq!(attempts["data"][0]["attempt_number"], 1);
     assert_eq!(attempts["data"][0]["status"], "COMPLETED");
     let nodes = world.get("/v1/nodes").await.json();
-    assert_eq!(nodes["data"][0]["status"], "ALIVE");
+    assert_eq!(nodes["data"][0]["status"], "ACTIVE");
     let ready = world.get("/readyz?verbose").await;
     assert_eq!((ready.status, ready.json()["store"]["ok"].clone()), (200, json!(true)));
     assert_eq!(world.get("/version").await.json()["name"], "punctual");

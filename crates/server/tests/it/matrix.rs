@@ -36,6 +36,7 @@ GET    /v1/jobs/{job_id}/stats                        401      404   404   200  
 GET    /v1/executions                                 401      200   200   200    200      200   200     200
 GET    /v1/executions/{execution_id}                  401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/attempts         401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/acknowledgements 401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/logs             401      404   404   200    200      404   200     200
 POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409
 POST   /v1/executions/{execution_id}/retry            401      404   404   202    403      404   202     202
@@ -45,6 +46,9 @@ POST   /v1/dead-letters:acknowledge                   401      200   200   200  
 GET    /v1/events                                     401      200   200   200    200      200   200     200
 GET    /v1/stats                                      401      200   403   403    200      403   200     200
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
+DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
+POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
+POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
 GET    /v1/settings                                   401      403   403   403    403      403   403     200
 PUT    /v1/settings/{name}                            401      403   403   403    403      403   403     200
 DELETE /v1/settings/{name}                            401      403   403   403    403      403   403     204
@@ -158,6 +162,8 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
+            // Draining the only node would keep the others from their runs.
+            ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
         ]))
     }
 
@@ -179,6 +185,7 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
+            "{node}",
         ];
         Things(places.iter().map(of).collect())
     }

@@ -70,6 +70,7 @@ impl World {
                 self.run_command(index, format!("change policies of {name}"), async move {
                     let edit = |job: &mut domain::job::Job| {
                         jobs::policies(&mut random, &mut job.definition);
+                        jobs::class(&mut random, &mut job.definition);
                     };
                     node.alter_job(job, edit).await.map(drop)
                 });
@@ -129,6 +130,9 @@ impl World {
         let others = self.others(tenant, None);
         let name = format!("j{}", self.random.below(1_000));
         let mut definition = jobs::definition(&mut self.random, self.clock.store_wall(), &others);
+        if !self.profile.flood {
+            jobs::class(&mut self.random, &mut definition);
+        }
         if self.profile.flood {
             definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
         }

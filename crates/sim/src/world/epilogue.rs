@@ -1,6 +1,7 @@
 //! The quiet after the storm: nothing goes wrong any more, and everything must come to its end.
 
-use store::Store;
+use domain::cluster::NodeState;
+use store::{Cluster, Desk, Steer, Store};
 
 use super::World;
 use crate::clock::SECOND;
@@ -29,6 +30,7 @@ impl World {
         }
         self.set_clocks();
         self.wake_machines();
+        self.resume_nodes();
         for index in 0..self.machines.len() {
             while !self.machines[index].steps.is_empty() {
                 self.resume(index, 0);
@@ -39,6 +41,7 @@ impl World {
         }
         self.judge_ledger(false)?;
         self.calm = true;
+        self.resume_nodes();
         while !self.machines.iter().all(|machine| machine.joined) {
             self.round()?;
         }
@@ -56,6 +59,15 @@ impl World {
             least = least.min(left);
         }
         self.judge_ledger(true)
+    }
+
+    /// No node is drained any more.
+    fn resume_nodes(&mut self) {
+        let nodes = self.runtime.block_on(self.store.nodes()).unwrap_or_default();
+        for node in nodes.iter().filter(|node| node.state == NodeState::Draining) {
+            let steered = self.runtime.block_on(self.store.steer(node.id, Steer::Resume));
+            self.note(&format!("{} is resumed: {steered:?}", node.info.name));
+        }
     }
 
     /// Every machine's clock is close to the store's: one that is far off takes nothing.
@@ -95,6 +107,7 @@ impl World {
         for _ in 0..TURNS {
             let before = self.stats.started;
             for index in 0..self.machines.len() {
+                self.begin_on(index, Kind::Attend);
                 self.begin_on(index, Kind::Pump);
                 self.begin_on(index, Kind::Start);
                 self.judge_events()?;

@@ -1,5 +1,7 @@
 //! What goes wrong with machines and clocks.
 
+use store::{Cluster, Steer};
+
 use super::World;
 use crate::clock::SECOND;
 use crate::event::Event;
@@ -16,6 +18,7 @@ impl World {
             faults.step_store,
             faults.outage,
             faults.leave,
+            faults.drain,
         ];
         let none = 10_000 - weights.iter().sum::<u64>();
         let drawn = self.random.weighted(&[&[none], &weights[..]].concat());
@@ -30,7 +33,8 @@ impl World {
             3 => self.skew(index),
             4 => self.step_store(),
             5 => self.outage(),
-            _ => self.leave(index),
+            6 => self.leave(index),
+            _ => self.drain(index),
         }
         true
     }
@@ -91,6 +95,14 @@ impl World {
         };
         self.clock.advance(us);
         self.note(&format!("everything was off for {}s", us as f64 / 1e6));
+    }
+
+    /// Somebody wants a node to take nothing new, or changes their mind.
+    fn drain(&mut self, index: usize) {
+        let Some(node) = self.machines[index].node.as_ref().map(|node| node.id()) else { return };
+        let steer = if self.random.percent(50) { Steer::Drain } else { Steer::Resume };
+        let steered = self.runtime.block_on(self.store.steer(node, steer));
+        self.note(&format!("m{index} {steer:?}: {steered:?}"));
     }
 
     fn leave(&mut self, index: usize) {

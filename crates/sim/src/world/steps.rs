@@ -50,12 +50,13 @@ impl World {
         if now - machine.renewed_at >= 3 * SECOND && self.random.percent(60) {
             return Kind::Renew;
         }
-        match self.random.weighted(&[5, 10, 10, 3, 1]) {
+        match self.random.weighted(&[5, 10, 10, 3, 1, 6]) {
             0 => Kind::Plan,
             1 => Kind::Pump,
             2 => Kind::Start,
             3 => Kind::Reap,
-            _ => Kind::Prune,
+            4 => Kind::Prune,
+            _ => Kind::Attend,
         }
     }
 
@@ -94,6 +95,7 @@ impl World {
             Done::Start(Ok(started)) => self.start(index, started),
             Done::Start(Err(error)) => format!("start failed: {error}"),
             Done::Reap(report) => format!("reap {report:?}"),
+            Done::Attend(attended) => format!("attend {attended:?}"),
             Done::Prune(gone) => format!("prune {gone:?}"),
             Done::Join(Ok(())) => {
                 self.machines[index].joined = true;

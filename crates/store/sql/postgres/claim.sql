@@ -7,7 +7,7 @@ clock AS MATERIALIZED (SELECT clock() AS now),
 lanes (tenant_id, priority, first) AS (
     (
         SELECT tenant_id, priority, due_at FROM runs
-        WHERE wait = 0 AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
+        WHERE wait = 0 AND place IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
         ORDER BY tenant_id, priority, due_at LIMIT 1
     )
     UNION ALL
@@ -15,7 +15,7 @@ lanes (tenant_id, priority, first) AS (
     FROM lanes l
     CROSS JOIN LATERAL (
         SELECT tenant_id, priority, due_at FROM runs
-        WHERE wait = 0 AND (tenant_id, priority) > (l.tenant_id, l.priority)
+        WHERE wait = 0 AND place IS NULL AND (tenant_id, priority) > (l.tenant_id, l.priority)
         ORDER BY tenant_id, priority, due_at LIMIT 1
     ) AS n
 ),
@@ -42,7 +42,7 @@ due AS NOT MATERIALIZED (
             r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin,
             r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
         FROM runs r
-        WHERE r.wait = 0 AND r.tenant_id = b.tenant_id AND r.priority = b.priority
+        WHERE r.wait = 0 AND r.place IS NULL AND r.tenant_id = b.tenant_id AND r.priority = b.priority
             AND r.due_at >= b.first AND r.due_at <= (SELECT now FROM clock)
             AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
         ORDER BY r.due_at
@@ -82,7 +82,7 @@ soon AS (
             r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin,
             r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
         FROM runs r
-        WHERE r.wait = 0 AND r.tenant_id = l.tenant_id AND r.priority = l.priority
+        WHERE r.wait = 0 AND r.place IS NULL AND r.tenant_id = l.tenant_id AND r.priority = l.priority
             AND r.due_at > (SELECT now FROM clock) AND r.due_at <= (SELECT now FROM clock) + $4::bigint
             AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
         ORDER BY r.due_at

@@ -8,6 +8,7 @@ chosen AS MATERIALIZED (
         FROM unnest($3::uuid[]) WITH ORDINALITY AS u (id, place)
         JOIN runs r ON r.id BETWEEN u.id AND u.id
         WHERE r.xmin = pg_current_xact_id()::xid AND r.due_at <= (SELECT now FROM clock)
+            AND r.place IS NULL
             AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
             AND r.tenant_id NOT IN (SELECT tenant_id FROM quotas WHERE max_concurrent IS NOT NULL)
         ORDER BY u.place

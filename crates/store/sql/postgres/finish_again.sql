@@ -30,6 +30,8 @@ again AS (
                 WHERE d.job_id = r.job_id
                     AND (SELECT l.fence FROM last_ends l WHERE l.job_id = d.depends_on) >= u.fence
             ) THEN 2
+            -- Whoever acknowledges passes the gate too, and finds it waiting.
+            WHEN u.wait = 3 THEN 3
             ELSE 0
         END,
         wait_until = u.wait_until

@@ -1,13 +1,13 @@
--- Buried nodes whose last run was handed on. Without a row a node may not write either.
+-- Buried nodes whose last run was handed on.
 WITH claim AS (
     DELETE FROM claims c USING nodes n
-    WHERE n.buried AND c.node_id = n.id AND NOT EXISTS (
+    WHERE n.buried AND NOT n.cleared AND c.node_id = n.id AND NOT EXISTS (
         SELECT 1 FROM unnest(c.run_ids, c.turns) AS h (id, turn)
         JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
     )
     RETURNING c.id
 )
-DELETE FROM nodes n
-WHERE n.buried AND NOT EXISTS (
+UPDATE nodes n SET cleared = true
+WHERE n.buried AND NOT n.cleared AND NOT EXISTS (
     SELECT 1 FROM claims c WHERE c.node_id = n.id AND (c.id IN (SELECT id FROM claim)) IS NOT TRUE
 )

@@ -14,4 +14,5 @@ RETURNING
         SELECT c.id FROM claims c
         WHERE c.node_id = $1 AND c.claimed_at < clock() - 60000000
             AND (cardinality(c.run_ids) > 1 OR (SELECT r.turn FROM runs r WHERE r.id = c.run_ids[1]) IS NULL)
-    ) AS old
+    ) AS old,
+    draining

@@ -12,5 +12,8 @@ WITH gone AS (
 ),
 attempt AS (
     DELETE FROM attempts a USING gone g WHERE a.run_id BETWEEN g.id AND g.id
+),
+acknowledgement AS (
+    DELETE FROM acknowledgements a WHERE (a.run_id IN (SELECT id FROM gone)) IS TRUE
 )
 SELECT count(*) FROM gone

@@ -5,5 +5,5 @@ SELECT
     count(*) FILTER (WHERE q.seq IS NULL AND r.wait = 0 AND r.due_at <= ?2),
     min(r.due_at) FILTER (WHERE q.seq IS NOT NULL AND r.due_at <= ?2)
 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
-LEFT JOIN queue AS q ON q.tenant_id = r.tenant_id AND q.priority = r.priority AND q.due_at = r.due_at AND q.seq = r.seq
+LEFT JOIN queue AS q ON q.tenant_id = r.tenant_id AND q.priority = coalesce(r.lane, r.priority) AND q.due_at = r.due_at AND q.seq = r.seq
 WHERE r.tenant_id = ?1

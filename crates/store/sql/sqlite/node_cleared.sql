@@ -1,2 +1,2 @@
--- A buried node whose last run was handed on. Without a row a node may not write either.
-DELETE FROM nodes WHERE id = ?1 AND buried
+-- A buried node whose last run was handed on.
+UPDATE nodes SET cleared = 1 WHERE id = ?1 AND buried

@@ -1,3 +1,4 @@
 -- Every node.
-SELECT id, name, address, version, roles, joined_at, renewed_at, lease_until, buried
-FROM nodes ORDER BY joined_at, id
+SELECT n.id, n.name, n.address, n.version, n.roles, n.joined_at, n.renewed_at, n.lease_until, n.buried, n.labels, n.capacity,
+    n.settings_hash, n.draining, n.gone_at IS NOT NULL, (SELECT r.epoch FROM roles AS r WHERE r.node_id = n.id AND NOT n.buried)
+FROM nodes AS n ORDER BY n.joined_at, n.id

@@ -1,2 +1,2 @@
 -- Buried nodes that may still hold runs.
-SELECT id FROM nodes WHERE buried
+SELECT id FROM nodes WHERE buried AND NOT cleared

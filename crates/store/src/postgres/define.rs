@@ -127,7 +127,12 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let (changed, lines): (Vec<Uuid>, Vec<Option<i32>>) =
         changed.map(|change| (change.job.id.0, line_of(change))).unzip();
     if !changed.is_empty() {
-        pipeline.push(sql!("job_wake"), values![changed, lines]);
+        pipeline.push(sql!("job_wake"), values![changed.clone(), lines]);
+        let changes = wave.iter().filter(|change| change.expected.is_some());
+        let places: Vec<String> = changes
+            .map(|change| text(&change.job.definition.place().words().join("\n")).into_owned())
+            .collect();
+        pipeline.push(sql!("job_replace"), values![changed, places]);
     }
     let unprepared = ids(|change| change.prepared != Prepared::Keep);
     if !unprepared.is_empty() {

@@ -26,6 +26,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let upstream = self.upstream(questions).await?;
+        let quorums = self.quorums_of(questions).await?;
         // Whoever is on time waits for this: two connections share a long list.
         let half = if questions.len() < SPLIT_MIN { questions.len() } else { questions.len() / 2 };
         let (first, second) = questions.split_at(half);
@@ -34,6 +35,9 @@ impl Shared {
             self.facts_of(node, second, &upstream)
         )?;
         facts.extend(more);
+        for (question, facts) in questions.iter().zip(&mut facts).filter(|(it, _)| it.quorum) {
+            facts.quorum = quorums.get(&question.grant.run).copied();
+        }
         Ok(facts)
     }
 

@@ -1,9 +1,9 @@
 //! Nodes: their leases, and what becomes of what they held.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::cluster::{Labels, NodeRole};
 use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::SignedDuration;
@@ -13,8 +13,9 @@ use uuid::Uuid;
 use super::finish::Ending;
 use super::holdings::{Held, Holdings};
 use super::pipeline::{Pipeline, values};
-use super::row::{at, claimed, span_us, text};
+use super::row::{at, claimed, signed, span_us, text, unsigned};
 use super::{Shared, first, lock_of};
+use crate::view::{GONE_KEPT_US, node_state};
 use crate::{Applied, Finish, NodeInfo, NodeView, Reaped, Renewed, Result};
 
 /// How long a renewal waits for claims that are under way.
@@ -28,9 +29,13 @@ impl Shared {
         lease: SignedDuration,
     ) -> Result<()> {
         let address = info.address.as_deref().map(text);
-        let roles: Vec<Cow<'_, str>> = info.roles.iter().map(|role| text(role)).collect();
+        let roles: Vec<&str> = info.roles.iter().map(|role| role.name()).collect();
         let (name, version) = (text(&info.name), text(&info.version));
-        let values = values![node.0, name, span_us(lease), address, version, roles];
+        let labels: Vec<String> =
+            info.labels.pairs().iter().map(|pair| text(pair).into_owned()).collect();
+        let (capacity, hash) = (signed(info.capacity), text(&info.settings_hash));
+        let lease = span_us(lease);
+        let values = values![node.0, name, lease, address, version, roles, labels, capacity, hash];
         self.query(sql!("node_join"), values).await?;
         self.own().insert(node);
         Ok(())
@@ -38,18 +43,24 @@ impl Shared {
 
     pub(super) async fn nodes(&self) -> Result<Vec<NodeView>> {
         let node = |row: &Row| {
+            let roles: Vec<String> = row.try_get(4)?;
+            let labels: Vec<String> = row.try_get(10)?;
             Ok(NodeView {
                 id: NodeId(row.try_get(0)?),
                 info: NodeInfo {
                     name: row.try_get(1)?,
                     address: row.try_get(2)?,
                     version: row.try_get(3)?,
-                    roles: row.try_get(4)?,
+                    roles: roles.iter().filter_map(|role| NodeRole::of(role)).collect(),
+                    labels: Labels::of_pairs(&labels),
+                    capacity: unsigned(row.try_get(11)?),
+                    settings_hash: row.try_get(12)?,
                 },
                 joined_at: at(row.try_get(5)?),
                 renewed_at: at(row.try_get(6)?),
                 lease_until: at(row.try_get(7)?),
-                buried: row.try_get(8)?,
+                state: node_state(row.try_get(8)?, row.try_get(13)?, row.try_get(14)?),
+                leads: row.try_get(15)?,
                 held: row.try_get::<_, i64>(9)?.cast_unsigned(),
             })
         };
@@ -67,8 +78,11 @@ impl Shared {
             return Ok(None);
         };
         let cancel: Vec<Uuid> = row.try_get(1)?;
-        let renewed =
-            Renewed { cancel: cancel.into_iter().map(RunId).collect(), now: at(row.try_get(0)?) };
+        let renewed = Renewed {
+            cancel: cancel.into_iter().map(RunId).collect(),
+            draining: row.try_get(4)?,
+            now: at(row.try_get(0)?),
+        };
         if self.own().contains(&node) {
             self.release_orphans(node, row.try_get(2)?).await;
             let old: Vec<i64> = row.try_get(3)?;
@@ -176,6 +190,7 @@ impl Shared {
             (!expired.is_empty()).then(|| pipeline.push(sql!("node_bury"), values![expired]));
         let woken = pipeline.push(sql!("run_wake_expired"), values![]);
         pipeline.push(sql!("node_clear"), values![]);
+        pipeline.push(sql!("node_forget"), values![GONE_KEPT_US]);
         let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
         let mut answers = pipeline.commit(&self.pool).await?;
         let mut reaped = Reaped::default();

@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// Brings the list of holdings in line with what was committed.
-    fn settle(
+    pub(super) fn settle(
         &self,
         node: NodeId,
         done: &[Finish],

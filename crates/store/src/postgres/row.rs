@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use domain::cluster::Place;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
@@ -133,6 +134,7 @@ pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
             coalesced: unsigned(row.try_get(9)?),
             ignore_dependencies: row.try_get(10)?,
             parameters: row.try_get(11)?,
+            place: Place::default(),
         },
         attempts: unsigned(row.try_get(12)?),
         lost: unsigned(row.try_get(13)?),

@@ -44,6 +44,7 @@ impl Shared {
         values.extend(ledger.into_values());
         let mut pipeline = Pipeline::default();
         let fire = pipeline.push(sql!("fire"), values);
+        place(&mut pipeline, batch.iter().flat_map(|fire| &fire.runs));
         pipeline.push(sql!("run_known"), values![ids]);
         let mut alerts = EndAlerts::default();
         for entry in batch.iter().flat_map(|fire| &fire.ledger) {
@@ -54,6 +55,19 @@ impl Shared {
         let fired = answers[fire].iter().map(|row| Ok(row.try_get(0)?));
         let fired: HashSet<Uuid> = fired.collect::<Result<_>>()?;
         Ok(batch.iter().map(|fire| fired.contains(&fire.job.0)).collect())
+    }
+}
+
+/// Runs that were recorded just now and ask for something are put into lanes of their own. For the
+/// others there is nothing to do.
+pub(super) fn place<'a>(pipeline: &mut Pipeline<'_>, runs: impl Iterator<Item = &'a NewRun>) {
+    let (mut ids, mut places) = (Vec::new(), Vec::new());
+    for run in runs.filter(|run| !run.place.is_anywhere()) {
+        ids.push(run.id.0);
+        places.push(text(&run.place.words().join("\n")).into_owned());
+    }
+    if !ids.is_empty() {
+        pipeline.push(sql!("run_place"), values![ids, places]);
     }
 }
 

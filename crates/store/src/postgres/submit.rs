@@ -19,7 +19,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::pipeline::{Pipeline, values};
-use super::runs::RunColumns;
+use super::runs::{RunColumns, place};
 use super::{Shared, lock_of};
 use crate::{ClaimFor, Result, StoreError, Submitted};
 
@@ -207,6 +207,7 @@ fn record<'a>(
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
     }
     let insert = pipeline.push(insert, columns.into_values());
+    place(&mut pipeline, asks.iter().flat_map(|ask| ask.runs));
     let known = pipeline.push(sql!("run_known"), values![ids]);
     let mut claims = Vec::new();
     for wish in wishes {

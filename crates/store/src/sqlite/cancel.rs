@@ -55,7 +55,7 @@ struct Unheld {
     seq: i64,
     job: JobId,
     tenant: TenantId,
-    priority: u8,
+    lane: i64,
     due_at: i64,
     order_at: i64,
     attempts: u32,
@@ -69,7 +69,7 @@ impl Unheld {
             seq: row.get(0)?,
             job: JobId(row.get(1)?),
             tenant: TenantId(row.get(2)?),
-            priority: row.get(3)?,
+            lane: row.get(3)?,
             due_at: row.get(4)?,
             order_at: row.get(5)?,
             attempts: row.get(6)?,
@@ -86,7 +86,7 @@ impl Unheld {
             run.0,
         ))?;
         if self.wait == 0 {
-            let place = (self.tenant.0, self.priority, self.due_at, seq);
+            let place = (self.tenant.0, self.lane, self.due_at, seq);
             connection.prepare_cached(sql!("queue_delete"))?.execute(place)?;
         } else {
             connection.prepare_cached(sql!("run_wake"))?.execute((seq, self.order_at))?;

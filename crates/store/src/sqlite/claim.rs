@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use domain::id::{NodeId, TenantId};
 use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::finish::finish;
@@ -23,16 +23,20 @@ use crate::{Applied, Finish, Pumped, Result, StoreError, Want};
 /// What a point of priority is worth in waiting.
 const AGEING: SignedDuration = SignedDuration::from_secs(60);
 
+/// Lanes from this number on are of runs that ask for something: ten for each place.
+pub(super) const PLACED: i64 = 10;
+
 /// A run in the queue, and what the writer has to remember of it.
-struct Queued {
-    claimed: ClaimedRun,
+pub(super) struct Queued {
+    pub claimed: ClaimedRun,
+    pub lane: i64,
     seq: i64,
     order_at: i64,
     cancelled: bool,
 }
 
-/// A tenant's runs of one priority.
-type Lane = (Uuid, u8);
+/// A tenant's runs of one place and priority.
+pub(super) type Lane = (Uuid, i64);
 
 pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
     if !is_alive(tx.connection, node)? {
@@ -51,16 +55,27 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
     if want.due == 0 && want.soon == 0 {
         return Ok(Vec::new());
     }
-    let lanes = lanes(tx)?;
+    let lanes = lanes(tx.connection, false)?;
+    let taken = claim_from(tx, node, want, &lanes)?;
+    Ok(taken.into_iter().map(|queued| queued.claimed).collect())
+}
+
+/// Hands the fronts of lanes to a node.
+pub(super) fn claim_from(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    want: Want,
+    lanes: &[Lane],
+) -> Result<Vec<Queued>> {
     let limits = limits(tx)?;
-    let due = due(tx, &lanes, want.due)?;
+    let due = due(tx, lanes, want.due)?;
     let due = choose(tx, due, lanes.len(), want, &limits);
-    let soon = soon(tx, &lanes, want, &limits)?;
+    let soon = soon(tx, lanes, want, &limits)?;
     take(tx, &due, i64::MIN)?;
     take(tx, &soon, tx.now_us())?;
-    let mut claimed = Vec::with_capacity(due.len() + soon.len());
-    for queued in due.into_iter().chain(soon) {
-        let mut run = queued.claimed;
+    let mut taken: Vec<Queued> = due.into_iter().chain(soon).collect();
+    for queued in &mut taken {
+        let run = &mut queued.claimed;
         run.grant.fence = tx.next_number();
         tx.holdings().take(Held {
             node,
@@ -75,9 +90,8 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
             lost: run.lost,
             cancelled: queued.cancelled,
         });
-        claimed.push(run);
     }
-    Ok(claimed)
+    Ok(taken)
 }
 
 /// The tenants that may have only so many runs at work.
@@ -94,13 +108,13 @@ fn take(tx: &Tx<'_>, chosen: &[Queued], after: i64) -> Result<()> {
         let run = &queued.claimed.run;
         let last = (us(run.due_at), queued.seq);
         fronts
-            .entry((run.tenant.0, run.priority))
+            .entry((run.tenant.0, queued.lane))
             .and_modify(|(count, end)| (*count, *end) = (*count + 1, last.max(*end)))
             .or_insert((1, last));
     }
     let mut take = tx.connection.prepare_cached(sql!("queue_take"))?;
-    for ((tenant, priority), (count, (due_at, seq))) in fronts {
-        let taken = take.execute((tenant, priority, after, due_at, seq))?;
+    for ((tenant, lane), (count, (due_at, seq))) in fronts {
+        let taken = take.execute((tenant, lane, after, due_at, seq))?;
         if taken != count {
             return Err(StoreError::Unreadable(format!(
                 "{taken} runs left the queue of tenant {tenant} instead of {count}"
@@ -110,14 +124,22 @@ fn take(tx: &Tx<'_>, chosen: &[Queued], after: i64) -> Result<()> {
     Ok(())
 }
 
-/// The lanes that have work, found by one step in the tree for each.
-fn lanes(tx: &Tx<'_>) -> Result<Vec<Lane>> {
-    let mut step = tx.connection.prepare_cached(sql!("queue_lane_next"))?;
+/// The lanes that have work, found by one step in the tree for each: those of plain runs, or those
+/// of runs that ask for something.
+pub(super) fn lanes(connection: &Connection, placed: bool) -> Result<Vec<Lane>> {
+    let mut step = connection.prepare_cached(sql!("queue_lane_next"))?;
     let mut lanes: Vec<Lane> = Vec::new();
-    let mut last = (Uuid::nil(), -1);
+    let mut last: Lane = (Uuid::nil(), -1);
     while let Some(lane) = step.query_row(last, |row| Ok((row.get(0)?, row.get(1)?))).optional()? {
-        lanes.push(lane);
-        last = (lane.0, i64::from(lane.1));
+        last = match (lane.1 >= PLACED, placed) {
+            // On to the next tenant, or to the tenant's other lanes.
+            (true, false) => (lane.0, i64::MAX),
+            (false, true) => (lane.0, PLACED - 1),
+            _ => lane,
+        };
+        if last == lane {
+            lanes.push(lane);
+        }
     }
     Ok(lanes)
 }
@@ -129,6 +151,7 @@ fn lane(tx: &Tx<'_>, lane: Lane, after: i64, until: i64, limit: u32) -> Result<V
     while let Some(row) = rows.next()? {
         runs.push(Queued {
             claimed: claimed(row, 0)?,
+            lane: lane.1,
             seq: row.get(15)?,
             order_at: row.get(16)?,
             cancelled: row.get(17)?,

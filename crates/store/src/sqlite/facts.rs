@@ -7,6 +7,7 @@ use domain::id::{JobId, NodeId, RunId};
 use domain::run::{Grant, Wait};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::cluster::quorum;
 use super::ends::outcome_of;
 use super::holdings::{Entry, claim};
 use super::nodes::is_alive;
@@ -83,6 +84,7 @@ fn facts_of(
         job_state: state.map(|state| job_state(&state)).transpose()?,
         earlier,
         upstream: upstream.collect::<Result<_>>()?,
+        quorum: question.quorum.then(|| quorum(connection, grant.run)).transpose()?,
     })
 }
 

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
+use super::cluster::lane_of;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
@@ -106,6 +107,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             if !written {
                 return conflict(tx.connection, job.id);
             }
+            replace(tx, job)?;
             wake_changed(tx, job)?;
             tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
             if job.state == JobState::Deleted {
@@ -143,6 +145,32 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
     wake::line(tx, job.id, line)?;
     wake::changed(tx, job.id)
+}
+
+/// The job's runs that have not ended ask for what the job asks for now.
+fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
+    let place = job.definition.place();
+    let mut query = tx.connection.prepare_cached(sql!("run_replace"))?;
+    let mut rows = query.query((job.id.0,))?;
+    while let Some(row) = rows.next()? {
+        let (seq, tenant): (i64, Uuid) = (row.get(0)?, row.get(1)?);
+        let (before, priority): (Option<i64>, u8) = (row.get(2)?, row.get(3)?);
+        let lane = if place.is_anywhere() {
+            None
+        } else {
+            Some(lane_of(tx.connection, &place, priority)?)
+        };
+        if lane == before {
+            continue;
+        }
+        tx.connection.prepare_cached(sql!("run_place"))?.execute((seq, lane))?;
+        let queued = (tenant, before.unwrap_or(priority.into()), row.get::<_, i64>(4)?, seq);
+        // One that is held or waits is not in the queue, and gets there by its new lane.
+        if tx.connection.prepare_cached(sql!("queue_delete"))?.execute(queued)? > 0 {
+            tx.connection.prepare_cached(sql!("queue_enter"))?.execute((seq,))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
@@ -222,7 +250,7 @@ struct Tick {
     scheduled_for: i64,
     order_at: i64,
     tenant: Uuid,
-    priority: u8,
+    lane: i64,
     due_at: i64,
 }
 
@@ -234,7 +262,7 @@ impl Tick {
             scheduled_for: row.get(2)?,
             order_at: row.get(3)?,
             tenant: row.get(4)?,
-            priority: row.get(5)?,
+            lane: row.get(5)?,
             due_at: row.get(6)?,
         })
     }
@@ -250,7 +278,7 @@ impl Tick {
         ))?;
         connection.prepare_cached(sql!("queue_delete"))?.execute((
             self.tenant,
-            self.priority,
+            self.lane,
             self.due_at,
             seq,
         ))?;

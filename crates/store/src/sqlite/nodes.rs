@@ -1,15 +1,18 @@
 //! Nodes: their leases, and what becomes of what they held.
 
+use domain::cluster::{Labels, NodeRole};
 use domain::id::NodeId;
 use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
+use super::cluster::words;
 use super::finish::release;
 use super::holdings::{Held, Holdings};
 use super::row::{at, claimed, us};
 use super::wake;
 use super::writer::Tx;
+use crate::view::{GONE_KEPT_US, node_state};
 use crate::{NodeInfo, NodeView, Reaped, Renewed, Result, StoreError};
 
 /// Whether a node may write.
@@ -23,18 +26,34 @@ pub(super) fn join(
     info: &NodeInfo,
     lease: SignedDuration,
 ) -> Result<()> {
-    let roles = serde_json::to_string(&info.roles)
-        .map_err(|error| StoreError::Unreadable(format!("the roles of {}: {error}", info.name)))?;
+    let json = |words: Vec<String>| {
+        serde_json::to_string(&words)
+            .map_err(|error| StoreError::Unreadable(format!("what {} is: {error}", info.name)))
+    };
+    let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
+    let mut back = tx.connection.prepare_cached(sql!("node_back"))?;
+    let draining: Vec<bool> = back
+        .query_map((&info.name, tx.now_us(), node.0), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
     tx.connection.prepare_cached(sql!("node_join"))?.execute((
         node.0,
         &info.name,
         lease_until(tx, lease),
         &info.address,
         &info.version,
-        roles,
+        json(roles)?,
         tx.now_us(),
+        json(info.labels.pairs())?,
+        info.capacity,
+        &info.settings_hash,
+        draining.contains(&true),
     ))?;
     Ok(())
+}
+
+/// Whether a node is alive and plans.
+pub(super) fn is_scheduler(connection: &Connection, node: NodeId) -> Result<bool> {
+    Ok(connection.prepare_cached(sql!("node_is_scheduler"))?.exists((node.0,))?)
 }
 
 pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
@@ -42,17 +61,27 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
     let holdings = Holdings::read(&snapshot)?;
     let mut query = connection.prepare_cached(sql!("node_list"))?;
     let rows = query.query_and_then([], |row| {
-        let (node, name) = (NodeId(row.get(0)?), row.get::<_, String>(1)?);
-        let roles: String = row.get(4)?;
-        let roles = serde_json::from_str(&roles)
-            .map_err(|error| StoreError::Unreadable(format!("the roles of {name}: {error}")))?;
+        let node = NodeId(row.get(0)?);
+        let (roles, labels) =
+            (words(&row.get::<_, String>(4)?)?, words(&row.get::<_, String>(9)?)?);
+        let (buried, draining, gone) = (row.get(8)?, row.get(12)?, row.get(13)?);
+        let info = NodeInfo {
+            name: row.get(1)?,
+            address: row.get(2)?,
+            version: row.get(3)?,
+            roles: roles.iter().filter_map(|role| NodeRole::of(role)).collect(),
+            labels: Labels::of_pairs(&labels),
+            capacity: row.get(10)?,
+            settings_hash: row.get(11)?,
+        };
         Ok(NodeView {
             id: node,
-            info: NodeInfo { name, address: row.get(2)?, version: row.get(3)?, roles },
+            info,
             joined_at: at(row.get(5)?)?,
             renewed_at: at(row.get(6)?)?,
             lease_until: at(row.get(7)?)?,
-            buried: row.get(8)?,
+            state: node_state(buried, draining, gone),
+            leads: row.get(14)?,
             held: holdings.of_node(node).len() as u64,
         })
     })?;
@@ -64,17 +93,15 @@ pub(super) fn renew(
     node: NodeId,
     lease: SignedDuration,
 ) -> Result<Option<Renewed>> {
-    let renewed = tx.connection.prepare_cached(sql!("node_renew"))?.execute((
-        node.0,
-        lease_until(tx, lease),
-        tx.now_us(),
-    ))?;
-    if renewed == 0 {
-        return Ok(None);
-    }
+    let draining: Option<bool> = tx
+        .connection
+        .prepare_cached(sql!("node_renew"))?
+        .query_row((node.0, lease_until(tx, lease), tx.now_us()), |row| row.get(0))
+        .optional()?;
+    let Some(draining) = draining else { return Ok(None) };
     let held = tx.holdings().of_node(node);
     let cancel = held.iter().filter(|held| held.cancelled).map(|held| held.run).collect();
-    Ok(Some(Renewed { cancel, now: tx.now }))
+    Ok(Some(Renewed { cancel, draining, now: tx.now }))
 }
 
 fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
@@ -82,7 +109,7 @@ fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
 }
 
 pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
-    if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0,))? == 0 {
+    if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0, tx.now_us()))? == 0 {
         return Ok(());
     }
     for held in tx.holdings().of_node(node) {
@@ -127,5 +154,6 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
         }
     }
+    tx.connection.prepare_cached(sql!("node_forget"))?.execute((now - GONE_KEPT_US,))?;
     Ok(reaped)
 }

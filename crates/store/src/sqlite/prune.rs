@@ -33,10 +33,12 @@ fn delete(tx: &Tx<'_>, sql: &str, values: impl Params) -> Result<u64> {
     let mut runs = connection.prepare_cached(sql!("run_vanish"))?;
     let mut ends = connection.prepare_cached(sql!("end_delete"))?;
     let mut attempts = connection.prepare_cached(sql!("prune_attempts"))?;
+    let mut acknowledgements = connection.prepare_cached(sql!("ack_delete"))?;
     for (seq, run) in &found {
         runs.execute((seq,))?;
         ends.execute((seq,))?;
         attempts.execute((run,))?;
+        acknowledgements.execute((run,))?;
     }
     Ok(found.len() as u64)
 }

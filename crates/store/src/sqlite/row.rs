@@ -1,5 +1,6 @@
 //! Between columns and values.
 
+use domain::cluster::Place;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::run::{ClaimedRun, Grant, NewRun, Origin};
@@ -90,6 +91,7 @@ pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
             coalesced: row.get(9)?,
             ignore_dependencies: row.get(10)?,
             parameters: row.get(11)?,
+            place: Place::default(),
         },
         attempts: row.get(12)?,
         lost: row.get(13)?,

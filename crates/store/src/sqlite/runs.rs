@@ -4,6 +4,7 @@ use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
 
 use super::claim::limits;
+use super::cluster::lane_of;
 use super::ends::{self, End, Whose};
 use super::holdings::Held;
 use super::row::us;
@@ -49,6 +50,7 @@ pub(super) fn submit(
         new.retain(|new| {
             let takes = submitted.claimed.len() < room
                 && new.run.due_at <= now
+                && new.run.place.is_anywhere()
                 && !limits.contains_key(&new.run.tenant.0);
             if takes {
                 submitted.claimed.push(hold(tx, claim.node, new));
@@ -67,6 +69,8 @@ struct New<'a> {
     place: usize,
     seq: i64,
     order_at: i64,
+    /// Where it lies in the queue.
+    lane: i64,
 }
 
 /// Records runs, and answers those whose ids were not known; only a resend finds one that is.
@@ -76,7 +80,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         // What is due already takes its turn by when it came, not by a time in the past: a run
         // that has begun meanwhile was not preceded by it.
         let order_at = us(run.due_at).max(tx.order());
-        new.push(New { run, place, seq: tx.next_number(), order_at });
+        let lane = run.priority.into();
+        new.push(New { run, place, seq: tx.next_number(), order_at, lane });
     }
     let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
         let run = new.run;
@@ -110,6 +115,10 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(new.run.id.0)?;
         values.push(new.seq)
     })?;
+    for new in new.iter_mut().filter(|new| !new.run.place.is_anywhere()) {
+        new.lane = lane_of(tx.connection, &new.run.place, new.run.priority)?;
+        tx.connection.prepare_cached(sql!("run_place"))?.execute((new.seq, new.lane))?;
+    }
     Ok(new)
 }
 
@@ -117,7 +126,7 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
 fn enqueue(tx: &Tx<'_>, new: &[New<'_>]) -> Result<()> {
     rows::insert(tx.connection, sql!("queue_insert"), new, |new, values| {
         values.push(new.run.tenant.0)?;
-        values.push(new.run.priority)?;
+        values.push(new.lane)?;
         values.push(us(new.run.due_at))?;
         values.push(new.seq)
     })?;

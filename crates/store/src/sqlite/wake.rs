@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use domain::id::JobId;
 use domain::run::{Outcome, Wait};
-use rusqlite::Params;
+use rusqlite::{Connection, Params};
 use uuid::Uuid;
 
 use super::writer::Tx;
@@ -89,17 +89,26 @@ pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
     Ok(waiting.len() as u64)
 }
 
+/// Runs that wait for a quorum.
+pub(super) fn waiting_for_quorum(connection: &Connection) -> Result<Vec<Waiting>> {
+    waiting_in(connection, sql!("quorum_waiting"), [])
+}
+
 /// A run that waits.
-struct Waiting {
+pub(super) struct Waiting {
     seq: i64,
-    run: Uuid,
+    pub run: Uuid,
     job: Uuid,
     order_at: i64,
     wait: u8,
 }
 
 fn waiting(tx: &Tx<'_>, sql: &str, about: impl Params) -> Result<Vec<Waiting>> {
-    let mut query = tx.connection.prepare_cached(sql)?;
+    waiting_in(tx.connection, sql, about)
+}
+
+fn waiting_in(connection: &Connection, sql: &str, about: impl Params) -> Result<Vec<Waiting>> {
+    let mut query = connection.prepare_cached(sql)?;
     let waiting = query.query_map(about, |row| {
         Ok(Waiting {
             seq: row.get(0)?,
@@ -114,7 +123,7 @@ fn waiting(tx: &Tx<'_>, sql: &str, about: impl Params) -> Result<Vec<Waiting>> {
 
 /// A run can be claimed again. One that stood aside for other jobs gets in line anew: whoever has
 /// begun since is before it.
-fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
+pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     let stood_aside = run.wait == Wait::Upstream as u8;
     let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };
     tx.connection.prepare_cached(sql!("run_wake"))?.execute((run.seq, order_at))?;
@@ -132,8 +141,11 @@ pub(super) fn is_over(tx: &Tx<'_>, wait: Wait, job: JobId, fence: i64) -> Result
     if tx.changed_since(job, fence) {
         return Ok(true);
     }
-    if wait == Wait::Overlap {
-        return Ok(tx.ended_since(job, fence));
+    match wait {
+        Wait::Overlap => return Ok(tx.ended_since(job, fence)),
+        // Whoever acknowledges finds it waiting.
+        Wait::Quorum => return Ok(false),
+        Wait::Upstream => {}
     }
     let mut query = tx.connection.prepare_cached(sql!("upstream_of_job"))?;
     let mut rows = query.query((job.0,))?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use domain::cluster::Place;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::{Definition, Dependency, DependsOn, Job, JobState};
 use domain::run::{
@@ -137,7 +138,13 @@ pub fn untried(claimed: &ClaimedRun, verdict: Verdict) -> Finish {
 
 /// A question about nothing but the run itself.
 pub fn question(claimed: &ClaimedRun) -> FactsFor {
-    FactsFor { grant: claimed.grant, job: claimed.run.job, earlier: false, upstream: Vec::new() }
+    FactsFor {
+        grant: claimed.grant,
+        job: claimed.run.job,
+        earlier: false,
+        upstream: Vec::new(),
+        quorum: false,
+    }
 }
 
 impl<B: Bench> Lab<B> {
@@ -251,6 +258,7 @@ impl<B: Bench> Lab<B> {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
+            place: Place::default(),
         }
     }
 

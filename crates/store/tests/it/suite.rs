@@ -8,6 +8,7 @@ mod alert;
 mod audit;
 mod cancel;
 mod claim;
+mod cluster;
 mod dead_letter;
 mod define;
 mod facts;
@@ -74,6 +75,25 @@ promises! {
         a_later_grant_of_a_run_has_a_larger_fence_and_turn
         no_run_is_handed_out_twice
         every_run_ends_once_among_many_nodes;
+    cluster:
+        one_node_leads_until_it_is_buried
+        a_leader_that_leaves_makes_room_at_once
+        only_an_active_scheduler_takes_the_lead
+        racing_nodes_share_no_epoch
+        a_leader_resigns_only_its_own_epoch_and_with_empty_hands
+        plain_claims_leave_placed_runs_alone
+        a_placed_run_keeps_its_place_through_all_that_happens
+        placed_runs_are_prepared_and_counted
+        only_the_leader_of_the_present_epoch_gets_its_runs
+        a_drained_node_is_handed_nothing_that_is_placed
+        a_changed_job_takes_its_runs_along
+        a_planned_run_has_the_place_of_its_job
+        a_run_waits_for_a_majority_of_an_epoch
+        who_fell_silent_counts_until_it_is_removed
+        a_job_that_needs_no_quorum_any_more_does_not_wait_for_one
+        a_node_is_drained_and_learns_of_it
+        a_node_that_comes_back_is_one_node
+        only_the_leader_says_what_all_should_run_with;
     order:
         a_crowd_does_not_delay_another_tenant
         tenants_take_turns

@@ -40,6 +40,7 @@ fn asked(job: &Job, time: &str, now: &str, record: Option<Record>) -> Explanatio
         record,
         active: 1,
         upstream: Vec::new(),
+        cluster: None,
     })
 }
 
@@ -174,6 +175,41 @@ fn jobs_that_are_waited_for_are_named() {
         record: None,
         active: 0,
         upstream: vec![upstream.clone()],
+        cluster: None,
     });
     assert_eq!(answer.obstacles, [Obstacle::DependsOn(upstream)]);
+}
+
+#[test]
+fn what_a_run_waits_for_in_a_cluster_is_said() {
+    let words = |text: &str| -> Vec<String> { text.split_whitespace().map(Into::into).collect() };
+    let labels: Labels = "zone=eu".parse().unwrap();
+    let quorum = |acknowledged| Quorum { led: true, acknowledged, schedulers: 3 };
+    for (class, run_on, leader, agents, acknowledged, expected) in [
+        (Class::LocalSafe, "", None, vec![""], 0, None),
+        (Class::LocalSafe, "zone=eu", None, vec!["zone=us"], 0, Some(Obstacle::NoNode(labels))),
+        (Class::LocalSafe, "zone=eu", None, vec!["zone=us", "zone=eu"], 0, None),
+        (Class::LeaderOnly, "", None, vec![""], 0, Some(Obstacle::NoLeader)),
+        (Class::LeaderOnly, "", Some("LEADER_ONLY"), vec!["LEADER_ONLY"], 0, None),
+        (
+            Class::LeaderOnly,
+            "",
+            Some("LEADER_ONLY"),
+            vec!["zone=eu"],
+            0,
+            Some(Obstacle::NoNode(Labels::default())),
+        ),
+        (Class::QuorumRequired, "", None, vec![""], 3, Some(Obstacle::NoLeader)),
+        (Class::QuorumRequired, "", Some(""), vec![""], 1, Some(Obstacle::Quorum(quorum(1)))),
+        (Class::QuorumRequired, "", Some(""), vec![""], 2, None),
+    ] {
+        let run_on = run_on.parse().unwrap();
+        let definition = Definition { class, run_on, ..Definition::default() };
+        let cluster = Cluster {
+            leader: leader.map(words),
+            agents: agents.into_iter().map(words).collect(),
+            quorum: quorum(acknowledged),
+        };
+        assert_eq!(placement(&definition, &cluster), expected, "{class} {cluster:?}");
+    }
 }

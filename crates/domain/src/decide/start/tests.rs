@@ -1,6 +1,7 @@
 //! What happens at the start, as tables.
 
 use super::*;
+use crate::cluster::{Place, Quorum};
 use crate::id::{JobId, TenantId};
 use crate::job::Dependency;
 use crate::run::{Grant, NewRun};
@@ -27,6 +28,7 @@ fn run(origin: Origin) -> ClaimedRun {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
+            place: Place::default(),
         },
         attempts: 0,
         lost: 0,
@@ -209,4 +211,42 @@ fn the_window_ends_with_the_next_time_or_the_time_out() {
     assert_eq!(window(&plain, at("12:00"), times.0, times.1).deadline, at("13:00"));
     assert_eq!(window(&timed, at("12:00"), times.0, times.1).deadline, at("12:10"));
     assert_eq!(window(&plain, at("11:00"), None, None).deadline, at("23:00"));
+}
+
+#[test]
+fn a_run_is_proposed_until_a_majority_of_an_epoch_has_acknowledged_it() {
+    let definition = Definition::default();
+    for (quorum, expected) in [
+        (None, "go"),
+        (Some((true, 2, 3)), "go"),
+        (Some((true, 1, 3)), "wait Quorum with deadline"),
+        (Some((false, 3, 3)), "wait Quorum with deadline"),
+    ] {
+        let quorum =
+            quorum.map(|(led, acknowledged, schedulers)| Quorum { led, acknowledged, schedulers });
+        let facts = StartFacts { quorum, ..held() };
+        let mut run = run(Origin::Schedule);
+        assert_eq!(verdict(&run, &definition, &facts, "12:00"), expected, "{quorum:?}");
+        // The leader may have changed since the attempt before.
+        run.attempts = 1;
+        assert_eq!(verdict(&run, &definition, &facts, "12:00"), expected, "{quorum:?}");
+    }
+}
+
+#[test]
+fn proposals_get_rarer_and_never_end() {
+    let facts = StartFacts { quorum: Some(Quorum::default()), ..held() };
+    let until = |now: Timestamp| match start(
+        &run(Origin::Schedule),
+        &Definition::default(),
+        day(),
+        &facts,
+        now,
+    ) {
+        Start::Wait(Wait::Quorum, Some(until)) => until.duration_since(now),
+        verdict => panic!("{verdict:?}"),
+    };
+    assert_eq!(until(at("12:00")), QUORUM_ROUND);
+    assert_eq!(until(at("12:02")), SignedDuration::from_mins(2));
+    assert_eq!(until(at("23:00")), QUORUM_ROUND_MAX);
 }

@@ -1,7 +1,9 @@
 //! Jobs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::{Schedule, Zones};
 use engine::LastRun;
@@ -13,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
-use super::mirror::{CatchUp, DependsOn, JobStatus, OnCompletion, OnLost, Overlap};
+use super::mirror::{CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
 use super::schedule::{Dst, JobType};
@@ -142,6 +144,13 @@ pub struct JobSpec {
     /// As whom it acts on a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
+    /// Where and how it is executed; `LOCAL_SAFE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<JobClass>,
+    /// Labels of the nodes that may execute it; all may when there are none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub run_on: BTreeMap<String, String>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
@@ -315,6 +324,8 @@ impl JobSpec {
                 failed_days: retention.failed_days,
                 keep_last: retention.keep_last,
             },
+            class: self.class.map_or(default.class, Into::into),
+            run_on: Labels(self.run_on.clone()),
         })
     }
 
@@ -381,6 +392,8 @@ impl JobSpec {
                 keep_last: retention.keep_last,
             }),
             run_as: definition.run_as.clone(),
+            class: (definition.class != default.class).then(|| definition.class.into()),
+            run_on: definition.run_on.0.clone(),
             version: Some(job.version),
             ..JobSpec::default()
         };

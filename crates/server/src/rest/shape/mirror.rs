@@ -53,6 +53,18 @@ mirror! {
 }
 
 mirror! {
+    /// Where and how a job is executed.
+    JobClass = domain::cluster::Class {
+        /// By any node that executes.
+        LocalSafe,
+        /// By the node that leads.
+        LeaderOnly,
+        /// By any node, when a majority of the schedulers has acknowledged the run.
+        QuorumRequired,
+    }
+}
+
+mirror! {
     /// What becomes of a one-time job when its run has ended.
     OnCompletion = domain::job::OnCompletion {
         /// It stays.

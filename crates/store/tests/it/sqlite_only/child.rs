@@ -120,6 +120,7 @@ fn run(number: u64) -> NewRun {
         coalesced: 0,
         ignore_dependencies: false,
         parameters: None,
+        place: domain::cluster::Place::default(),
     }
 }
 

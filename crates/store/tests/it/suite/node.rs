@@ -1,5 +1,6 @@
 //! Nodes: leases, leaving, and what becomes of the runs of a node that fell silent.
 
+use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Outcome, RunState};
 use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Store, Verdict, Want};
@@ -252,7 +253,10 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
         name: "left".into(),
         address: Some("10.0.0.1:8630".into()),
         version: "1.2.3".into(),
-        roles: vec!["executes".into(), "plans".into()],
+        roles: vec![NodeRole::Agent],
+        labels: "zone=eu,disk=ssd".parse().unwrap(),
+        capacity: 7,
+        settings_hash: "abc".into(),
     };
     lab.store.join(node, &info, minutes(60)).await.unwrap();
     let job = lab.job("job").await;
@@ -264,7 +268,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
     let mut listed = lab.store.nodes().await.unwrap();
     listed.sort_by_key(|listed| listed.id != node);
     assert_eq!(listed.iter().map(|node| node.id).collect::<Vec<_>>(), [node, other]);
-    assert_eq!((&listed[0].info, listed[0].held, listed[0].buried), (&info, 2, false));
+    assert_eq!((&listed[0].info, listed[0].held, listed[0].state), (&info, 2, NodeState::Active));
     assert!(listed[0].joined_at >= before && listed[0].renewed_at >= listed[0].joined_at);
     assert!(listed[0].lease_until > listed[0].renewed_at);
     assert_eq!((listed[1].info.name.as_str(), listed[1].held), ("node", 0));
@@ -277,5 +281,6 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
     lab.store.reap(9).await.unwrap();
     lab.store.leave(other).await.unwrap();
     let left = lab.store.nodes().await.unwrap();
-    assert_eq!((left.len(), left[0].id, left[0].buried, left[0].held), (1, node, true, 2));
+    let left: Vec<_> = left.iter().map(|left| (left.id, left.state, left.held)).collect();
+    assert_eq!(left, [(node, NodeState::Down, 2), (other, NodeState::Gone, 0)]);
 }

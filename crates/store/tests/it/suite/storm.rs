@@ -78,6 +78,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
             job: held.run.job,
             earlier: true,
             upstream: vec![held.run.job],
+            quorum: true,
         };
         store.facts(node, &held.iter().map(about).collect::<Vec<_>>()).await.unwrap();
         let done: Vec<_> = held.iter().map(|held| finish(&mut dice, node, held, past)).collect();

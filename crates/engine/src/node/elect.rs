@@ -1,0 +1,158 @@
+//! The elector: one node leads, and every scheduler says what it has seen.
+//!
+//! ```text
+//!            ┌────────────── nobody leads ◀──────────────┐
+//!            │ take_lead: epoch + 1                      │ resigned (drained, clock off),
+//!            ▼                                           │ left, or buried
+//!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
+//! ```
+//!
+//! The lead is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
+//! lease stops its work before the lease ends, is buried by the others, and only then is there room
+//! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
+//! that it tries is refused, before it has found out by itself.
+//!
+//! A leader that should not lead any more (it is drained, or its clock is off) takes nothing new,
+//! finishes what only the leader may execute, and resigns then.
+
+use domain::alert::{Alert, AlertKind};
+use domain::cluster::{NodeRole, NodeState, Place};
+use domain::id::{JobId, TenantId};
+use store::{Cluster, Desk, Store};
+
+use super::Node;
+
+/// What a look at the cluster came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attended {
+    /// The epoch that this node leads in, if it leads.
+    pub leads: Option<i64>,
+    /// Runs that have a quorum now.
+    pub acknowledged: u64,
+    /// Runs that were handed to this node because of its place.
+    pub placed: usize,
+}
+
+impl<S: Store> Node<S> {
+    /// The epoch that this node leads in, as far as it knows.
+    pub fn leads(&self) -> Option<i64> {
+        self.state().leads
+    }
+
+    /// Whether this node is the place that something asks for.
+    pub(super) fn offers(&self, place: &Place) -> bool {
+        if place.is_anywhere() {
+            return true;
+        }
+        let mut offer = self.settings.info.labels.pairs();
+        offer.extend(self.leads().map(|_| Place::LEADER.to_owned()));
+        place.is_offered(&offer)
+    }
+}
+
+impl<S: Cluster> Node<S> {
+    /// Everything that a node does as one of several, once: hands back what it may not start any
+    /// more, looks after the lead, acknowledges, and fetches the runs that ask for its place.
+    pub async fn attend(&self) -> store::Result<Attended> {
+        if self.is_drained() {
+            self.hand_back().await?;
+        }
+        Ok(Attended {
+            leads: self.elect().await?,
+            acknowledged: self.acknowledge_runs().await?,
+            placed: self.claim_placed().await?,
+        })
+    }
+
+    /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
+    /// the epoch that it leads in.
+    pub async fn elect(&self) -> store::Result<Option<i64>> {
+        if !self.has_role(NodeRole::Scheduler) {
+            return Ok(None);
+        }
+        let (node, before, fit) = {
+            let state = self.state();
+            let fit = !state.draining && !state.drained && !self.distrusts_clock();
+            (state.id, state.leads, fit)
+        };
+        let leads = match (fit, before) {
+            (false, None) => None,
+            (false, Some(epoch)) => {
+                let lead = self.store.lead().await?;
+                let mine = lead.node == Some(node) && lead.epoch == epoch;
+                // It stays until it has finished what only the leader may.
+                (mine && !self.store.resign(node, epoch).await?).then_some(epoch)
+            }
+            (true, _) => {
+                let lead = self.store.take_lead(node).await?;
+                (lead.node == Some(node)).then_some(lead.epoch)
+            }
+        };
+        {
+            let mut state = self.state();
+            if state.id != node {
+                return Ok(None);
+            }
+            state.leads = leads;
+        }
+        match (before, leads) {
+            (before, Some(epoch)) if before != leads => {
+                tracing::info!(epoch, "this node leads");
+                self.store.publish_policy(node, epoch, &self.settings.policy()).await?;
+            }
+            (Some(epoch), None) => tracing::info!(epoch, "this node leads no more"),
+            _ => {}
+        }
+        Ok(leads)
+    }
+
+    /// Says that this scheduler has seen every run that waits for a quorum.
+    async fn acknowledge_runs(&self) -> store::Result<u64> {
+        if !self.has_role(NodeRole::Scheduler) || self.distrusts_clock() {
+            return Ok(0);
+        }
+        let woken = self.store.acknowledge_runs(self.id()).await?;
+        if woken > 0 {
+            self.hint();
+        }
+        Ok(woken)
+    }
+}
+
+impl<S: Desk> Node<S> {
+    /// Looks, as the leader, for nodes that run with other settings than the leader's. Each is
+    /// told about once. Answers how many there are.
+    pub async fn watch_settings(&self) -> store::Result<usize> {
+        if self.leads().is_none() {
+            return Ok(0);
+        }
+        let own = self.settings.node_info().settings_hash;
+        let nodes = self.store.nodes().await?;
+        let alive = |state| matches!(state, NodeState::Active | NodeState::Draining);
+        let others =
+            nodes.iter().filter(|node| alive(node.state) && node.info.settings_hash != own);
+        let others: Vec<_> = others.collect();
+        let (now, mut state) = (self.now(), self.state());
+        for node in &others {
+            let known = (node.id, node.info.settings_hash.clone());
+            if state.drifted.contains(&known) {
+                continue;
+            }
+            let text = format!(
+                "node {} ({}) runs with other settings than the leader: {} instead of {own}",
+                node.info.name, node.id, node.info.settings_hash
+            );
+            tracing::error!(text, "settings differ");
+            state.noticed.push(Alert {
+                kind: AlertKind::SettingsDrift,
+                tenant: TenantId::DEFAULT,
+                job: JobId::NONE,
+                run: None,
+                text,
+                at: now,
+            });
+            state.drifted.insert(known);
+        }
+        Ok(others.len())
+    }
+}

@@ -1,0 +1,55 @@
+//! Runs that ask for something of their node: labels, or the lead.
+
+use domain::run::ClaimedRun;
+use store::{Cluster, Want};
+
+use super::Node;
+use super::call::Call;
+
+impl<S: Cluster> Node<S> {
+    /// Fetches runs that ask for what this node offers. Answers how many it was handed.
+    pub async fn claim_placed(&self) -> store::Result<usize> {
+        let (call, want, epoch) = {
+            let mut state = self.state();
+            state.seeks_place = false;
+            if state.unsure || !self.takes(&state) {
+                return Ok(0);
+            }
+            let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
+            let spare = state.free.saturating_sub(state.crowded.len());
+            let want = Want {
+                due: spare.min(self.settings.batch_max),
+                soon: self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max),
+                ahead: self.settings.prepare_ahead,
+                tenant_max: self.settings.tenant_max_concurrent,
+            };
+            let epoch = state.leads;
+            let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
+            (call, want, epoch)
+        };
+        let claimed = self.store.claim_placed(call.node, epoch, want).await?;
+        if self.state().id != call.node {
+            // The lease was lost meanwhile, and with it what was claimed.
+            return Ok(0);
+        }
+        let count = claimed.len();
+        self.prepare(&claimed).await;
+        self.take_in(claimed);
+        call.answered();
+        Ok(count)
+    }
+
+    /// Whether a run was recorded here that asks for something, since anybody last looked.
+    pub fn seeks_place(&self) -> bool {
+        self.state().seeks_place
+    }
+
+    /// The definitions of runs are read before their time comes.
+    async fn prepare(&self, claimed: &[ClaimedRun]) {
+        let wanted: Vec<_> = claimed.iter().map(|run| (run.run.job, run.run.job_version)).collect();
+        if !wanted.is_empty() {
+            // If that fails now, the start will say so.
+            let _ = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! An epoch has one leader, epochs grow, and what only the leader may do is done by nobody else.
+
+use std::collections::BTreeMap;
+
+use domain::cluster::Lead;
+use domain::id::NodeId;
+use store::{Applied, Verdict};
+
+use super::{Held, Invariant};
+use crate::event::Event;
+use crate::oracle::Oracle;
+
+#[derive(Default)]
+pub struct OneLeader {
+    lead: Lead,
+    leaders: BTreeMap<i64, NodeId>,
+    /// Grants that only a leader is given, by fence.
+    grants: BTreeMap<i64, NodeId>,
+}
+
+impl Invariant for OneLeader {
+    fn name(&self) -> &'static str {
+        "one leader"
+    }
+
+    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+        match event {
+            Event::Led { lead, .. } => {
+                if lead.epoch < self.lead.epoch {
+                    return Err(format!("{lead:?} after {:?}", self.lead));
+                }
+                if let Some(node) = lead.node {
+                    let leader = *self.leaders.entry(lead.epoch).or_insert(node);
+                    if leader != node {
+                        return Err(format!("{lead:?}, whose epoch is {leader}'s"));
+                    }
+                }
+                self.lead = *lead;
+            }
+            Event::Resigned { node } | Event::Unleased { node } => {
+                if self.lead.node == Some(*node) {
+                    self.lead.node = None;
+                }
+            }
+            Event::Claimed { node, run, .. } if run.run.place.is_leader() => {
+                if self.lead.node != Some(*node) {
+                    return Err(format!("{run:?} was given to {node} under {:?}", self.lead));
+                }
+                self.grants.insert(run.grant.fence, *node);
+            }
+            // Only its holder ends a run like this; others bury it.
+            Event::Finished { node, finish, applied: Applied::Ended(_) }
+                if finish.attempt.is_some() && matches!(finish.verdict, Verdict::End { .. }) =>
+            {
+                let lost = finish
+                    .attempt
+                    .iter()
+                    .any(|attempt| attempt.result.end == domain::run::AttemptEnd::Lost);
+                let of_leader = self.grants.remove(&finish.grant.fence).is_some();
+                if of_leader && !lost && self.lead.node != Some(*node) {
+                    return Err(format!("{node} ended {finish:?} under {:?}", self.lead));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+-- A node is drained, resumed or removed, and who did it. Only one that fell silent can be removed, and no other one drained.
+WITH done AS (
+    UPDATE nodes SET
+        draining = CASE $2::text WHEN 'DRAINED' THEN true WHEN 'RESUMED' THEN false ELSE draining END,
+        gone_at = CASE $2::text WHEN 'REMOVED' THEN clock() END
+    WHERE id = $1 AND gone_at IS NULL AND buried = ($2::text = 'REMOVED')
+    RETURNING id
+),
+audited AS (
+    INSERT INTO audit (tenant_id, at, actor, kind, job_id, outcome, details, runs)
+    SELECT '00000000-0000-0000-0000-000000000000'::uuid, clock(), $3, 'NODE_CHANGED', NULL, $2, $4, '' FROM done
+)
+SELECT id FROM done

@@ -1,0 +1,2 @@
+-- What the runs of a lane ask for.
+SELECT words FROM places WHERE id = ?1

@@ -1,0 +1,130 @@
+//! What a cluster needs beyond leases: one leader, runs that not every node may execute, and
+//! acknowledgements.
+//!
+//! # The lead
+//!
+//! ```text
+//!   nobody leads ──take_lead──▶ epoch n, node A ──(A is buried, leaves, resigns)──▶ nobody leads
+//!                                                                │
+//!                                          take_lead ──▶ epoch n + 1, node B
+//! ```
+//!
+//! The lead has no lease of its own: it is as good as the lease of the node that has it. A leader
+//! that fell silent is buried first, which refuses all its writes, and only then can another one
+//! take the lead. An epoch belongs to one node for ever. What only the leader may write checks in
+//! its own transaction that the node still leads in the epoch it believes in.
+//!
+//! A leader cannot resign while it holds runs that only the leader may execute. So whoever holds
+//! such a run leads, or is buried.
+//!
+//! # Places
+//!
+//! A run that asks for something of its node ([`domain::cluster::Place`]) lies in a queue of its
+//! own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
+
+use std::future::Future;
+
+use domain::cluster::{Lead, Quorum};
+use domain::id::{NodeId, RunId};
+use domain::run::ClaimedRun;
+use jiff::Timestamp;
+
+use crate::{Result, Store, Want};
+
+/// The setting in which the leader says what every node should run with.
+pub const POLICY: &str = "cluster.policy";
+
+/// A store that several nodes share.
+pub trait Cluster: Store {
+    /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
+    /// is neither buried nor draining. Answers who leads now.
+    fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
+
+    /// Who leads.
+    fn lead(&self) -> impl Future<Output = Result<Lead>> + Send;
+
+    /// Gives up the lead of an epoch. Answers false, and changes nothing, when it is not the
+    /// node's any more, or when the node holds runs that only the leader may execute.
+    fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Hands runs to a node that ask for what it offers: its labels, and the lead if it leads in
+    /// this epoch. Nothing is handed to a node that is buried or drained.
+    fn claim_placed(
+        &self,
+        node: NodeId,
+        epoch: Option<i64>,
+        want: Want,
+    ) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
+
+    /// Acknowledges in a scheduler's name, in the present epoch, every run that waits for a
+    /// quorum, and makes those claimable that have one. Answers how many these are.
+    fn acknowledge_runs(&self, node: NodeId) -> impl Future<Output = Result<u64>> + Send;
+
+    /// How far a run is acknowledged.
+    fn quorum(&self, run: RunId) -> impl Future<Output = Result<Quorum>> + Send;
+
+    /// Who has acknowledged a run, and when.
+    fn acknowledgements(
+        &self,
+        run: RunId,
+    ) -> impl Future<Output = Result<Vec<Acknowledgement>>> + Send;
+
+    /// Says in the leader's name what every node should run with: the setting
+    /// [`POLICY`](crate::POLICY), whose version is the epoch of the configuration. Answers that
+    /// version; none, and nothing is written, when the node does not lead in this epoch.
+    fn publish_policy(
+        &self,
+        node: NodeId,
+        epoch: i64,
+        policy: &str,
+    ) -> impl Future<Output = Result<Option<u32>>> + Send;
+
+    /// Drains, resumes or removes a node.
+    fn steer(&self, node: NodeId, steer: Steer) -> impl Future<Output = Result<Steered>> + Send;
+}
+
+/// A scheduler's word that it has seen a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// Who.
+    pub node: NodeId,
+    /// In which epoch.
+    pub epoch: i64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What somebody wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steer {
+    /// It shall finish what it has and take nothing new.
+    Drain,
+    /// It shall do its part again.
+    Resume,
+    /// It fell silent and will not come back: it does not count any more.
+    Remove,
+}
+
+impl Steer {
+    /// What the audit calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Steer::Drain => "DRAINED",
+            Steer::Resume => "RESUMED",
+            Steer::Remove => "REMOVED",
+        }
+    }
+}
+
+/// What became of a [`Steer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steered {
+    /// It is so now, or was so before.
+    Done,
+    /// There is no such node, or it is gone.
+    NotFound,
+    /// The node is alive: only one that fell silent can be removed.
+    Alive,
+    /// The node fell silent: there is nobody to drain or resume.
+    Down,
+}

@@ -1,0 +1,188 @@
+//! The lead, runs that not every node may execute, and acknowledgements.
+//!
+//! Locks are taken in one order: the node's, the gate, the lead.
+
+use std::collections::HashMap;
+
+use domain::cluster::{Lead, Place, Quorum};
+use domain::id::{NodeId, RunId};
+use domain::run::ClaimedRun;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::pipeline::{Pipeline, values};
+use super::row::{at, claimed, signed, span_us, text, unsigned};
+use super::{PostgresStore, Shared, first, lock_of};
+use crate::author::author;
+use crate::{Acknowledgement, Cluster, FactsFor, POLICY, Result, Steer, Steered, Want};
+
+impl Cluster for PostgresStore {
+    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
+        let lead = self.shared.lead().await?;
+        if lead.node.is_some() {
+            return Ok(lead);
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("lead_lock"), values![]);
+        pipeline.push(sql!("lead_take"), values![node.0]);
+        let lead = pipeline.push(sql!("lead_read"), values![]);
+        let mut answers = pipeline.commit(&self.shared.pool).await?;
+        read_lead(&first(answers.swap_remove(lead))?)
+    }
+
+    async fn lead(&self) -> Result<Lead> {
+        self.shared.lead().await
+    }
+
+    async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("gate"), values![0_i64]);
+        pipeline.push(sql!("lead_lock"), values![]);
+        let resigned = pipeline.push(sql!("lead_resign"), values![node.0, epoch]);
+        let answers = pipeline.commit(&self.shared.pool).await?;
+        Ok(!answers[resigned].is_empty())
+    }
+
+    async fn claim_placed(
+        &self,
+        node: NodeId,
+        epoch: Option<i64>,
+        want: Want,
+    ) -> Result<Vec<ClaimedRun>> {
+        self.shared.claim_placed(node, epoch, want).await
+    }
+
+    async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
+        let waits = self.shared.query_one(sql!("quorum_waits"), values![]).await?;
+        if !waits.try_get::<_, bool>(0)? {
+            return Ok(0);
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("gate"), values![0_i64]);
+        pipeline.push(sql!("lead_share"), values![]);
+        pipeline.push(sql!("ack_insert"), values![node.0]);
+        let woken = pipeline.push(sql!("ack_wake"), values![]);
+        let mut answers = pipeline.commit(&self.shared.pool).await?;
+        let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
+        if woken > 0 {
+            self.shared.signal.send();
+        }
+        Ok(woken.cast_unsigned())
+    }
+
+    async fn quorum(&self, run: RunId) -> Result<Quorum> {
+        Ok(self.shared.quorums(vec![run.0]).await?.remove(&run).unwrap_or_default())
+    }
+
+    async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
+        let acknowledgement = |row: &Row| {
+            Ok(Acknowledgement {
+                node: NodeId(row.try_get(0)?),
+                epoch: row.try_get(1)?,
+                at: at(row.try_get(2)?),
+            })
+        };
+        let rows = self.shared.query(sql!("ack_list"), values![run.0]).await?;
+        rows.iter().map(acknowledgement).collect()
+    }
+
+    async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
+        let details = serde_json::json!({ "name": POLICY, "value": policy }).to_string();
+        let by = text(&author()).into_owned();
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("lead_share"), values![]);
+        let values = values![node.0, epoch, text(policy), by, details];
+        let leads = pipeline.push(sql!("policy_publish"), values);
+        let version = pipeline.push(sql!("setting_version"), values![POLICY]);
+        let answers = pipeline.commit(&self.shared.pool).await?;
+        let version = answers[version].first().filter(|_| !answers[leads].is_empty());
+        version.map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
+    }
+
+    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+        let found = self.shared.query(sql!("node_standing"), values![node.0]).await?;
+        let Some(row) = found.first() else { return Ok(Steered::NotFound) };
+        let name: String = row.try_get(1)?;
+        let details = serde_json::json!({ "node": node.0, "name": name }).to_string();
+        let by = text(&author()).into_owned();
+        let values = values![node.0, steer.name(), by, details];
+        if !self.shared.query(sql!("node_steer"), values).await?.is_empty() {
+            return Ok(Steered::Done);
+        }
+        Ok(if steer == Steer::Remove { Steered::Alive } else { Steered::Down })
+    }
+}
+
+fn read_lead(row: &Row) -> Result<Lead> {
+    Ok(Lead { epoch: row.try_get(0)?, node: row.try_get::<_, Option<Uuid>>(1)?.map(NodeId) })
+}
+
+impl Shared {
+    async fn lead(&self) -> Result<Lead> {
+        read_lead(&self.query_one(sql!("lead_read"), values![]).await?)
+    }
+
+    async fn claim_placed(
+        &self,
+        node: NodeId,
+        epoch: Option<i64>,
+        want: Want,
+    ) -> Result<Vec<ClaimedRun>> {
+        let fences = i64::from(want.due) + i64::from(want.soon);
+        // Almost always nobody asks for a place, and then the gate need not be passed.
+        let ahead = span_us(want.ahead);
+        let due = self.query_one(sql!("placed_due"), values![ahead]).await?;
+        if fences == 0 || !due.try_get::<_, bool>(0)? {
+            return Ok(Vec::new());
+        }
+        let _claiming = self.claiming.read().await;
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("gate"), values![fences]);
+        pipeline.push(sql!("lead_share"), values![]);
+        let tenant_max = want.tenant_max.map(signed);
+        let (due, soon) = (i64::from(want.due), i64::from(want.soon));
+        let values = values![node.0, due, soon, ahead, tenant_max, epoch];
+        let claim = pipeline.push(sql!("claim_placed"), values);
+        let answers = pipeline.commit(&self.pool).await?;
+        let claimed: Vec<ClaimedRun> = answers[claim].iter().map(placed).collect::<Result<_>>()?;
+        self.settle(node, &[], &[], &[], &claimed);
+        Ok(claimed)
+    }
+
+    /// How far the runs are acknowledged for which that was asked.
+    pub(super) async fn quorums_of(
+        &self,
+        questions: &[FactsFor],
+    ) -> Result<HashMap<RunId, Quorum>> {
+        let asked = questions.iter().filter(|question| question.quorum);
+        let runs: Vec<Uuid> = asked.map(|question| question.grant.run.0).collect();
+        if runs.is_empty() { Ok(HashMap::new()) } else { self.quorums(runs).await }
+    }
+
+    async fn quorums(&self, runs: Vec<Uuid>) -> Result<HashMap<RunId, Quorum>> {
+        let count = |row: &Row, column: usize| -> Result<u32> {
+            Ok(u32::try_from(row.try_get::<_, i64>(column)?).unwrap_or(u32::MAX))
+        };
+        let quorum = |row: &Row| {
+            let quorum = Quorum {
+                led: row.try_get(1)?,
+                acknowledged: count(row, 2)?,
+                schedulers: count(row, 3)?,
+            };
+            Ok((RunId(row.try_get(0)?), quorum))
+        };
+        self.query(sql!("quorum_of"), values![runs]).await?.iter().map(quorum).collect()
+    }
+}
+
+/// A run that was claimed, and what it asked for.
+fn placed(row: &Row) -> Result<ClaimedRun> {
+    let mut run = claimed(row)?;
+    run.run.place = Place::of_words(row.try_get(16)?);
+    Ok(run)
+}

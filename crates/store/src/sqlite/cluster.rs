@@ -1,0 +1,249 @@
+//! The lead, runs that not every node may execute, and acknowledgements.
+
+use domain::audit::{Event, Kind};
+use domain::cluster::{Lead, Place, Quorum};
+use domain::id::{NodeId, RunId, TenantId};
+use domain::run::ClaimedRun;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::claim::{self, PLACED};
+use super::row::at;
+use super::writer::Tx;
+use super::{SqliteStore, journal, nodes, wake};
+use crate::author::author;
+use crate::{Acknowledgement, Cluster, POLICY, Result, Steer, Steered, StoreError, Want};
+
+impl Cluster for SqliteStore {
+    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
+        let lead = self.read(lead).await?;
+        if lead.node.is_some() {
+            return Ok(lead);
+        }
+        self.writer.write(move |tx| take_lead(tx, node)).await
+    }
+
+    async fn lead(&self) -> Result<Lead> {
+        self.read(lead).await
+    }
+
+    async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
+        self.writer.write(move |tx| resign(tx, node, epoch)).await
+    }
+
+    async fn claim_placed(
+        &self,
+        node: NodeId,
+        epoch: Option<i64>,
+        want: Want,
+    ) -> Result<Vec<ClaimedRun>> {
+        // Almost always nobody asks for a place, and then the writer need not be asked.
+        if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
+            return Ok(Vec::new());
+        }
+        self.writer.write(move |tx| claim_placed(tx, node, epoch, want)).await
+    }
+
+    async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
+        let waits = |connection: &Connection| Ok(!wake::waiting_for_quorum(connection)?.is_empty());
+        if !self.read(waits).await? {
+            return Ok(0);
+        }
+        let woken = self.writer.write(move |tx| acknowledge(tx, node)).await?;
+        if woken > 0 {
+            self.changed.notify_waiters();
+        }
+        Ok(woken)
+    }
+
+    async fn quorum(&self, run: RunId) -> Result<Quorum> {
+        self.read(move |connection| quorum(connection, run)).await
+    }
+
+    async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("ack_list"))?;
+            let rows = query.query_and_then((run.0,), |row| {
+                let (node, epoch) = (NodeId(row.get(0)?), row.get(1)?);
+                Ok(Acknowledgement { node, epoch, at: at(row.get(2)?)? })
+            })?;
+            rows.collect()
+        })
+        .await
+    }
+
+    async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
+        let (policy, by) = (policy.to_owned(), author());
+        self.writer
+            .write(move |tx| {
+                if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
+                    return Ok(None);
+                }
+                let mut publish = tx.connection.prepare_cached(sql!("policy_publish"))?;
+                if publish.execute((&policy, tx.now_us()))? > 0 {
+                    let details = serde_json::json!({ "name": POLICY, "value": policy });
+                    let event = of_cluster(by, Kind::SettingChanged, "DONE", &details);
+                    journal::insert(tx, &event)?;
+                }
+                let mut version = tx.connection.prepare_cached(sql!("setting_version"))?;
+                Ok(Some(version.query_row((POLICY,), |row| row.get(0))?))
+            })
+            .await
+    }
+
+    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+        let by = author();
+        self.writer.write(move |tx| steer_node(tx, node, steer, by)).await
+    }
+}
+
+fn lead(connection: &Connection) -> Result<Lead> {
+    let mut query = connection.prepare_cached(sql!("lead_read"))?;
+    let lead = query.query_row([], |row| {
+        Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
+    })?;
+    Ok(lead)
+}
+
+fn take_lead(tx: &mut Tx<'_>, node: NodeId) -> Result<Lead> {
+    // Somebody may have been faster since this was read.
+    if lead(tx.connection)?.node.is_none() {
+        tx.connection.prepare_cached(sql!("lead_take"))?.execute((node.0, tx.now_us()))?;
+    }
+    lead(tx.connection)
+}
+
+fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
+    for held in tx.holdings().of_node(node) {
+        let words: Option<String> = tx
+            .connection
+            .prepare_cached(sql!("place_of_run"))?
+            .query_row((held.seq,), |row| row.get(0))
+            .optional()?;
+        if words.map(|words| place(&words)).transpose()?.is_some_and(|place| place.is_leader()) {
+            return Ok(false);
+        }
+    }
+    Ok(tx.connection.prepare_cached(sql!("lead_resign"))?.execute((node.0, epoch))? > 0)
+}
+
+/// What a node offers; none when it takes no runs.
+fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Option<Vec<String>>> {
+    let mut query = connection.prepare_cached(sql!("node_offer"))?;
+    let found: Option<(String, Option<i64>)> =
+        query.query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((labels, leads)) = found else { return Ok(None) };
+    let mut offer = words(&labels)?;
+    // The epoch that it believes in must be the present one.
+    if leads.is_some() && leads == epoch {
+        offer.push(Place::LEADER.to_owned());
+    }
+    Ok(Some(offer))
+}
+
+fn claim_placed(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    epoch: Option<i64>,
+    want: Want,
+) -> Result<Vec<ClaimedRun>> {
+    let Some(offer) = offer(tx.connection, node, epoch)? else { return Ok(Vec::new()) };
+    let mut lanes = Vec::new();
+    for lane in claim::lanes(tx.connection, true)? {
+        if place_of(tx.connection, lane.1)?.is_offered(&offer) {
+            lanes.push(lane);
+        }
+    }
+    let mut claimed = claim::claim_from(tx, node, want, &lanes)?;
+    for run in &mut claimed {
+        let lane = run.lane;
+        run.claimed.run.place = place_of(tx.connection, lane)?;
+    }
+    Ok(claimed.into_iter().map(|run| run.claimed).collect())
+}
+
+/// What the runs of a lane ask for.
+fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
+    let mut query = connection.prepare_cached(sql!("place_of_lane"))?;
+    let words: String = query.query_row((lane / PLACED,), |row| row.get(0))?;
+    place(&words)
+}
+
+/// The lane of runs that ask for something.
+pub(super) fn lane_of(connection: &Connection, place: &Place, priority: u8) -> Result<i64> {
+    let words = serde_json::to_string(place.words())
+        .map_err(|error| StoreError::Unreadable(format!("a place: {error}")))?;
+    let mut insert = connection.prepare_cached(sql!("place_insert"))?;
+    let id: i64 = insert.query_row((words,), |row| row.get(0))?;
+    Ok(id * PLACED + i64::from(priority))
+}
+
+pub(super) fn words(json: &str) -> Result<Vec<String>> {
+    serde_json::from_str(json).map_err(|error| StoreError::Unreadable(format!("{json}: {error}")))
+}
+
+fn place(json: &str) -> Result<Place> {
+    Ok(Place::of_words(words(json)?))
+}
+
+/// How far a run is acknowledged.
+pub(super) fn quorum(connection: &Connection, run: RunId) -> Result<Quorum> {
+    let mut query = connection.prepare_cached(sql!("quorum_of"))?;
+    Ok(query.query_row((run.0,), |row| {
+        Ok(Quorum { led: row.get(0)?, acknowledged: row.get(1)?, schedulers: row.get(2)? })
+    })?)
+}
+
+fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
+    let lead = lead(tx.connection)?;
+    if lead.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
+        return Ok(0);
+    }
+    let mut woken = 0;
+    for run in wake::waiting_for_quorum(tx.connection)? {
+        let values = (run.run, lead.epoch, node.0, tx.now_us());
+        tx.connection.prepare_cached(sql!("ack_insert"))?.execute(values)?;
+        if quorum(tx.connection, RunId(run.run))?.is_reached() {
+            wake::wake(tx, &run)?;
+            woken += 1;
+        }
+    }
+    Ok(woken)
+}
+
+fn steer_node(tx: &mut Tx<'_>, node: NodeId, steer: Steer, by: String) -> Result<Steered> {
+    let found: Option<(bool, String)> = tx
+        .connection
+        .prepare_cached(sql!("node_standing"))?
+        .query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((buried, name)) = found else { return Ok(Steered::NotFound) };
+    let connection = tx.connection;
+    let draining = |yes: bool| -> Result<usize> {
+        Ok(connection.prepare_cached(sql!("node_steer"))?.execute((node.0, yes))?)
+    };
+    match (steer, buried) {
+        (Steer::Remove, false) => return Ok(Steered::Alive),
+        (Steer::Drain | Steer::Resume, true) => return Ok(Steered::Down),
+        (Steer::Drain, false) => draining(true)?,
+        (Steer::Resume, false) => draining(false)?,
+        (Steer::Remove, true) => {
+            connection.prepare_cached(sql!("node_remove"))?.execute((node.0, tx.now_us()))?
+        }
+    };
+    let details = serde_json::json!({ "node": node.0, "name": name });
+    journal::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
+    Ok(Steered::Done)
+}
+
+/// Something that concerns no tenant.
+fn of_cluster(actor: String, kind: Kind, outcome: &str, details: &serde_json::Value) -> Event {
+    Event {
+        tenant: TenantId::CLUSTER,
+        actor,
+        kind,
+        job: None,
+        run: None,
+        outcome: outcome.to_owned(),
+        details: details.to_string(),
+    }
+}
