@@ -21,6 +21,7 @@ mod page;
 mod problem;
 mod rest;
 mod scheduler;
+mod sql;
 mod sweeper;
 mod trials;
 
