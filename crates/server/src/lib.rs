@@ -4,6 +4,7 @@
 //! no store. Every route but the few that [`router`] names stands behind the check of the key.
 
 mod actor;
+mod admission;
 mod app;
 mod body;
 mod closing;
@@ -16,11 +17,14 @@ mod limit;
 mod listen;
 mod login;
 mod metrics;
+mod news;
 mod openapi;
 mod page;
+mod pg;
 mod problem;
 mod rest;
 mod scheduler;
+mod scram;
 mod sql;
 mod sweeper;
 mod trials;

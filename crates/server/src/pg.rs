@@ -1,0 +1,24 @@
+//! The SQL door: clients of PostgreSQL ask in the protocol that they know.
+//!
+//! ```text
+//!   door ──▶ startup ──▶ session ──▶ crate::sql       what is asked is understood and done there
+//!    │          │           │
+//!    │        scram       portal, value, copy, news   what it is asked and answered in
+//!    └── wire, frame: the bytes
+//! ```
+//!
+//! Nothing here reads SQL. A client costs no more memory than its longest message, what it has
+//! prepared, and one answer; before it has proved who it is, much less.
+
+mod cancel;
+mod copy;
+mod door;
+mod frame;
+mod portal;
+mod report;
+mod session;
+mod startup;
+mod value;
+mod wire;
+
+pub use door::{Door, Terms};
