@@ -11,3 +11,33 @@ pub struct SyntaxError {
     /// What would be right.
     pub hint: Option<String>,
 }
+
+impl SyntaxError {
+    /// Something is wrong at a place.
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        SyntaxError { message: message.into(), at, hint: None }
+    }
+
+    /// The same with what would be right.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        SyntaxError { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The result of reading.
+pub(crate) type Result<T> = std::result::Result<T, SyntaxError>;
+
+/// The known word that somebody may have meant.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word = word.to_ascii_uppercase();
+    // A word that is far too long is not a slip of the finger, and costs nothing.
+    if word.len() > 40 {
+        return None;
+    }
+    let distance = |known: &str| strsim::osa_distance(&word, &known.to_ascii_uppercase());
+    let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;
+    (distance <= 1 + word.len() / 4 && distance < word.len()).then_some(nearest)
+}

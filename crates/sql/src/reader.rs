@@ -1,0 +1,402 @@
+//! Walks over the lexemes of one statement. Every question it answers says, when the answer is no,
+//! where that is, what was expected and what may have been meant.
+
+use jiff::SignedDuration;
+use sqlparser::tokenizer::Token;
+use uuid::Uuid;
+
+use crate::lex::{Lexeme, placeholder};
+use crate::literal::Literal;
+use crate::name::folded;
+use crate::statement::Spot;
+use crate::syntax::{Result, SyntaxError, nearest};
+
+/// A place in a statement.
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    lexemes: &'a [Lexeme],
+    next: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(text: &'a str, lexemes: &'a [Lexeme]) -> Self {
+        Reader { text, lexemes, next: 0 }
+    }
+
+    fn peek(&self) -> Option<&'a Lexeme> {
+        self.lexemes.get(self.next)
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.peek().is_none()
+    }
+
+    /// The byte at which the next lexeme begins, or the end of the statement.
+    pub(crate) fn at(&self) -> usize {
+        match self.peek() {
+            Some(lexeme) => lexeme.place.start,
+            None => self.lexemes.last().map_or(0, |lexeme| lexeme.place.end),
+        }
+    }
+
+    /// What is left, as it was written; nothing is left afterwards.
+    pub(crate) fn rest(&mut self) -> &'a str {
+        let from = self.at();
+        self.next = self.lexemes.len();
+        &self.text[from..self.at()]
+    }
+
+    /// The lexemes that are left.
+    pub(crate) fn lexemes(&self) -> &'a [Lexeme] {
+        &self.lexemes[self.next..]
+    }
+
+    /// Walks over so many lexemes and answers what was written there.
+    pub(crate) fn skip(&mut self, count: usize) -> &'a str {
+        let from = self.at();
+        self.next = (self.next + count).min(self.lexemes.len());
+        let to = self.lexemes[..self.next].last().map_or(from, |lexeme| lexeme.place.end);
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// The unquoted word that comes after `ahead` others.
+    pub(crate) fn word_at(&self, ahead: usize) -> Option<&'a str> {
+        let lexeme = self.lexemes.get(self.next + ahead)?;
+        match &lexeme.token {
+            Token::Word(word) if word.quote_style.is_none() => Some(word.value.as_str()),
+            _ => None,
+        }
+    }
+
+    /// Whether these words come next.
+    pub(crate) fn is(&self, words: &[&str]) -> bool {
+        let same = |(i, word): (usize, &&str)| {
+            self.word_at(i).is_some_and(|next| next.eq_ignore_ascii_case(word))
+        };
+        words.iter().enumerate().all(same)
+    }
+
+    /// Walks over these words if they come next.
+    pub(crate) fn eat(&mut self, words: &[&str]) -> bool {
+        let is_next = self.is(words);
+        if is_next {
+            self.next += words.len();
+        }
+        is_next
+    }
+
+    /// Walks over these words.
+    pub(crate) fn expect(&mut self, words: &[&str]) -> Result<()> {
+        for word in words {
+            if !self.eat(&[word]) {
+                let text = words.join(" ");
+                return Err(self.unexpected_word(&text, [*word]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks over a sign if it comes next.
+    pub(crate) fn eat_sign(&mut self, sign: &Token) -> bool {
+        let is_next = self.peek().is_some_and(|lexeme| lexeme.token == *sign);
+        if is_next {
+            self.next += 1;
+        }
+        is_next
+    }
+
+    /// Whether a sign comes after `ahead` lexemes.
+    pub(crate) fn is_sign(&self, ahead: usize, sign: &Token) -> bool {
+        self.lexemes.get(self.next + ahead).is_some_and(|lexeme| lexeme.token == *sign)
+    }
+
+    /// Walks over a sign.
+    pub(crate) fn expect_sign(&mut self, sign: &Token) -> Result<()> {
+        if self.eat_sign(sign) { Ok(()) } else { Err(self.unexpected(&sign.to_string())) }
+    }
+
+    /// The end of the statement.
+    pub(crate) fn expect_end(&self) -> Result<()> {
+        if self.is_done() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
+    }
+
+    /// What comes next is not what was expected.
+    pub(crate) fn unexpected(&self, expected: &str) -> SyntaxError {
+        let message = match self.peek() {
+            Some(lexeme) => {
+                let written = &self.text[lexeme.place.clone()];
+                let shown: String = written.chars().take(40).collect();
+                let more = if shown.len() < written.len() { "…" } else { "" };
+                format!("syntax error at or near \"{shown}{more}\": expected {expected}")
+            }
+            None => format!("syntax error at the end of the statement: expected {expected}"),
+        };
+        SyntaxError::new(self.at(), message)
+    }
+
+    /// The same, where words are known of which one may have been meant.
+    pub(crate) fn unexpected_word<'w>(
+        &self,
+        expected: &str,
+        known: impl IntoIterator<Item = &'w str>,
+    ) -> SyntaxError {
+        let error = self.unexpected(expected);
+        match self.word_at(0).and_then(|word| nearest(word, known)) {
+            Some(near) => error.with_hint(format!("Perhaps you meant {near}.")),
+            None => error,
+        }
+    }
+
+    fn take(&mut self) -> Option<&'a Lexeme> {
+        let lexeme = self.peek()?;
+        self.next += 1;
+        Some(lexeme)
+    }
+
+    /// Whether a placeholder comes next.
+    pub(crate) fn is_placeholder(&self) -> bool {
+        self.peek().is_some_and(|lexeme| placeholder(&lexeme.token).is_some())
+    }
+
+    /// Walks over a placeholder if it comes next: it stands for a value that is not known yet.
+    fn eat_placeholder(&mut self) -> bool {
+        let is_next = self.is_placeholder();
+        if is_next {
+            self.next += 1;
+        }
+        is_next
+    }
+
+    /// A name: unquoted in small letters, quoted as it is, or a value that was handed in.
+    pub(crate) fn name(&mut self, what: &str) -> Result<Spot<String>> {
+        let at = self.at();
+        let value = match self.peek() {
+            Some(Lexeme { token: Token::Word(word), .. }) => match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => folded(&word.value),
+            },
+            Some(Lexeme { token: Token::SingleQuotedString(text), is_bound: true, .. }) => {
+                text.clone()
+            }
+            Some(lexeme) if placeholder(&lexeme.token).is_some() => String::new(),
+            _ => return Err(self.unexpected(what)),
+        };
+        self.next += 1;
+        Ok(Spot { value, at })
+    }
+
+    /// A name with dots: `public.refresh`. Quoted parts stay quoted.
+    pub(crate) fn dotted_name(&mut self, what: &str) -> Result<Spot<String>> {
+        let mut name = self.name(what)?;
+        while self.eat_sign(&Token::Period) {
+            let part = self.name(what)?;
+            name.value = format!("{}.{}", name.value, part.value);
+        }
+        Ok(name)
+    }
+
+    /// A name with dots as it was written, quotes included.
+    pub(crate) fn dotted(&mut self, what: &str) -> Result<&'a str> {
+        let from = self.next;
+        self.dotted_name(what)?;
+        let count = self.next - from;
+        self.next = from;
+        Ok(self.skip(count))
+    }
+
+    /// A text in quotes.
+    pub(crate) fn text(&mut self, what: &str) -> Result<Spot<String>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: String::new(), at });
+        }
+        match self.peek() {
+            Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => {
+                self.next += 1;
+                Ok(Spot { value: text.clone(), at })
+            }
+            Some(Lexeme { token: Token::Word(word), .. }) if word.quote_style == Some('"') => {
+                Err(self.unexpected(what).with_hint("Texts stand in single quotes."))
+            }
+            _ => Err(self.unexpected(what)),
+        }
+    }
+
+    /// A text or a bare word, where both mean the same.
+    pub(crate) fn text_or_name(&mut self, what: &str) -> Result<Spot<String>> {
+        match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::SingleQuotedString(_)) => self.text(what),
+            _ => self.name(what),
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn whole<T: std::str::FromStr>(&mut self, what: &str) -> Result<Spot<T>> {
+        let at = self.at();
+        let text = match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::Number(text, false)) => text.clone(),
+            Some(token) if placeholder(token).is_some() => "1".to_owned(),
+            _ => return Err(self.unexpected(what)),
+        };
+        let value = text.parse().map_err(|_| self.unexpected(what))?;
+        self.next += 1;
+        Ok(Spot { value, at })
+    }
+
+    /// A number, also with a point.
+    pub(crate) fn decimal(&mut self, what: &str) -> Result<Spot<f64>> {
+        self.whole(what)
+    }
+
+    /// A value: text, number, TRUE, FALSE or NULL.
+    pub(crate) fn literal(&mut self, what: &str) -> Result<Spot<Literal>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: Literal::Null, at });
+        }
+        let is_negative = self.is_sign(0, &Token::Minus) && self.is_number(1);
+        if is_negative {
+            self.next += 1;
+        }
+        let value = match self.take().map(|lexeme| &lexeme.token) {
+            Some(Token::Number(digits, false)) => {
+                Literal::Number(if is_negative { format!("-{digits}") } else { digits.clone() })
+            }
+            Some(Token::SingleQuotedString(text)) => Literal::Text(text.clone()),
+            Some(Token::Word(word)) if word.quote_style.is_none() => {
+                match word.value.to_ascii_uppercase().as_str() {
+                    "TRUE" => Literal::Bool(true),
+                    "FALSE" => Literal::Bool(false),
+                    "NULL" => Literal::Null,
+                    _ => {
+                        self.next -= 1;
+                        return Err(self.unexpected(what));
+                    }
+                }
+            }
+            taken => {
+                self.next -= usize::from(taken.is_some());
+                return Err(self.unexpected(what));
+            }
+        };
+        Ok(Spot { value, at })
+    }
+
+    fn is_number(&self, ahead: usize) -> bool {
+        let lexeme = self.lexemes.get(self.next + ahead);
+        matches!(lexeme.map(|lexeme| &lexeme.token), Some(Token::Number(_, false)))
+    }
+
+    /// One of some words.
+    pub(crate) fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Spot<T>> {
+        let at = self.at();
+        let known = || words.iter().map(|(word, _)| *word);
+        let found = words.iter().find(|(word, _)| self.is(&[word]));
+        match found {
+            Some((_, value)) => {
+                self.next += 1;
+                Ok(Spot { value: *value, at })
+            }
+            None => {
+                let expected = known().collect::<Vec<_>>().join(", ");
+                let expected = match expected.rsplit_once(", ") {
+                    Some((most, last)) => format!("{most} or {last}"),
+                    None => expected,
+                };
+                Err(self.unexpected_word(&expected, known()))
+            }
+        }
+    }
+
+    /// NONE or NULL: the absence of a value.
+    pub(crate) fn eat_none(&mut self) -> bool {
+        self.eat(&["NONE"]) || self.eat(&["NULL"])
+    }
+
+    /// A length of time: `90 SECONDS`, `1 HOUR 30 MINUTES`, `90s`, `'1h 30m'`, `INTERVAL '1 day'`.
+    pub(crate) fn duration(&mut self) -> Result<Spot<SignedDuration>> {
+        const WHAT: &str = "a length of time, for example 90 SECONDS or '1h 30m'";
+        self.eat(&["INTERVAL"]);
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: SignedDuration::from_secs(1), at });
+        }
+        let mut written = String::new();
+        match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::SingleQuotedString(text)) => {
+                written.push_str(text);
+                self.next += 1;
+            }
+            Some(Token::Number(..)) => {
+                while let Some(Token::Number(digits, _)) = self.peek().map(|it| &it.token) {
+                    self.next += 1;
+                    let Some(unit) = self.word_at(0) else {
+                        let hint = format!("Write {digits} SECONDS, MINUTES, HOURS or DAYS.");
+                        return Err(self.unexpected("the unit of the number").with_hint(hint));
+                    };
+                    self.next += 1;
+                    written.push_str(&format!("{digits} {unit} "));
+                }
+            }
+            _ => return Err(self.unexpected(WHAT)),
+        }
+        let value = domain::schedule::parse_duration(&written)
+            .map_err(|error| SyntaxError::new(at, error.to_string()))?;
+        Ok(Spot { value, at })
+    }
+
+    /// A UUID, in quotes or bare.
+    pub(crate) fn uuid(&mut self, what: &str) -> Result<Spot<Uuid>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: Uuid::nil(), at });
+        }
+        let from = self.next;
+        let text = match self.take() {
+            None => return Err(self.unexpected(what)),
+            Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => text.clone(),
+            // Without quotes it falls into pieces that touch each other.
+            Some(first) => {
+                let mut end = first.place.end;
+                while let Some(lexeme) = self.peek().filter(|lexeme| lexeme.place.start == end) {
+                    end = lexeme.place.end;
+                    self.next += 1;
+                }
+                self.text[first.place.start..end].to_owned()
+            }
+        };
+        match text.parse() {
+            Ok(value) => Ok(Spot { value, at }),
+            Err(_) => {
+                self.next = from;
+                Err(self.unexpected(what).with_hint("A UUID has 32 hexadecimal digits."))
+            }
+        }
+    }
+
+    /// Things with commas between them.
+    pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut list = vec![read(self)?];
+        while self.eat_sign(&Token::Comma) {
+            list.push(read(self)?);
+        }
+        Ok(list)
+    }
+
+    /// The same in parentheses; `()` is the empty list.
+    pub(crate) fn in_parentheses<T>(
+        &mut self,
+        read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.expect_sign(&Token::LParen)?;
+        if self.eat_sign(&Token::RParen) {
+            return Ok(Vec::new());
+        }
+        let list = self.list(read)?;
+        if !self.eat_sign(&Token::RParen) {
+            return Err(self.unexpected(", or )"));
+        }
+        Ok(list)
+    }
+}
