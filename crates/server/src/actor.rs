@@ -206,7 +206,7 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 }
 
 /// How often requests may come with a key: what its tenant may, or what the settings say.
-async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
+pub(crate) async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
     // The key of the data folder is nobody's in particular.
     if actor.key.is_none() {
         return Ok(app.options.rate);

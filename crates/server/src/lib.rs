@@ -48,6 +48,7 @@ pub use listen::{Patience, serve};
 pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use openapi::describe;
+pub use pg::{Door as SqlDoor, Terms as SqlTerms};
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};

@@ -1,17 +1,15 @@
 //! Statements and their answers, whichever protocol they come by.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use domain::audit::{Event, Kind};
-use engine::as_author;
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use query::{Column, Row, Value};
-use serde_json::json;
-use sql::{Discard, Parsed, Statement};
+use sql::{Copy, Discard, Parsed, Spot, Statement};
 use tokio::time::timeout;
 
 use super::copy::Style;
@@ -19,8 +17,7 @@ use super::report::{self, Report, notice};
 use super::session::{Over, Prepared, Step, Talk};
 use super::value::{self, Format, size_of, type_of};
 use crate::limit::KeyId;
-use crate::problem::Code;
-use crate::sql::{Answer, Shape, SqlError};
+use crate::sql::{Answer, Described};
 
 /// What clients are told of columns.
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
@@ -48,10 +45,10 @@ pub(super) fn data_row(
 
 impl Talk<'_> {
     /// Settings that a client named when it began. What is unknown is no reason to send it away.
-    pub(super) async fn adopt(&mut self, parameters: &BTreeMap<String, String>) {
+    pub(super) fn adopt(&mut self, parameters: &BTreeMap<String, String>) {
         for (name, value) in parameters {
             if !matches!(name.as_str(), "user" | "database" | "options" | "replication") {
-                self.sql.adopt(name, value);
+                let _ = self.sql.set(name, value);
             }
         }
     }
@@ -62,7 +59,7 @@ impl Talk<'_> {
             Ok(()) => {}
             Err(Step::Over(over)) => return Err(over),
             Err(Step::Failed(report)) => {
-                self.sql.failed();
+                self.sql.fail();
                 self.wire.send(report.error()).await?;
             }
         }
@@ -75,10 +72,12 @@ impl Talk<'_> {
             self.wire.send(Out::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
         }
         for statement in &statements {
-            if self.does_itself(text, statement).await? {
+            let answer = self.run(text, statement, &[]).await?;
+            if let Statement::Copy(copy) = &statement.statement {
+                self.copy_out(copy, answer).await?;
                 continue;
             }
-            let Answer { columns, rows, tag, .. } = self.run(text, statement, &[]).await?;
+            let Answer { columns, rows, tag, .. } = answer;
             if !columns.is_empty() {
                 let formats = vec![Format::Text; columns.len()];
                 self.wire.send(row_description(&columns, &formats)).await?;
@@ -91,73 +90,48 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Does what is about the session itself; false for everything else.
-    pub(super) async fn does_itself(
-        &mut self,
-        text: &str,
-        parsed: &Parsed,
-    ) -> Result<bool, Step> {
-        let statement = &parsed.statement;
-        self.sql.may_run(statement).map_err(|error| Report::of(error, text))?;
+    /// What a statement does to the connection itself.
+    async fn apply(&mut self, statement: &Statement) -> Result<(), Step> {
+        let gone = |sqlstate, what: &str, name: &Spot<String>| {
+            Report::new(sqlstate, format!("there is no {what} {:?}", name.value))
+        };
         match statement {
             Statement::Listen(channel) => {
-                let actor = self.sql.actor().clone();
-                if let Some(warning) = self.channels.add(&channel.value, &actor) {
+                if let Some(warning) = self.channels.add(&channel.value, self.sql.actor()) {
                     self.wire.send(notice(&warning)).await?;
                 }
             }
             Statement::Unlisten(channel) => {
                 self.channels.remove(channel.as_ref().map(|channel| channel.value.as_str()));
             }
-            Statement::Deallocate(Some(name)) => {
-                if !self.statements.remove(&name.value) {
-                    let text = format!("there is no prepared statement {:?}", name.value);
-                    return Err(Report::new(report::NO_STATEMENT, text).into());
-                }
+            Statement::Deallocate(Some(name)) if !self.statements.remove(&name.value) => {
+                return Err(gone(report::NO_STATEMENT, "prepared statement", name).into());
             }
             Statement::Deallocate(None) => self.statements.clear(),
-            Statement::Close(Some(name)) => {
-                if !self.portals.remove(&name.value) {
-                    let text = format!("there is no portal {:?}", name.value);
-                    return Err(Report::new(report::NO_PORTAL, text).into());
-                }
+            Statement::Close(Some(name)) if !self.portals.remove(&name.value) => {
+                return Err(gone(report::NO_PORTAL, "portal", name).into());
             }
             Statement::Close(None) => self.portals.clear(),
             Statement::Discard(Discard::All) => {
                 self.statements.clear();
                 self.channels.remove(None);
-                // The session forgets the rest.
-                return Ok(false);
             }
-            Statement::Copy(copy) => {
-                let style =
-                    Style { csv: copy.csv, delimiter: copy.delimiter, null: &copy.null };
-                let answer = self.run(text, parsed, &[]).await?;
-                self.copy_out(style, copy.header, answer).await?;
-                return Ok(true);
-            }
-            _ => return Ok(false),
+            _ => {}
         }
-        let tag = statement.tag().to_owned();
-        self.wire.send(Out::CommandComplete(CommandComplete::new(tag))).await?;
-        Ok(true)
+        Ok(())
     }
 
-    async fn copy_out(
-        &mut self,
-        style: Style<'_>,
-        header: bool,
-        answer: Answer,
-    ) -> Result<(), Step> {
-        let Answer { columns, rows, .. } = answer;
+    /// Writes an answer out.
+    pub(super) async fn copy_out(&mut self, copy: &Copy, answer: Answer) -> Result<(), Step> {
+        let style = Style { csv: copy.csv, delimiter: copy.delimiter, null: &copy.null };
+        let Answer { columns, rows, tag, .. } = answer;
         let count = i16::try_from(columns.len()).unwrap_or(i16::MAX);
         let formats = vec![0; columns.len()];
         self.wire.send(Out::CopyOutResponse(CopyOutResponse::new(0, count, formats))).await?;
-        if header {
+        if copy.header {
             let line = style.line(columns.iter().map(|column| Some(column.name.clone())));
             self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
         }
-        let tag = format!("COPY {}", rows.len());
         for row in rows {
             let line = style.line(row.iter().map(value::text_of));
             self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
@@ -172,9 +146,9 @@ impl Talk<'_> {
         &mut self,
         prepared: &Prepared,
         parsed: &Parsed,
-    ) -> Result<Shape, Report> {
-        let shape = self.sql.describe(&parsed.statement).await;
-        shape.map_err(|error| Report::of(error, &prepared.text))
+    ) -> Result<Described, Report> {
+        let described = self.sql.describe(&parsed.statement).await;
+        described.map_err(|error| Report::of(error, &prepared.text))
     }
 
     /// Runs a statement in the name of whoever asks, as long as they may, the statement takes no
@@ -189,7 +163,7 @@ impl Talk<'_> {
         self.look_again().await?;
         self.may_ask().await?;
         let done = match parsed.statement.changes() {
-            true => Ok(self.in_own_name(parsed, values).await),
+            true => Ok(self.sql.run(&parsed.statement, values).await),
             false => self.patiently(parsed, values).await,
         };
         let metrics = &self.door.app.metrics;
@@ -199,13 +173,11 @@ impl Talk<'_> {
                 for text in &answer.notices {
                     self.wire.send(notice(text)).await?;
                 }
+                self.apply(&parsed.statement).await?;
                 Ok(answer)
             }
             Ok(Err(error)) => {
                 metrics.sql_statement(kind, "failed");
-                if error.problem.code == Code::Forbidden {
-                    self.record_refusal(kind, &error).await?;
-                }
                 Err(Report::of(error, text).into())
             }
             Err(step) => {
@@ -215,11 +187,6 @@ impl Talk<'_> {
         }
     }
 
-    async fn in_own_name(&mut self, parsed: &Parsed, values: &[Value]) -> Result<Answer, SqlError> {
-        let name = self.sql.actor().name.clone();
-        as_author(name, self.sql.run(&parsed.statement, values)).await
-    }
-
     /// Runs a question, which can be given up at any time.
     async fn patiently(
         &mut self,
@@ -227,7 +194,7 @@ impl Talk<'_> {
         values: &[Value],
     ) -> Result<Result<Answer, SqlError>, Step> {
         let (wish, door, guest) = (self.registered.wish(), self.door, self.guest.clone());
-        let patience = self.sql.statement_timeout(door.terms.statement_timeout);
+        let patience = self.patience();
         let watch = async {
             let mut look = tokio::time::interval(super::session::LOOK);
             loop {
@@ -237,7 +204,7 @@ impl Talk<'_> {
                 }
             }
         };
-        let run = timeout(patience, self.in_own_name(parsed, values));
+        let run = timeout(patience, self.sql.run(&parsed.statement, values));
         tokio::select! {
             done = run => done.map_err(|_| {
                 let text = "the statement took longer than it may";
@@ -252,6 +219,16 @@ impl Talk<'_> {
         }
     }
 
+    /// How long a question may take: what the session says, and no longer than the door says.
+    fn patience(&self) -> Duration {
+        let most = self.door.terms.statement_timeout;
+        let said = self.sql.setting("statement_timeout").unwrap_or_default();
+        match crate::sql::duration_of(&said) {
+            Some(wish) if !wish.is_zero() => wish.min(most),
+            _ => most,
+        }
+    }
+
     /// Nobody asks more often than their tenant may.
     async fn may_ask(&self) -> Result<(), Report> {
         let app = &self.door.app;
@@ -263,22 +240,5 @@ impl Talk<'_> {
         };
         self.door.limits.admit(&whose, rate, app.now())?;
         Ok(())
-    }
-
-    /// Whoever was refused has tried: an answer that cannot be recorded is not given.
-    async fn record_refusal(&self, kind: &str, error: &SqlError) -> Result<(), Report> {
-        let actor = self.sql.actor();
-        let details = json!({ "statement": kind, "problem": error.problem.message });
-        let event = Event {
-            tenant: actor.tenant,
-            actor: actor.name.clone(),
-            kind: Kind::Denied,
-            job: None,
-            run: None,
-            outcome: "DENIED".to_owned(),
-            details: details.to_string(),
-        };
-        let recorded = self.door.app.scheduler.record(event).await;
-        recorded.map_err(|error| crate::problem::Problem::from(error).into())
     }
 }

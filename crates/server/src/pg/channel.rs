@@ -56,7 +56,7 @@ impl Channels {
     }
 
     /// The rights of the session have changed.
-    pub(crate) fn become_(&mut self, actor: &Actor) {
+    pub(crate) fn set_actor(&mut self, actor: &Actor) {
         if let Some(listener) = &mut self.listener {
             listener.actor.clone_from(actor);
         }

@@ -107,8 +107,13 @@ impl Door {
             tokio::spawn(async move {
                 let arrived = door.receive(stream, caller.ip(), closed.clone()).await;
                 drop(place);
+                let metrics = &door.app.metrics;
+                metrics.sql_connection(match arrived {
+                    Ok(Some(_)) => "admitted",
+                    _ => "refused",
+                });
                 let ended = match arrived {
-                    Ok(Some(arrived)) => Arc::clone(&door).talk(arrived, closed).await,
+                    Ok(Some(arrived)) => door.talk(arrived, closed).await,
                     Ok(None) => Ok(()),
                     Err(ended) => Err(ended),
                 };
@@ -138,7 +143,7 @@ impl Door {
     }
 
     async fn talk(
-        self: Arc<Self>,
+        &self,
         arrived: Arrived,
         closed: watch::Receiver<()>,
     ) -> Result<(), Ended> {
@@ -149,6 +154,6 @@ impl Door {
             return refused.map(|_| ());
         };
         let _open = self.app.metrics.sql_session();
-        session::run(&self, arrived, closed).await
+        session::run(self, arrived, closed).await
     }
 }

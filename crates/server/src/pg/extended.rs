@@ -12,6 +12,7 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use query::Value;
+use sql::{Parsed, Statement};
 
 use super::answer::row_description;
 use super::portal::{Rows, formats};
@@ -80,8 +81,7 @@ impl Talk<'_> {
         let said = |place: usize| {
             prepared.types.get(place).filter(|kind| **kind != Type::UNKNOWN).cloned()
         };
-        let types = shape.parameters.iter().enumerate();
-        Ok(types.map(|(place, kind)| said(place).unwrap_or(value::type_of(*kind))).collect())
+        Ok((0..shape.parameters).map(|place| said(place).unwrap_or(Type::TEXT)).collect())
     }
 
     /// Tells what a statement takes and answers, or what a portal does.
@@ -104,8 +104,9 @@ impl Talk<'_> {
             other => return Err(neither(other).into()),
         };
         let columns = match &prepared.statement {
+            // What is copied is no rows.
+            Some(Parsed { statement: Statement::Copy(_), .. }) | None => Vec::new(),
             Some(statement) => self.shape_of(&prepared, statement).await?.columns,
-            None => Vec::new(),
         };
         let message = if columns.is_empty() {
             Out::NoData(NoData::new())
@@ -131,10 +132,11 @@ impl Talk<'_> {
         }
         if portal.rows.is_none() {
             let values: Vec<Value> = portal.values.clone();
-            if self.does_itself(&prepared.text, statement).await? {
+            let answer = self.run(&prepared.text, statement, &values).await?;
+            if let Statement::Copy(copy) = &statement.statement {
+                self.copy_out(copy, answer).await?;
                 return self.end_portal(&name);
             }
-            let answer = self.run(&prepared.text, statement, &values).await?;
             let rows = Rows {
                 columns: answer.columns,
                 rows: answer.rows.into_iter(),

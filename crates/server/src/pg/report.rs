@@ -63,10 +63,15 @@ impl Report {
         Report { hint: Some(hint.into()), ..self }
     }
 
-    /// The problem of a statement that stands at a byte of the text that the client sent.
-    pub(crate) fn of(error: SqlError, text: &str, begins_at: usize) -> Self {
+    /// Why a text of a client cannot be read.
+    pub(crate) fn syntax(error: sql::SyntaxError, text: &str) -> Self {
+        Report::of(error.into(), text)
+    }
+
+    /// The problem of a statement of a text that a client sent.
+    pub(crate) fn of(error: SqlError, text: &str) -> Self {
         let SqlError { problem, sqlstate, at, hint } = error;
-        let position = at.map(|at| letter_at(text, begins_at + at));
+        let position = at.map(|at| letter_at(text, at));
         let sqlstate = sqlstate.unwrap_or(problem.code.sqlstate());
         Report { position, hint, ..Report::from(problem).with_sqlstate(sqlstate) }
     }
@@ -170,10 +175,10 @@ mod tests {
         let error = SqlError {
             problem: Problem::new(Code::NotFound, "there is no column x"),
             sqlstate: Some("42703"),
-            at: Some(x - 7),
+            at: Some(x),
             hint: Some("did you mean y?".to_owned()),
         };
-        let report = Report::of(error, text, 7);
+        let report = Report::of(error, text);
         assert_eq!((report.position, report.sqlstate), (Some(14), "42703"));
     }
 

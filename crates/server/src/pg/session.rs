@@ -18,11 +18,11 @@ use super::report::{self, Report};
 use super::startup::Arrived;
 use super::wire::{Ended, Wire};
 use crate::admission::Guest;
-use crate::sql::Session;
+use crate::sql::{BlockState, Session};
 
 /// How often it is looked whether the client may still be here. What the engine remembers of a key
 /// is at most a second old.
-const LOOK: Duration = Duration::from_secs(2);
+pub(super) const LOOK: Duration = Duration::from_secs(2);
 
 /// Why a session is over.
 pub(super) enum Over {
@@ -94,7 +94,7 @@ pub(crate) async fn run(
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
     let mut talk = Talk {
-        sql: Session::new(door.app.clone(), actor),
+        sql: Session::new(door.app.clone(), crate::Actor(actor)),
         channels: Channels::new(door.app.clone()),
         statements: Named::statements(),
         portals: Named::portals(),
@@ -160,8 +160,8 @@ impl Talk<'_> {
     /// Looks whether the client may still be here, and as what.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
         let actor = actor_of(self.door, &self.guest).await.map_err(Over::Fatal)?;
-        self.channels.become_(&actor);
-        self.sql.become_(actor);
+        self.channels.set_actor(&actor);
+        self.sql.set_actor(crate::Actor(actor));
         Ok(())
     }
 
@@ -218,13 +218,17 @@ impl Talk<'_> {
     /// Tells an error of the extended protocol; what comes before the next Sync is not looked at.
     async fn fail(&mut self, report: Report) -> Result<(), Over> {
         self.skips = true;
-        self.sql.failed();
+        self.sql.fail();
         self.wire.send(report.error()).await?;
         Ok(())
     }
 
     pub(super) fn status(&self) -> TransactionStatus {
-        self.sql.status()
+        match self.sql.block() {
+            BlockState::Idle => TransactionStatus::Idle,
+            BlockState::Open => TransactionStatus::Transaction,
+            BlockState::Failed => TransactionStatus::Error,
+        }
     }
 
     /// Says that the next question may come.

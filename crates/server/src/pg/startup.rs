@@ -76,7 +76,7 @@ pub(crate) async fn begin(
         Some(greeted) => greeted,
         None => return Ok(None),
     };
-    let packet = match read_first(&mut wire).await {
+    let packet = match wire.first().await {
         Ok(Some(packet)) => packet,
         Ok(None) => return Ok(None),
         Err(Ended::Lost(lost)) => return refuse(wire, lost.into()).await,
@@ -105,7 +105,7 @@ pub(crate) async fn begin(
     match authenticate(door, &mut wire, caller, tenant, user).await? {
         Ok(guest) => {
             let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
-            welcome(&mut wire, door, user, &parameters, &registered).await?;
+            welcome(&mut wire, user, &parameters, &registered)?;
             wire.bytes_max = door.terms.message_bytes_max;
             Ok(Some(Arrived { wire, guest, registered, parameters }))
         }
@@ -162,10 +162,6 @@ async fn encrypt(mut wire: Wire, tls: &TlsAcceptor) -> Result<Option<(Wire, bool
     wire.send_byte(b'S').await?;
     let stream = tls.accept(wire.into_line()).await?;
     Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), true)))
-}
-
-async fn read_first(wire: &mut Wire) -> Result<Option<BytesMut>, Ended> {
-    wire.first().await
 }
 
 fn first_of(mut packet: BytesMut) -> Result<First, Report> {
@@ -299,9 +295,8 @@ fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 /// What clients want to know of a server before they ask.
-async fn welcome(
+fn welcome(
     wire: &mut Wire,
-    door: &Door,
     user: &str,
     parameters: &BTreeMap<String, String>,
     registered: &Registered,
@@ -327,6 +322,5 @@ async fn welcome(
     }
     let (id, secret) = registered.key();
     wire.put(&PgWireBackendMessage::BackendKeyData(BackendKeyData::new(id, secret)))?;
-    let _ = door;
     Ok(())
 }
