@@ -17,7 +17,7 @@ use super::report::{self, Report, notice};
 use super::session::{Over, Prepared, Step, Talk};
 use super::value::{self, Format, size_of, type_of};
 use crate::limit::KeyId;
-use crate::sql::{Answer, Described};
+use crate::sql::{Answer, Described, SqlError};
 
 /// What clients are told of columns.
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
@@ -174,6 +174,7 @@ impl Talk<'_> {
                     self.wire.send(notice(text)).await?;
                 }
                 self.apply(&parsed.statement).await?;
+                self.report_settings().await?;
                 Ok(answer)
             }
             Ok(Err(error)) => {
@@ -222,15 +223,11 @@ impl Talk<'_> {
     /// How long a question may take: what the session says, and no longer than the door says.
     fn patience(&self) -> Duration {
         let most = self.door.terms.statement_timeout;
-        let said = self.sql.setting("statement_timeout").unwrap_or_default();
-        match crate::sql::duration_of(&said) {
-            Some(wish) if !wish.is_zero() => wish.min(most),
-            _ => most,
-        }
+        self.sql.statement_timeout().map_or(most, |wish| wish.min(most))
     }
 
     /// Nobody asks more often than their tenant may.
-    async fn may_ask(&self) -> Result<(), Report> {
+    async fn may_ask(&mut self) -> Result<(), Report> {
         let app = &self.door.app;
         let actor = self.sql.actor();
         let rate = crate::actor::rate_of(app, actor).await?;

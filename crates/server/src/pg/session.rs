@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::access::Actor;
+use pgwire::messages::startup::{BackendKeyData, ParameterStatus};
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use tokio::sync::watch;
@@ -74,6 +75,8 @@ pub(super) struct Talk<'a> {
     pub(super) statements: Named<Arc<Prepared>>,
     pub(super) portals: Named<Portal>,
     pub(super) channels: Channels,
+    /// The settings as the client knows them.
+    reported: Vec<(&'static str, String)>,
     /// When to look whether the client may still be here.
     pub(super) look: Interval,
     /// After an error, until the client has noticed it.
@@ -103,10 +106,11 @@ pub(crate) async fn run(
         guest,
         registered,
         look,
+        reported: Vec::new(),
         skips: false,
     };
     talk.adopt(&parameters);
-    let over = match talk.ready().await {
+    let over = match talk.welcome().await {
         Ok(()) => talk.listen(&mut closed).await,
         Err(ended) => ended.into(),
     };
@@ -155,6 +159,30 @@ impl Talk<'_> {
                 return over;
             }
         }
+    }
+
+    /// What clients want to know of a server before they ask.
+    async fn welcome(&mut self) -> Result<(), Ended> {
+        let name = self.sql.actor().name.clone();
+        for (setting, value) in [("is_superuser", "off"), ("session_authorization", &name)] {
+            let status = ParameterStatus::new(setting.to_owned(), value.to_owned());
+            self.wire.put(&Out::ParameterStatus(status))?;
+        }
+        self.report_settings().await?;
+        let (id, secret) = self.registered.key();
+        self.wire.put(&Out::BackendKeyData(BackendKeyData::new(id, secret)))?;
+        self.ready().await
+    }
+
+    /// Tells the client what has changed of the settings that it wants to know.
+    pub(super) async fn report_settings(&mut self) -> Result<(), Ended> {
+        let now = self.sql.reported();
+        for told in now.iter().filter(|setting| !self.reported.contains(setting)) {
+            let status = ParameterStatus::new(told.0.to_owned(), told.1.clone());
+            self.wire.send(Out::ParameterStatus(status)).await?;
+        }
+        self.reported = now;
+        Ok(())
     }
 
     /// Looks whether the client may still be here, and as what.

@@ -14,8 +14,7 @@ use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::startup::{
-    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus,
-    PasswordMessageFamily,
+    Authentication, NegotiateProtocolVersion, PasswordMessageFamily,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -105,7 +104,6 @@ pub(crate) async fn begin(
     match authenticate(door, &mut wire, caller, tenant, user).await? {
         Ok(guest) => {
             let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
-            welcome(&mut wire, user, &parameters, &registered)?;
             wire.bytes_max = door.terms.message_bytes_max;
             Ok(Some(Arrived { wire, guest, registered, parameters }))
         }
@@ -292,35 +290,4 @@ fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
     let mut rest = &body[end + 1..];
     let length = rest.try_get_i32().ok()?;
     (usize::try_from(length).ok()? == rest.len()).then_some((mechanism, rest))
-}
-
-/// What clients want to know of a server before they ask.
-fn welcome(
-    wire: &mut Wire,
-    user: &str,
-    parameters: &BTreeMap<String, String>,
-    registered: &Registered,
-) -> Result<(), Ended> {
-    let version = format!("15.0 (Punctual {})", env!("CARGO_PKG_VERSION"));
-    let application = parameters.get("application_name").map_or("", String::as_str);
-    let settings = [
-        ("server_version", version.as_str()),
-        ("server_encoding", "UTF8"),
-        ("client_encoding", "UTF8"),
-        ("DateStyle", "ISO, MDY"),
-        ("IntervalStyle", "postgres"),
-        ("TimeZone", "UTC"),
-        ("integer_datetimes", "on"),
-        ("standard_conforming_strings", "on"),
-        ("is_superuser", "off"),
-        ("session_authorization", user),
-        ("application_name", application),
-    ];
-    for (name, value) in settings {
-        let status = ParameterStatus::new(name.to_owned(), value.to_owned());
-        wire.put(&PgWireBackendMessage::ParameterStatus(status))?;
-    }
-    let (id, secret) = registered.key();
-    wire.put(&PgWireBackendMessage::BackendKeyData(BackendKeyData::new(id, secret)))?;
-    Ok(())
 }
