@@ -21,7 +21,7 @@ mod page;
 mod problem;
 mod rest;
 mod scheduler;
-mod sql;
+pub mod sql;
 mod sweeper;
 mod trials;
 
