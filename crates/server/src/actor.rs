@@ -52,7 +52,7 @@ impl Actor {
 }
 
 /// What the audit says when somebody was refused.
-fn denied_event(actor: &access::Actor, details: String) -> Event {
+pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
     Event {
         tenant: actor.tenant,
         actor: actor.name.clone(),

@@ -25,7 +25,7 @@ mod problem;
 mod rest;
 mod scheduler;
 mod scram;
-mod sql;
+pub mod sql;
 mod sweeper;
 mod trials;
 

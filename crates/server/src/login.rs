@@ -85,7 +85,7 @@ pub(crate) async fn kept(
 }
 
 /// What is kept of a password. `salt` must not repeat.
-pub(crate) async fn hash(password: String, salt: u128) -> Result<String> {
+async fn hash(password: String, salt: u128) -> Result<String> {
     if !PASSWORD_BYTES.contains(&password.len()) {
         let (least, most) = (PASSWORD_BYTES.start(), PASSWORD_BYTES.end());
         return Err(Problem::invalid("password", format!("must have {least} to {most} bytes")));

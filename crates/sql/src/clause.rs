@@ -211,7 +211,12 @@ impl Rule {
 
 type Read = fn(&mut Reader<'_>) -> Result<Clause>;
 
-const fn rule(words: &'static [&'static str], form: &'static str, side: &'static str, read: Read) -> Rule {
+const fn rule(
+    words: &'static [&'static str],
+    form: &'static str,
+    side: &'static str,
+    read: Read,
+) -> Rule {
     Rule { words, form, side, read }
 }
 
@@ -232,7 +237,12 @@ pub const RULES: &[Rule] = &[
         schedule::schedule,
     ),
     rule(&["TIMEZONE"], "= 'zone' | NONE", "timezone", schedule::timezone),
-    rule(&["DST", "GAP"], "= SKIP | SHIFT_AFTER | SHIFT_BY_OFFSET | NONE", "dst gap", schedule::gap),
+    rule(
+        &["DST", "GAP"],
+        "= SKIP | SHIFT_AFTER | SHIFT_BY_OFFSET | NONE",
+        "dst gap",
+        schedule::gap,
+    ),
     rule(&["DST", "OVERLAP"], "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
     rule(&["CALENDAR"], "= name | NONE", "calendar", read::calendar),
     rule(
@@ -340,7 +350,8 @@ impl Clauses {
             return Err(no_clause(reader));
         };
         if let Some(first) = self.0.iter().find(|said| said.side == rule.side) {
-            let text = format!("{} is given twice, first at character {}", rule.name(), first.at + 1);
+            let text =
+                format!("{} is given twice, first at character {}", rule.name(), first.at + 1);
             return Err(SyntaxError::new(at, text).with_hint("Leave one of the two out."));
         }
         // Nobody insists on the sign between a clause and its value.

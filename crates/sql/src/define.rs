@@ -163,7 +163,11 @@ impl Clauses {
     }
 
     /// The database of the action. Another action keeps the database of the old one.
-    fn define_database(&self, base: Option<&Definition>, definition: &mut Definition) -> Result<()> {
+    fn define_database(
+        &self,
+        base: Option<&Definition>,
+        definition: &mut Definition,
+    ) -> Result<()> {
         let said = self.iter().find_map(|(clause, at)| match clause {
             Clause::Database(name) => Some((name.clone(), at)),
             _ => None,

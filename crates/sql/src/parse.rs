@@ -98,10 +98,38 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
 
 /// The first words of every statement, for people.
 pub const VERBS: &[&str] = &[
-    "SELECT", "WITH", "VALUES", "TABLE", "CREATE", "RECREATE", "ALTER", "DROP", "PAUSE", "RESUME",
-    "EXECUTE", "CANCEL", "RETRY", "BACKFILL", "EXPLAIN", "SHOW", "GRANT", "REVOKE", "SET", "RESET",
-    "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "DISCARD", "LISTEN", "UNLISTEN",
-    "COPY", "DEALLOCATE", "CLOSE",
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "TABLE",
+    "CREATE",
+    "RECREATE",
+    "ALTER",
+    "DROP",
+    "PAUSE",
+    "RESUME",
+    "EXECUTE",
+    "CANCEL",
+    "RETRY",
+    "BACKFILL",
+    "EXPLAIN",
+    "SHOW",
+    "GRANT",
+    "REVOKE",
+    "SET",
+    "RESET",
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "ABORT",
+    "DISCARD",
+    "LISTEN",
+    "UNLISTEN",
+    "COPY",
+    "DEALLOCATE",
+    "CLOSE",
 ];
 
 /// The statements of a text, in order. Empty ones are left out.
@@ -175,9 +203,8 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
         return Ok(statement);
     }
     // Known first words that go on in an unknown way: what could have come next?
-    let begins = |length: usize| {
-        move |(words, _): &&(&'static [&'static str], Read)| words.len() > length
-    };
+    let begins =
+        |length: usize| move |(words, _): &&(&'static [&'static str], Read)| words.len() > length;
     let mut length = 0;
     while STATEMENTS.iter().filter(begins(length)).any(|(words, _)| reader.is(&words[..=length])) {
         length += 1;

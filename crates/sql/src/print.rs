@@ -3,7 +3,9 @@
 
 use domain::action::{Action, HttpAction};
 use domain::id::JobId;
-use domain::job::{Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When};
+use domain::job::{
+    Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When,
+};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -60,9 +62,7 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     say(retry.max_attempts != usual.max_attempts, &|| {
         format!("MAX_RETRIES = {}", retry.max_attempts.saturating_sub(1))
     });
-    say(retry.backoff != usual.backoff, &|| {
-        format!("RETRY_BACKOFF = {}", duration(retry.backoff))
-    });
+    say(retry.backoff != usual.backoff, &|| format!("RETRY_BACKOFF = {}", duration(retry.backoff)));
     say(retry.max_backoff != usual.max_backoff, &|| {
         format!("MAX_BACKOFF = {}", duration(retry.max_backoff))
     });
@@ -88,7 +88,9 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         };
         format!("CATCH_UP = {word}")
     });
-    say(job.max_catch_up != default.max_catch_up, &|| format!("MAX_CATCH_UP = {}", job.max_catch_up));
+    say(job.max_catch_up != default.max_catch_up, &|| {
+        format!("MAX_CATCH_UP = {}", job.max_catch_up)
+    });
     if let Some(deadline) = job.start_deadline {
         say(true, &|| format!("START_DEADLINE = {}", duration(deadline)));
     }
@@ -118,7 +120,8 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         say(true, &|| format!("RUN AS {}", quoted(role)));
     }
     if let Action::Sql(domain::action::SqlAction { database: Some(name), .. })
-    | Action::Procedure(domain::action::ProcedureAction { database: Some(name), .. }) = &job.action
+    | Action::Procedure(domain::action::ProcedureAction { database: Some(name), .. }) =
+        &job.action
     {
         say(true, &|| format!("DATABASE = {}", quoted(name)));
     }

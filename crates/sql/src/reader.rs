@@ -376,7 +376,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Things with commas between them.
-    pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    pub(crate) fn list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let mut list = vec![read(self)?];
         while self.eat_sign(&Token::Comma) {
             list.push(read(self)?);

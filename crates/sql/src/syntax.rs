@@ -28,10 +28,7 @@ impl SyntaxError {
 pub(crate) type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// The known word that somebody may have meant.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_uppercase();
     // A word that is far too long is not a slip of the finger, and costs nothing.
     if word.len() > 40 {

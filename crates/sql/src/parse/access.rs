@@ -93,8 +93,11 @@ fn user(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
     while !reader.is_done() {
         if user.password.is_none() && reader.eat(&["PASSWORD"]) {
             let none = reader.eat_none();
-            user.password =
-                Some(if none { None } else { Some(Hidden(reader.text("a password in quotes")?.value)) });
+            user.password = Some(if none {
+                None
+            } else {
+                Some(Hidden(reader.text("a password in quotes")?.value))
+            });
         } else if user.disabled.is_none() && (reader.eat(&["ENABLED"]) || reader.eat(&["LOGIN"])) {
             user.disabled = Some(false);
         } else if user.disabled.is_none() && (reader.eat(&["DISABLED"]) || reader.eat(&["NOLOGIN"]))
@@ -188,7 +191,8 @@ fn secret(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
             scope = Some(if reader.eat(&["JOB"]) {
                 SecretScope::Job(reader.name(JOB)?)
             } else {
-                let words = [("TENANT", SecretScopeWord::Tenant), ("CLUSTER", SecretScopeWord::Cluster)];
+                let words =
+                    [("TENANT", SecretScopeWord::Tenant), ("CLUSTER", SecretScopeWord::Cluster)];
                 match reader.one_of(&words)?.value {
                     SecretScopeWord::Tenant => SecretScope::Tenant,
                     SecretScopeWord::Cluster => SecretScope::Cluster,

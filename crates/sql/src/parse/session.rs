@@ -187,7 +187,9 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     } else {
         let table = reader.dotted("a table or a question in parentheses")?;
         let columns = match reader.is_sign(0, &Token::LParen) {
-            true => reader.in_parentheses(|reader| Ok(quoted(&reader.name("a column")?.value)))?.join(", "),
+            true => reader
+                .in_parentheses(|reader| Ok(quoted(&reader.name("a column")?.value)))?
+                .join(", "),
             false => "*".to_owned(),
         };
         format!("SELECT {columns} FROM {table}")
