@@ -118,7 +118,7 @@ impl Door {
                     Err(ended) => Err(ended),
                 };
                 if let Err(ended) = ended {
-                    tracing::debug!(%caller, ?ended, "a conversation ended early");
+                    tracing::debug!(%caller, %ended, "a conversation ended early");
                 }
                 drop(talking);
             });

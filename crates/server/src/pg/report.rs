@@ -33,8 +33,6 @@ pub(crate) const BAD_BYTES: &str = "22P03";
 pub(crate) const BAD_LETTERS: &str = "22021";
 /// This is not done here.
 pub(crate) const NOT_DONE: &str = "0A000";
-/// Nothing but an end of the transaction block is done in it.
-pub(crate) const FAILED_BLOCK: &str = "25P02";
 
 /// Something that a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]

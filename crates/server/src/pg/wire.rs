@@ -35,6 +35,15 @@ pub(crate) enum Ended {
     Lost(Lost),
 }
 
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Gone(error) => error.fmt(f),
+            Ended::Lost(lost) => write!(f, "{lost:?}"),
+        }
+    }
+}
+
 impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Self {
         Ended::Gone(error)
