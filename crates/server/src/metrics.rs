@@ -286,6 +286,11 @@ impl Metrics {
         for end in AttemptEnd::ALL {
             drop(metrics.attempts.get_or_create(&EndLabels { end: end.name() }));
         }
+        for outcome in ["admitted", "refused"] {
+            drop(metrics.sql_connections.get_or_create(&OutcomeLabels { outcome }));
+        }
+        let questions = StatementLabels { kind: "SELECT", outcome: "done" };
+        drop(metrics.sql_statements.get_or_create(&questions));
         Metrics { registry, verbs, ..metrics }
     }
 

@@ -12,12 +12,13 @@ mod jobs;
 mod problem;
 mod runs;
 mod secrets;
+mod select;
 mod settings;
 mod show;
 
 use domain::id::RunId;
 use engine::as_author;
-use query::{Column, Value};
+use query::{Kind, Value};
 use sql::{Literal, Parsed, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
@@ -28,6 +29,7 @@ pub use answer::{Answer, Described};
 pub use problem::SqlError;
 pub use settings::{SETTINGS, Setting};
 
+use select::Tables;
 use settings::Settings;
 
 /// The result of a statement.
@@ -39,6 +41,7 @@ pub struct Session {
     actor: Actor,
     settings: Settings,
     block: Block,
+    tables: Tables,
 }
 
 /// Where a session is with regard to transactions.
@@ -75,7 +78,7 @@ pub enum BlockState {
 impl Session {
     /// A session of somebody.
     pub fn new(app: App, actor: Actor) -> Self {
-        Session { app, actor, settings: Settings::default(), block: Block::None }
+        Session { app, actor, settings: Settings::default(), block: Block::None, tables: Tables::default() }
     }
 
     /// Whose it is.
@@ -119,21 +122,24 @@ impl Session {
         }
     }
 
-    /// What a statement will answer, and how many values it takes.
+    /// What a statement will answer, and which values it takes.
     pub async fn describe(&self, statement: &Statement) -> Result<Described> {
         Ok(match statement {
-            Statement::Select(text) => Described {
-                columns: self.columns(text).await?,
-                parameters: sql::placeholders(text),
-            },
+            Statement::Select(text) => {
+                let query::Prepared { columns, parameters, .. } = self.prepare(text).await?;
+                Described { columns, parameters }
+            }
             Statement::Template(template) => Described {
                 columns: answer::columns(&template.shape),
-                parameters: template.parameters,
+                parameters: vec![Kind::Text; template.parameters],
             },
             Statement::Copy(copy) => {
-                Described { columns: self.columns(&copy.query).await?, parameters: 0 }
+                let columns = self.prepare(&copy.query).await?.columns;
+                Described { columns, parameters: Vec::new() }
             }
-            statement => Described { columns: answer::columns(statement), parameters: 0 },
+            statement => {
+                Described { columns: answer::columns(statement), parameters: Vec::new() }
+            }
         })
     }
 
@@ -327,16 +333,6 @@ impl Session {
             | Statement::Close(_) => Ok(Answer::done(statement.tag())),
             Statement::Unsupported { verb, hint } => Err(SqlError::unsupported(verb, hint)),
         }
-    }
-
-    /// The columns of a question.
-    async fn columns(&self, _text: &str) -> Result<Vec<Column>> {
-        Err(SqlError::no_tables())
-    }
-
-    /// Asks a question about tables.
-    async fn select(&self, _text: &str, _parameters: &[Value]) -> Result<Answer> {
-        Err(SqlError::no_tables())
     }
 
     /// The same to be written out.

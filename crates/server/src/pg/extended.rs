@@ -81,7 +81,8 @@ impl Talk<'_> {
         let said = |place: usize| {
             prepared.types.get(place).filter(|kind| **kind != Type::UNKNOWN).cloned()
         };
-        Ok((0..shape.parameters).map(|place| said(place).unwrap_or(Type::TEXT)).collect())
+        let types = shape.parameters.iter().enumerate();
+        Ok(types.map(|(place, kind)| said(place).unwrap_or(value::type_of(*kind))).collect())
     }
 
     /// Tells what a statement takes and answers, or what a portal does.

@@ -89,7 +89,7 @@ pub(crate) async fn run(
     arrived: Arrived,
     mut closed: watch::Receiver<()>,
 ) -> Result<(), Ended> {
-    let Arrived { wire, guest, registered, parameters } = arrived;
+    let Arrived { wire, guest, registered, tenant, parameters } = arrived;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let actor = match actor_of(door, &guest).await {
@@ -97,7 +97,11 @@ pub(crate) async fn run(
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
     let mut talk = Talk {
-        sql: Session::new(door.app.clone(), crate::Actor(actor)),
+        sql: Session::new(door.app.clone(), crate::Actor(actor)).at(
+            &tenant,
+            registered.id(),
+            door.terms.statement_timeout,
+        ),
         channels: Channels::new(door.app.clone()),
         statements: Named::statements(),
         portals: Named::portals(),

@@ -61,6 +61,8 @@ pub(crate) struct Arrived {
     pub(crate) guest: Guest,
     /// By what their statements are cancelled.
     pub(crate) registered: Registered,
+    /// The tenant, as they call it.
+    pub(crate) tenant: String,
     /// What they asked for.
     pub(crate) parameters: BTreeMap<String, String>,
 }
@@ -105,7 +107,8 @@ pub(crate) async fn begin(
         Ok(guest) => {
             let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
             wire.bytes_max = door.terms.message_bytes_max;
-            Ok(Some(Arrived { wire, guest, registered, parameters }))
+            let tenant = tenant.to_owned();
+            Ok(Some(Arrived { wire, guest, registered, tenant, parameters }))
         }
         Err(report) => refuse(wire, report).await,
     }

@@ -23,8 +23,8 @@ pub struct Answer {
 pub struct Described {
     /// The columns of its rows; none if it answers none.
     pub columns: Vec<Column>,
-    /// How many values it takes.
-    pub parameters: usize,
+    /// What the values are that it takes.
+    pub parameters: Vec<Kind>,
 }
 
 impl Answer {

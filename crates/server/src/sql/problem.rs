@@ -80,10 +80,6 @@ impl SqlError {
         SqlError::new(Code::NotSupported, text).with_hint(hint).or_at(verb.at)
     }
 
-    pub(super) fn no_tables() -> Self {
-        SqlError::new(Code::NotSupported, "this server answers no SELECT yet")
-    }
-
     pub(super) fn internal() -> Self {
         SqlError::new(Code::Internal, "the statement came to the wrong place")
     }
