@@ -21,6 +21,9 @@ const WRITE_BYTES: usize = 64 << 10;
 /// How long a client may leave what it is sent unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a client may take to notice that the conversation is over.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What a conversation is held over.
 pub(crate) trait Line: AsyncRead + AsyncWrite + Send {}
 
@@ -161,10 +164,18 @@ impl Wire {
         }
     }
 
-    /// Sends what is left and hangs up.
+    /// Sends what is left and hangs up. What the client still sends is read for a moment and not
+    /// looked at: a connection that is closed over unread bytes takes the last words with it.
     pub(crate) async fn close(mut self) {
-        if self.flush().await.is_ok() {
-            let _ = timeout(WRITE_PATIENCE, self.line.shutdown()).await;
+        if self.flush().await.is_err() {
+            return;
         }
+        let farewell = async {
+            self.line.shutdown().await?;
+            let mut unread = [0; READ_BYTES];
+            while self.line.read(&mut unread).await? > 0 {}
+            Ok::<(), io::Error>(())
+        };
+        let _ = timeout(FAREWELL, farewell).await;
     }
 }
