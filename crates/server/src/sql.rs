@@ -17,8 +17,8 @@ mod show;
 
 use domain::id::RunId;
 use engine::as_author;
-use query::{Column, Value};
-use sql::{Literal, Parsed, Statement, Transaction};
+use query::Value;
+use sql::{Literal, Parsed, Spot, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
 use crate::app::App;
@@ -119,22 +119,16 @@ impl Session {
         }
     }
 
-    /// What a statement will answer, and how many values it takes.
+    /// What a statement will answer, and which values it takes.
     pub async fn describe(&self, statement: &Statement) -> Result<Described> {
-        Ok(match statement {
-            Statement::Select(text) => Described {
-                columns: self.columns(text).await?,
-                parameters: sql::placeholders(text),
-            },
-            Statement::Template(template) => Described {
-                columns: answer::columns(&template.shape),
-                parameters: template.parameters,
-            },
-            Statement::Copy(copy) => {
-                Described { columns: self.columns(&copy.query).await?, parameters: 0 }
+        match statement {
+            Statement::Select(question) => self.describe_question(question).await,
+            Statement::Copy(copy) => self.describe_question(&copy.query).await,
+            Statement::Template(template) => {
+                Ok(Described::new(answer::columns(&template.shape), template.parameters))
             }
-            statement => Described { columns: answer::columns(statement), parameters: 0 },
-        })
+            statement => Ok(Described::new(answer::columns(statement), 0)),
+        }
     }
 
     /// Runs a statement with values for its `$1`, `$2`. Whoever may not is told so, and the audit
@@ -266,7 +260,7 @@ impl Session {
         run: Option<RunId>,
     ) -> Result<Answer> {
         match statement {
-            Statement::Select(text) => self.select(text, parameters).await,
+            Statement::Select(question) => self.select(question, parameters).await,
             Statement::Copy(copy) => self.copy(copy).await,
             Statement::Template(_) | Statement::Transaction(_) => Err(SqlError::internal()),
             Statement::CreateJob(create) => self.create_job(create).await,
@@ -329,14 +323,14 @@ impl Session {
         }
     }
 
-    /// The columns of a question.
-    async fn columns(&self, _text: &str) -> Result<Vec<Column>> {
-        Err(SqlError::no_tables())
+    /// What a question will answer.
+    async fn describe_question(&self, question: &Spot<String>) -> Result<Described> {
+        Err(SqlError::no_tables().or_at(question.at))
     }
 
     /// Asks a question about tables.
-    async fn select(&self, _text: &str, _parameters: &[Value]) -> Result<Answer> {
-        Err(SqlError::no_tables())
+    async fn select(&self, question: &Spot<String>, _parameters: &[Value]) -> Result<Answer> {
+        Err(SqlError::no_tables().or_at(question.at))
     }
 
     /// The same to be written out.

@@ -1,6 +1,7 @@
 //! Walks over the lexemes of one statement. Every question it answers says, when the answer is no,
 //! where that is, what was expected and what may have been meant.
 
+use domain::schedule::parse_duration;
 use jiff::SignedDuration;
 use sqlparser::tokenizer::Token;
 use uuid::Uuid;
@@ -10,6 +11,9 @@ use crate::literal::Literal;
 use crate::name::folded;
 use crate::statement::Spot;
 use crate::syntax::{Result, SyntaxError, nearest};
+
+/// Units of time, for those who mistyped one.
+const UNITS: [&str; 4] = ["SECONDS", "MINUTES", "HOURS", "DAYS"];
 
 /// A place in a statement.
 pub(crate) struct Reader<'a> {
@@ -45,6 +49,11 @@ impl<'a> Reader<'a> {
         let from = self.at();
         self.next = self.lexemes.len();
         &self.text[from..self.at()]
+    }
+
+    /// A reader that is so many lexemes further.
+    pub(crate) fn ahead(&self, count: usize) -> Reader<'a> {
+        Reader { next: (self.next + count).min(self.lexemes.len()), ..*self }
     }
 
     /// The lexemes that are left.
@@ -331,9 +340,10 @@ impl<'a> Reader<'a> {
             Some(Token::Number(..)) => {
                 while let Some(Token::Number(digits, _)) = self.peek().map(|it| &it.token) {
                     self.next += 1;
-                    let Some(unit) = self.word_at(0) else {
-                        let hint = format!("Write {digits} SECONDS, MINUTES, HOURS or DAYS.");
-                        return Err(self.unexpected("the unit of the number").with_hint(hint));
+                    let is_unit = |unit: &&str| parse_duration(&format!("1 {unit}")).is_ok();
+                    let Some(unit) = self.word_at(0).filter(is_unit) else {
+                        let expected = "SECONDS, MINUTES, HOURS or DAYS";
+                        return Err(self.unexpected_word(expected, UNITS));
                     };
                     self.next += 1;
                     written.push_str(&format!("{digits} {unit} "));
@@ -341,8 +351,8 @@ impl<'a> Reader<'a> {
             }
             _ => return Err(self.unexpected(WHAT)),
         }
-        let value = domain::schedule::parse_duration(&written)
-            .map_err(|error| SyntaxError::new(at, error.to_string()))?;
+        let value =
+            parse_duration(&written).map_err(|error| SyntaxError::new(at, error.to_string()))?;
         Ok(Spot { value, at })
     }
 

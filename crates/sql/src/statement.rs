@@ -20,7 +20,7 @@ pub struct Parsed {
 }
 
 /// Something that was written, and the byte at which it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spot<T> {
     /// What it is.
     pub value: T,
@@ -28,11 +28,18 @@ pub struct Spot<T> {
     pub at: usize,
 }
 
+/// What it is says enough.
+impl<T: fmt::Debug> fmt::Debug for Spot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// A question about tables: SELECT, WITH, VALUES, TABLE. The room `query` reads it.
-    Select(String),
+    Select(Spot<String>),
     /// A statement with places for values, `$1`, `$2`. [`Template::bind`] makes it whole.
     Template(Template),
     /// CREATE JOB, CREATE OR ALTER JOB, RECREATE JOB.
@@ -374,7 +381,7 @@ pub enum Discard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The question whose answer is written out.
-    pub query: String,
+    pub query: Spot<String>,
     /// Whether it is CSV; PostgreSQL's text otherwise.
     pub csv: bool,
     /// Whether the first line names the columns.
@@ -441,7 +448,7 @@ impl Statement {
         }
     }
 
-    /// Whether it changes something that outlives the session.
+    /// Whether it changes something that outlives the session, or may.
     pub fn changes(&self) -> bool {
         match self {
             Statement::Template(template) => template.shape.changes(),
@@ -458,7 +465,8 @@ impl Statement {
             | Statement::Revoke(_)
             | Statement::User(_)
             | Statement::Role(_)
-            | Statement::Secret(_) => true,
+            | Statement::Secret(_)
+            | Statement::Transaction(Transaction::Commit) => true,
             _ => false,
         }
     }

@@ -1,0 +1,48 @@
+@ admin
+CREATE JOB extract_daily_data SCHEDULE = '0 1 * * *' AS 'CALL extract_daily_sales()';
+CREATE JOB transform_daily_data DEPENDS ON extract_daily_data SCHEDULE = '0 2 * * *' AS 'CALL transform_sales_data()';
+CREATE JOB extract_daily_data SCHEDULE = '0 1 * * *' AS 'SELECT 1';
+CREATE JOB IF NOT EXISTS extract_daily_data AS 'SELECT 1';
+SHOW CREATE JOB transform_daily_data;
+ALTER JOB transform_daily_data SET MAX_RETRIES = 1 SET TIMEOUT = 10 MINUTES, PRIORITY = 8 SET DESCRIPTION = 'step 2';
+SHOW CREATE JOB transform_daily_data;
+-- All of the clauses or none.
+ALTER JOB transform_daily_data SET MAX_RETRIES = 2 SET PRIORITY = 11;
+ALTER JOB transform_daily_data SET MAX_RETRIES = 2 SET DEPENDS ON nowhere;
+ALTER JOB extract_daily_data SET DEPENDS ON transform_daily_data;
+SHOW CREATE JOB transform_daily_data;
+ALTER JOB transform_daily_data SET STATE = PAUSED;
+SHOW JOBS LIKE '%daily\_data';
+SHOW JOBS LIKE '%_daily_data';
+ALTER JOB transform_daily_data SET STATE = ENABLED;
+PAUSE JOB transform_daily_data; RESUME JOB transform_daily_data;
+-- The job becomes what the text says; its state stays.
+ALTER JOB transform_daily_data SET STATE = DISABLED;
+CREATE OR ALTER JOB transform_daily_data SCHEDULE = '30 2 * * *' TIMEZONE = 'America/New_York' AS 'SELECT 2';
+SHOW CREATE JOB transform_daily_data;
+RECREATE JOB transform_daily_data SCHEDULE = EVERY 1 HOUR AS NOOP;
+SHOW CREATE JOB transform_daily_data;
+ALTER JOB transform_daily_data RENAME TO "Step 2";
+ALTER JOB transform_daily_data SET PRIORITY = 1;
+ALTER JOB IF EXISTS transform_daily_data SET PRIORITY = 1;
+ALTER JOB "Step 2" SET DEPENDS ON extract_daily_data;
+DROP JOB extract_daily_data;
+DROP JOB extract_daily_data CASCADE;
+DROP JOB "Step 2" KEEP HISTORY;
+DROP JOB "Step 2";
+DROP JOB IF EXISTS "Step 2";
+SHOW JOBS;
+
+@ admin
+-- What is wrong is told with its place.
+CREATE JOB a SCHEDULE = CRON '0 25 * * *' AS NOOP;
+CREATE JOB a SCHEDULE = AT '2024-03-10 02:30' TIMEZONE = 'America/New_York' AS NOOP;
+CREATE JOB a CONCURRENCY = 0 AS NOOP;
+CREATE JOB a TAGS = ('x', 'x') AS NOOP;
+CREATE JOB a AS HTTP 'GET ftp://example.org';
+CREATE JOB a AS '';
+CREATE JOB a RETRY_BACKOFF = 0s AS NOOP;
+CREATE JOB a CLASS = QUORUM_REQUIRED QUEUE = slow AS NOOP;
+CREATE JOB "" AS NOOP;
+CREATE JOB a SCHEDULE = EVERY 1 HOUR STARTS '2025-01-01T00:00:00Z' ENDS '2024-01-01T00:00:00Z' AS NOOP;
+INSERT INTO sys.jobs VALUES (1);
