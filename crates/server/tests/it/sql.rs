@@ -219,7 +219,8 @@ async fn over_http() {
     let results = &reply.json()["results"];
     assert_eq!(results[0], json!({"tag": "CREATE JOB", "columns": [], "rows": []}));
     assert_eq!(results[1]["columns"][0], json!({"name": "job_name", "type": "text"}));
-    assert_eq!(results[1]["rows"][0][..2], [json!("a"), json!("ENABLED")]);
+    assert_eq!(results[1]["rows"][0][0], "a");
+    assert_eq!(results[1]["rows"][0][1], "ENABLED");
     let reply = ask(json!({"sql": "EXPLAIN JOB $1", "parameters": ["a"]})).await;
     assert_eq!(reply.json()["results"][0]["rows"][0][2], "a is enabled", "{}", reply.text);
     for (body, status, code, text) in [
