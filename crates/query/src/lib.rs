@@ -1,61 +1,29 @@
 //! SELECT over tables that somebody else has: SQLite in memory reads them through virtual tables,
-//! and [`Source`] answers what they ask.
+//! and a [`Source`] answers what they ask.
+//!
+//! ```text
+//!   text ──▶ rewrite ──▶ SQLite ──▶ vtab ──▶ Source
+//!            PostgreSQL's   plans     scans: which rows,
+//!            words in       and       in which order,
+//!            SQLite's       joins     how many
+//! ```
+//!
+//! The connection has no file and no table of its own. An authorizer refuses everything but reading
+//! the tables of the source, whatever the text says; so what a source hides stays hidden.
 
-use std::sync::Arc;
+mod budget;
+mod catalog;
+mod engine;
+mod error;
+mod functions;
+mod rewrite;
+mod source;
+mod table;
+mod value;
+mod vtab;
 
-use jiff::Timestamp;
-use uuid::Uuid;
-
-/// A column of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// What its values are.
-    pub kind: Kind,
-}
-
-/// What the values of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// True or false.
-    Bool,
-    /// A whole number.
-    Int,
-    /// A number.
-    Float,
-    /// Text.
-    Text,
-    /// An instant.
-    Time,
-    /// A UUID.
-    Uuid,
-    /// JSON, as text.
-    Json,
-    /// Bytes.
-    Bytes,
-}
-
-/// A value of an answer, or of a parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// Nothing.
-    Null,
-    /// True or false.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// A number.
-    Float(f64),
-    /// Text, or JSON as text.
-    Text(Arc<str>),
-    /// An instant.
-    Time(Timestamp),
-    /// A UUID.
-    Uuid(Uuid),
-    /// Bytes.
-    Bytes(Arc<[u8]>),
-}
-
-/// A row of an answer.
-pub type Row = Vec<Value>;
+pub use engine::{Cancel, Engine, Limits, Prepared, Rows};
+pub use error::{QueryError, State};
+pub use source::{Constraint, Is, Order, Pages, Scan, Session, Source};
+pub use table::{Field, Keys, Table, tables_markdown};
+pub use value::{Column, Kind, Row, Value, show_time};

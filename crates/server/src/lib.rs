@@ -23,6 +23,7 @@ mod rest;
 mod scheduler;
 pub mod sql;
 mod sweeper;
+mod sys;
 mod trials;
 
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
+pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
 pub use trials::{Trials, Tried};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
