@@ -10,15 +10,18 @@ mod answer;
 mod explain;
 mod jobs;
 mod problem;
+mod question;
 mod runs;
 mod secrets;
 mod settings;
 mod show;
 
+use std::sync::Arc;
+
 use domain::id::RunId;
 use engine::as_author;
 use query::Value;
-use sql::{Literal, Parsed, Spot, Statement, Transaction};
+use sql::{Literal, Parsed, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
 use crate::app::App;
@@ -39,6 +42,12 @@ pub struct Session {
     actor: Actor,
     settings: Settings,
     block: Block,
+    /// The name of the database that its client connected to.
+    database: Option<String>,
+    /// The number of its connection.
+    backend: i32,
+    /// Answers its questions, in the name of the actor.
+    engine: Option<Arc<query::Engine>>,
 }
 
 /// Where a session is with regard to transactions.
@@ -75,7 +84,21 @@ pub enum BlockState {
 impl Session {
     /// A session of somebody.
     pub fn new(app: App, actor: Actor) -> Self {
-        Session { app, actor, settings: Settings::default(), block: Block::None }
+        Session {
+            app,
+            actor,
+            settings: Settings::default(),
+            block: Block::None,
+            database: None,
+            backend: 0,
+            engine: None,
+        }
+    }
+
+    /// Says what the client of a connection is told about itself: the name of its database, and the
+    /// number of the connection.
+    pub fn connected(&mut self, database: &str, backend: i32) {
+        (self.database, self.backend, self.engine) = (Some(database.to_owned()), backend, None);
     }
 
     /// Whose it is.
@@ -85,7 +108,9 @@ impl Session {
 
     /// The same session for what its owner may do now.
     pub fn set_actor(&mut self, actor: Actor) {
-        self.actor = actor;
+        if self.actor != actor {
+            (self.actor, self.engine) = (actor, None);
+        }
     }
 
     /// Where it is with regard to transactions.
@@ -120,7 +145,7 @@ impl Session {
     }
 
     /// What a statement will answer, and which values it takes.
-    pub async fn describe(&self, statement: &Statement) -> Result<Described> {
+    pub async fn describe(&mut self, statement: &Statement) -> Result<Described> {
         match statement {
             Statement::Select(question) => self.describe_question(question).await,
             Statement::Copy(copy) => self.describe_question(&copy.query).await,
@@ -321,22 +346,6 @@ impl Session {
             | Statement::Close(_) => Ok(Answer::done(statement.tag())),
             Statement::Unsupported { verb, hint } => Err(SqlError::unsupported(verb, hint)),
         }
-    }
-
-    /// What a question will answer.
-    async fn describe_question(&self, question: &Spot<String>) -> Result<Described> {
-        Err(SqlError::no_tables().or_at(question.at))
-    }
-
-    /// Asks a question about tables.
-    async fn select(&self, question: &Spot<String>, _parameters: &[Value]) -> Result<Answer> {
-        Err(SqlError::no_tables().or_at(question.at))
-    }
-
-    /// The same to be written out.
-    async fn copy(&self, copy: &sql::Copy) -> Result<Answer> {
-        let answer = self.select(&copy.query, &[]).await?;
-        Ok(Answer { tag: format!("COPY {}", answer.rows.len()), ..answer })
     }
 }
 

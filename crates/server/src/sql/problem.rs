@@ -48,7 +48,7 @@ impl SqlError {
     /// Points at the clause that a problem is about.
     pub(super) fn of_clauses(problem: Problem, clauses: &Clauses, otherwise: usize) -> Self {
         let side = problem.details.first().and_then(|detail| {
-            let field = detail.field.as_str();
+            let field = detail.field.split('[').next().unwrap_or_default();
             let known = SIDES.iter().find(|(known, _)| *known == field);
             let payload = field.starts_with("payload").then_some("action");
             known.map(|(_, side)| *side).or(payload).or(Some(field))
@@ -80,17 +80,13 @@ impl SqlError {
         SqlError::new(Code::NotSupported, text).with_hint(hint).or_at(verb.at)
     }
 
-    pub(super) fn no_tables() -> Self {
-        SqlError::new(Code::NotSupported, "this server answers no SELECT yet")
-    }
-
     pub(super) fn internal() -> Self {
         SqlError::new(Code::Internal, "the statement came to the wrong place")
     }
 }
 
 /// Fields that a problem names otherwise than a clause does.
-const SIDES: [(&str, &str); 8] = [
+const SIDES: [(&str, &str); 7] = [
     ("cron_expression", "schedule"),
     ("interval_seconds", "schedule"),
     ("run_at", "schedule"),
@@ -98,7 +94,6 @@ const SIDES: [(&str, &str); 8] = [
     ("retry_config.backoff_seconds", "backoff"),
     ("retry_config.max_attempts", "max_attempts"),
     ("retry_config.backoff_multiplier", "backoff_multiplier"),
-    ("tags", "tags"),
 ];
 
 impl From<Problem> for SqlError {

@@ -95,6 +95,7 @@ fn secrets_and_passwords_are_not_shown() {
         "CREATE SECRET k VALUE 'hunter22'",
         "CREATE USER u PASSWORD 'hunter22'",
         "ALTER USER u PASSWORD 'hunter22'",
+        "CREATE SECRET k FOR JOB $1 VALUE 'hunter22'",
     ] {
         let shown = format!("{:?}", sql::parse(text).unwrap());
         assert!(!shown.contains("hunter22"), "{shown}");

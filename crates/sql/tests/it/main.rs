@@ -45,7 +45,8 @@ fn name_of(id: JobId) -> String {
 fn define(clauses: &Clauses, base: Option<&Definition>) -> Result<Defined, Refused> {
     let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
     let (zones, upstream) = (Zones::bundled(), upstream());
-    let context = Context { now, zones: &zones, zone: &Zone::UTC, upstream: &upstream };
+    let current = base.map(|base| &base.when);
+    let context = Context { now, zones: &zones, zone: &Zone::UTC, upstream: &upstream, current };
     clauses.define(base, &context)
 }
 

@@ -22,6 +22,10 @@ CREATE OR ALTER JOB transform_daily_data SCHEDULE = '30 2 * * *' TIMEZONE = 'Ame
 SHOW CREATE JOB transform_daily_data;
 RECREATE JOB transform_daily_data SCHEDULE = EVERY 1 HOUR AS NOOP;
 SHOW CREATE JOB transform_daily_data;
+-- The same interval goes on as it began.
+ALTER JOB transform_daily_data SET SCHEDULE = EVERY 2 HOURS STARTS '2024-01-01T00:00:00Z';
+CREATE OR ALTER JOB transform_daily_data SCHEDULE = EVERY 2 HOURS AS NOOP;
+SHOW CREATE JOB transform_daily_data;
 ALTER JOB transform_daily_data RENAME TO "Step 2";
 ALTER JOB transform_daily_data SET PRIORITY = 1;
 ALTER JOB IF EXISTS transform_daily_data SET PRIORITY = 1;
@@ -46,3 +50,13 @@ CREATE JOB a CLASS = QUORUM_REQUIRED QUEUE = slow AS NOOP;
 CREATE JOB "" AS NOOP;
 CREATE JOB a SCHEDULE = EVERY 1 HOUR STARTS '2025-01-01T00:00:00Z' ENDS '2024-01-01T00:00:00Z' AS NOOP;
 INSERT INTO sys.jobs VALUES (1);
+
+@ admin
+-- What a statement makes is what the tables show.
+CREATE JOB sweep_tables CLASS = LOCAL_SAFE SCHEDULE = '0 2 * * *' AS 'SWEEP ANALYZE';
+CREATE JOB poll SCHEDULE = EVERY 5 MINUTES STARTS '2024-01-15T11:00:00Z' MAX_RETRIES = 1 RETRY_BACKOFF = 5s TIMEOUT = 10s PAUSED DESCRIPTION = 'polls' AS CALL poll_it();
+SELECT job_name, description, job_class, job_type, job_sql, schedule_kind, cron_expression, interval_seconds, schedule_tz, next_run_time, on_completion, max_retries, retry_backoff_seconds, timeout_seconds, state FROM sys.jobs ORDER BY job_name;
+SELECT job_uuid, job_name, job_class, schedule_type, cron_expression, next_run_time, state FROM sys.jobs ORDER BY next_run_time ASC;
+SELECT nothing FROM sys.jobs;
+SELECT * FROM nowhere;
+COPY (SELECT job_name FROM sys.jobs ORDER BY 1) TO STDOUT;

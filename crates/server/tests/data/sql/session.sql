@@ -1,6 +1,6 @@
 @ admin
 SHOW TimeZone; SET TimeZone = 'europe/berlin'; SHOW timezone; SET TIME ZONE 'Mars/Olympus'; RESET TimeZone; SHOW TIME ZONE;
-SET statement_timeout = '5s'; SHOW statement_timeout; SET statement_timeout TO 2min; SHOW statement_timeout;
+SET statement_timeout = '5s'; SHOW statement_timeout; SET statement_timeout TO '2min'; SHOW statement_timeout;
 SET client_encoding = 'utf-8'; SET NAMES 'LATIN1'; SET standard_conforming_strings = off; SET DateStyle = 'ISO, DMY'; SET DateStyle = German;
 SET application_name = 'psql'; SHOW application_name; RESET ALL; SHOW application_name;
 SET my.own = 'x'; SHOW my.own; SET nonsense = 1; SHOW nonsense;
