@@ -21,6 +21,7 @@ mod restore;
 mod run;
 mod secret;
 pub mod serve;
+mod sql;
 mod status;
 mod top;
 
@@ -103,6 +104,9 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Tenant(access::TenantCommand),
 
+    /// Ask in SQL: jobs, runs and everything else that psql can ask
+    Sql(sql::SqlArgs),
+
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
 
@@ -177,6 +181,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Role(command) => access::role(command),
         Command::Grant(command) => access::grant(command),
         Command::Tenant(command) => access::tenant(command),
+        Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -9,6 +9,7 @@ mod deploy;
 mod docs;
 mod rest;
 mod serve;
+mod sql;
 mod stdin;
 mod streams;
 mod transcripts;

@@ -6,6 +6,7 @@
 
 use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal,
+    Verifier,
 };
 use domain::id::{TenantId, UserId};
 use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
@@ -367,6 +368,22 @@ impl<S: FullStore> crate::run::Engine<S> {
         }
     }
 
+    /// Keeps what the SQL door recognises a password or a key by, if nobody changed it meanwhile.
+    pub async fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Result<()> {
+        let store = &self.node().store;
+        let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };
+        let mut entry = record.entry;
+        let place = match &mut entry {
+            Entry::User(user) => &mut user.scram,
+            Entry::Key(key) => &mut key.scram,
+            Entry::Tenant(_) | Entry::Role(_) => return Ok(()),
+        };
+        *place = Some(verifier);
+        store.put_entry(&entry, Some(record.version)).await?;
+        self.node().register.changed();
+        Ok(())
+    }
+
     /// Keeps the key that a login made.
     pub async fn open_session(&self, key: ApiKey) -> Result<Record> {
         match self.node().store.put_entry(&Entry::Key(key), None).await? {
@@ -388,6 +405,7 @@ mod tests {
                 tenant: TenantId::DEFAULT,
                 name: name.to_owned(),
                 password: None,
+                scram: None,
                 disabled: false,
             })
         };

@@ -1,7 +1,8 @@
 //! Who asks, and how that is found out.
 
+use std::collections::HashSet;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
@@ -9,13 +10,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use domain::access::{self, Deed, Privilege};
+use domain::access::{self, Deed, Privilege, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::KeyId;
 use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
 
+use crate::admission::{Challenge, Guest};
 use crate::app::App;
 use crate::closing;
 use crate::key::{Key, KeyHash};
@@ -23,6 +27,7 @@ use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::{Answer, Scheduler};
+use crate::scram::{self, Proof};
 
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
@@ -66,15 +71,37 @@ pub trait Authority: Send + Sync + 'static {
 
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
+
+    /// What somebody of this name at the SQL door must prove something about.
+    fn challenge<'a>(
+        &'a self,
+        tenant: &'a str,
+        user: &'a str,
+    ) -> Answer<'a, Challenge, Problem>;
+
+    /// Lets somebody in who has proved it; answers also what proves to them that they are right
+    /// here. None when they have not.
+    fn admit<'a>(
+        &'a self,
+        challenge: &'a Challenge,
+        proof: &'a Proof,
+    ) -> Answer<'a, Option<(Guest, String)>, Problem>;
+
+    /// Who a guest is now; none when they may not be here any more.
+    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
 pub struct Keys {
-    pub(crate) admin: KeyHash,
+    pub(crate) admin: Key,
     pub(crate) scheduler: Arc<dyn Scheduler>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// What the SQL door recognises that key by, once it was asked.
+    pub(crate) admin_verifier: OnceCell<Verifier>,
     pub(crate) throttle: Arc<Throttle>,
+    /// Passwords and keys from before the SQL door that were prepared for it.
+    pub(crate) prepared: Mutex<HashSet<Uuid>>,
 }
 
 impl Keys {
@@ -85,26 +112,58 @@ impl Keys {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
-        Keys { admin: admin.hash(), scheduler, clock, random, throttle: Arc::default() }
+        Keys {
+            admin: admin.clone(),
+            scheduler,
+            clock,
+            random,
+            admin_verifier: OnceCell::new(),
+            throttle: Arc::default(),
+            prepared: Mutex::default(),
+        }
     }
 }
 
 impl Authority for Keys {
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem> {
         Box::pin(async move {
-            if self.admin.matches(key) {
+            if self.admin.hash().matches(key) {
                 return Ok(Some(access::Actor::admin()));
             }
             let Some(id) = KeyId::of_text(key.id()) else { return Ok(None) };
             let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
             let is_valid = KeyHash::from(kept.hash).matches(key)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
+            if is_valid && !scram::is_current(kept.scram.as_ref()) {
+                let secret = key.reveal().to_owned();
+                self.remember(kept.user, kept.id.0, secret, &standing.user.name);
+            }
             Ok(is_valid.then(|| standing.actor(Some(&kept))))
         })
     }
 
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
+    }
+
+    fn challenge<'a>(
+        &'a self,
+        tenant: &'a str,
+        user: &'a str,
+    ) -> Answer<'a, Challenge, Problem> {
+        Box::pin(self.challenge(tenant, user))
+    }
+
+    fn admit<'a>(
+        &'a self,
+        challenge: &'a Challenge,
+        proof: &'a Proof,
+    ) -> Answer<'a, Option<(Guest, String)>, Problem> {
+        Box::pin(self.admit(challenge, proof))
+    }
+
+    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(self.actor_of(guest))
     }
 }
 
@@ -147,7 +206,7 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 }
 
 /// How often requests may come with a key: what its tenant may, or what the settings say.
-async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
+pub(crate) async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
     // The key of the data folder is nobody's in particular.
     if actor.key.is_none() {
         return Ok(app.options.rate);

@@ -4,6 +4,7 @@
 //! no store. Every route but the few that [`router`] names stands behind the check of the key.
 
 mod actor;
+mod admission;
 mod app;
 mod body;
 mod closing;
@@ -16,11 +17,14 @@ mod limit;
 mod listen;
 mod login;
 mod metrics;
+mod news;
 mod openapi;
 mod page;
+mod pg;
 mod problem;
 mod rest;
 mod scheduler;
+mod scram;
 pub mod sql;
 mod sweeper;
 mod sys;
@@ -45,6 +49,7 @@ pub use listen::{Patience, serve};
 pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use openapi::describe;
+pub use pg::{Door as SqlDoor, Terms as SqlTerms};
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};

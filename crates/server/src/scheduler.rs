@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing};
+use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing, User, Verifier};
 use domain::audit::{self, Event, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, KeyId, ObjectId, RunId, TenantId, UserId};
@@ -179,6 +179,12 @@ pub trait Backstage: Send + Sync + 'static {
         tenant: &'a str,
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>>;
+    /// All keys of a user.
+    fn keys_of<'a>(&'a self, user: &'a User) -> Answer<'a, Arc<[ApiKey]>>;
+    /// What the salts of all users are made of.
+    fn salt(&self) -> Answer<'_, [u8; 32]>;
+    /// Keeps what the SQL door recognises a password or a key by.
+    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()>;
     /// Keeps the key that a login made.
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record>;
 }
@@ -222,6 +228,18 @@ impl<S: FullStore> Backstage for Engine<S> {
         name: &'a str,
     ) -> Answer<'a, Option<Arc<Standing>>> {
         Box::pin(self.user_named(tenant, name))
+    }
+
+    fn keys_of<'a>(&'a self, user: &'a User) -> Answer<'a, Arc<[ApiKey]>> {
+        Box::pin(self.node().keys_of(user))
+    }
+
+    fn salt(&self) -> Answer<'_, [u8; 32]> {
+        Box::pin(self.node().salt())
+    }
+
+    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()> {
+        Box::pin(self.keep_verifier(id, verifier))
     }
 
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record> {

@@ -10,17 +10,15 @@ mod answer;
 mod explain;
 mod jobs;
 mod problem;
-mod question;
 mod runs;
 mod secrets;
+mod select;
 mod settings;
 mod show;
 
-use std::sync::Arc;
-
 use domain::id::RunId;
 use engine::as_author;
-use query::Value;
+use query::{Kind, Prepared, Value};
 use sql::{Literal, Parsed, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
@@ -31,6 +29,7 @@ pub use answer::{Answer, Described};
 pub use problem::SqlError;
 pub use settings::{SETTINGS, Setting};
 
+use select::Tables;
 use settings::Settings;
 
 /// The result of a statement.
@@ -42,12 +41,7 @@ pub struct Session {
     actor: Actor,
     settings: Settings,
     block: Block,
-    /// The name of the database that its client connected to.
-    database: Option<String>,
-    /// The number of its connection.
-    backend: i32,
-    /// Answers its questions, in the name of the actor.
-    engine: Option<Arc<query::Engine>>,
+    tables: Tables,
 }
 
 /// Where a session is with regard to transactions.
@@ -89,16 +83,8 @@ impl Session {
             actor,
             settings: Settings::default(),
             block: Block::None,
-            database: None,
-            backend: 0,
-            engine: None,
+            tables: Tables::default(),
         }
-    }
-
-    /// Says what the client of a connection is told about itself: the name of its database, and the
-    /// number of the connection.
-    pub fn connected(&mut self, database: &str, backend: i32) {
-        (self.database, self.backend, self.engine) = (Some(database.to_owned()), backend, None);
     }
 
     /// Whose it is.
@@ -108,9 +94,7 @@ impl Session {
 
     /// The same session for what its owner may do now.
     pub fn set_actor(&mut self, actor: Actor) {
-        if self.actor != actor {
-            (self.actor, self.engine) = (actor, None);
-        }
+        self.actor = actor;
     }
 
     /// Where it is with regard to transactions.
@@ -145,15 +129,22 @@ impl Session {
     }
 
     /// What a statement will answer, and which values it takes.
-    pub async fn describe(&mut self, statement: &Statement) -> Result<Described> {
-        match statement {
-            Statement::Select(question) => self.describe_question(question).await,
-            Statement::Copy(copy) => self.describe_question(&copy.query).await,
-            Statement::Template(template) => {
-                Ok(Described::new(answer::columns(&template.shape), template.parameters))
+    pub async fn describe(&self, statement: &Statement) -> Result<Described> {
+        Ok(match statement {
+            Statement::Select(question) => {
+                let Prepared { columns, parameters, .. } = self.prepare(question).await?;
+                Described { columns, parameters }
             }
-            statement => Ok(Described::new(answer::columns(statement), 0)),
-        }
+            Statement::Template(template) => Described {
+                columns: answer::columns(&template.shape),
+                parameters: vec![Kind::Text; template.parameters],
+            },
+            Statement::Copy(copy) => {
+                let columns = self.prepare(&copy.query).await?.columns;
+                Described { columns, parameters: Vec::new() }
+            }
+            statement => Described { columns: answer::columns(statement), parameters: Vec::new() },
+        })
     }
 
     /// Runs a statement with values for its `$1`, `$2`. Whoever may not is told so, and the audit
@@ -346,6 +337,12 @@ impl Session {
             | Statement::Close(_) => Ok(Answer::done(statement.tag())),
             Statement::Unsupported { verb, hint } => Err(SqlError::unsupported(verb, hint)),
         }
+    }
+
+    /// The same to be written out.
+    async fn copy(&self, copy: &sql::Copy) -> Result<Answer> {
+        let answer = self.select(&copy.query, &[]).await?;
+        Ok(Answer { tag: format!("COPY {}", answer.rows.len()), ..answer })
     }
 }
 

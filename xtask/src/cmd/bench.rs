@@ -49,6 +49,11 @@ const BENCHES: &[Bench] = &[
         package: "punctual",
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
     },
+    Bench {
+        name: "sql",
+        package: "punctual",
+        measures: "jobs a second with CREATE JOB over several connections of a PostgreSQL driver",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.

@@ -110,6 +110,7 @@ mod tests {
                 tenant,
                 name: "ann".into(),
                 password: None,
+                scram: None,
                 disabled: false,
             },
             tenant: Tenant {
@@ -199,6 +200,7 @@ mod tests {
             user: UserId(Uuid::from_u128(7)),
             label: String::new(),
             hash: [0; 32],
+            scram: None,
             scopes: Some([Privilege::ExecuteJob, Privilege::DropJob].into_iter().collect()),
             read_only: false,
             expires_at: None,

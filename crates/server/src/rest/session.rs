@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use domain::access::Privilege;
+use domain::access::{Kind, Privilege};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,6 +64,8 @@ pub struct Whoami {
     pub user: String,
     /// Where they act.
     pub tenant_id: Uuid,
+    /// Its name.
+    pub tenant: String,
     /// The key that they showed; null for that of the data folder.
     pub key_id: Option<String>,
     /// What they may do there with this key.
@@ -77,13 +79,23 @@ pub struct Whoami {
     get, path = "/v1/whoami", tag = "access",
     responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
 )]
-pub(crate) async fn whoami(actor: Actor) -> Json<Whoami> {
-    Json(Whoami {
+pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<Whoami>> {
+    let standing = app.scheduler.standing(actor.user).await?;
+    let own = standing.filter(|standing| standing.tenant.id == actor.tenant);
+    let tenant = match own {
+        Some(standing) => standing.tenant.name.clone(),
+        None => {
+            let id = actor.tenant.0.to_string();
+            app.scheduler.entry(&actor, Kind::Tenant, &id).await?.entry.name()
+        }
+    };
+    Ok(Json(Whoami {
         user_id: actor.user.0,
         user: actor.name.clone(),
         tenant_id: actor.tenant.0,
+        tenant,
         key_id: actor.key.map(|key| key.text()),
         privileges: actor.privileges.iter().map(Privilege::name).collect(),
         read_only: actor.read_only,
-    })
+    }))
 }

@@ -1,6 +1,6 @@
 //! Who may do what: grants, users and roles.
 
-use domain::access::{Award, Awarded, Deed, Entry, Kind, Record, Role, User};
+use domain::access::{Award, Awarded, Deed, Entry, Kind, Record, Role, User, Verifier};
 use domain::id::{RoleId, UserId};
 use engine::EngineError;
 use sql::{
@@ -84,27 +84,37 @@ impl Session {
         // Hashing costs a lot, so who may not do this does not get so far.
         let may = self.actor.may(Deed::ChangeAccess);
         may.map_err(|problem| SqlError::from(problem).or_at(asked.name.at))?;
+        let id = match &known {
+            Known::Yes(record) => UserId(record.entry.id()),
+            Known::No => UserId(new_id(&self.app)),
+        };
         let password = match &asked.password {
             None => None,
-            Some(None) => Some(None),
-            Some(Some(Hidden(password))) => Some(Some(self.hashed(password, asked.name.at).await?)),
+            Some(None) => Some((None, None)),
+            Some(Some(Hidden(password))) => Some(self.kept(id, password, asked.name.at).await?),
         };
         let name = asked.rename.as_ref().unwrap_or(&asked.name);
         let user = match known {
-            Known::No => User {
-                id: UserId(new_id(&self.app)),
-                tenant: self.actor.tenant,
-                name: name.value.clone(),
-                password: password.flatten(),
-                disabled: asked.disabled.unwrap_or(false),
-            },
+            Known::No => {
+                let (password, scram) = password.unwrap_or_default();
+                User {
+                    id,
+                    tenant: self.actor.tenant,
+                    name: name.value.clone(),
+                    password,
+                    scram,
+                    disabled: asked.disabled.unwrap_or(false),
+                }
+            }
             Known::Yes(record) => {
                 let Entry::User(user) = record.entry.clone() else {
                     return Err(SqlError::internal());
                 };
+                let (password, scram) = password.unwrap_or((user.password, user.scram));
                 let user = User {
                     name: asked.rename.as_ref().map_or(user.name, |name| name.value.clone()),
-                    password: password.unwrap_or(user.password),
+                    password,
+                    scram,
                     disabled: asked.disabled.unwrap_or(user.disabled),
                     ..user
                 };
@@ -115,15 +125,21 @@ impl Session {
         Ok(Answer::done(tag))
     }
 
-    async fn hashed(&self, password: &str, at: usize) -> Result<String> {
+    /// What is kept of a password.
+    async fn kept(
+        &self,
+        user: UserId,
+        password: &str,
+        at: usize,
+    ) -> Result<(Option<String>, Option<Verifier>)> {
         // psql's \password sends what PostgreSQL keeps, and not the password.
         if password.starts_with("SCRAM-SHA-256$") || password.starts_with("md5") {
             let text = "a password that is hashed already cannot be taken";
             let error = SqlError::new(Code::NotSupported, text).or_at(at);
             return Err(error.with_hint("Send the password itself, over TLS."));
         }
-        let hash = login::hash(password.to_owned(), (self.app.random)()).await;
-        hash.map_err(|problem: Problem| SqlError::from(problem).or_at(at))
+        let kept = login::kept(&self.app, user, password.to_owned()).await;
+        kept.map_err(|problem: Problem| SqlError::from(problem).or_at(at))
     }
 
     pub(super) async fn role(&self, asked: &RoleStatement) -> Result<Answer> {

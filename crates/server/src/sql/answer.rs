@@ -23,17 +23,8 @@ pub struct Answer {
 pub struct Described {
     /// The columns of its rows; none if it answers none.
     pub columns: Vec<Column>,
-    /// How many values it takes.
-    pub parameters: usize,
-    /// What they are, from `$1` on.
-    pub parameter_kinds: Vec<Kind>,
-}
-
-impl Described {
-    /// Columns, and values of which each may be a text.
-    pub(super) fn new(columns: Vec<Column>, parameters: usize) -> Self {
-        Described { columns, parameters, parameter_kinds: vec![Kind::Text; parameters] }
-    }
+    /// What the values are that it takes.
+    pub parameters: Vec<Kind>,
 }
 
 impl Answer {

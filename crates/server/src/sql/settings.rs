@@ -61,6 +61,9 @@ const fn reported(
 
 use Check::{Any, Fixed, Iso, Milliseconds, Utf8, Zone};
 
+/// What clients know the server by.
+const VERSION: &str = concat!("15.0 (Punctual ", env!("CARGO_PKG_VERSION"), ")");
+
 /// Every setting, by name.
 pub const SETTINGS: &[Setting] = &[
     reported("application_name", "", Any, "The program that asks."),
@@ -82,7 +85,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("row_security", "on", Any, "Rows are filtered anyway."),
     setting("search_path", "sys, public", Any, "Where tables without a schema are looked for."),
     reported("server_encoding", "UTF8", Fixed, "How letters are kept."),
-    reported("server_version", "15.0 (Punctual)", Fixed, "The PostgreSQL that clients may expect."),
+    reported("server_version", VERSION, Fixed, "The PostgreSQL that clients may expect."),
     setting("server_version_num", "150000", Fixed, "The same as a number."),
     reported("standard_conforming_strings", "on", Fixed, "A backslash in a text is a backslash."),
     setting("statement_timeout", "0", Milliseconds, "How long a question may take."),
