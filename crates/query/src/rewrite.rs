@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableFactor, VisitMut,
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableAlias, TableFactor, VisitMut,
     Visitor, VisitorMut,
 };
 use sqlparser::dialect::PostgreSqlDialect;
@@ -131,6 +131,8 @@ impl<'a> Places<'a> {
 struct Found {
     /// The names that stand for tables, and these.
     aliases: HashMap<String, &'static Table>,
+    /// Columns of functions in FROM: the names of these, and what they are.
+    functions: HashMap<String, (String, &'static Table)>,
     /// Names that questions inside of it have.
     ctes: Vec<String>,
     /// What columns are that only the question knows.
@@ -166,8 +168,13 @@ impl Visitor for Survey<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<QueryError> {
-        let TableFactor::Table { name, alias, args: None, .. } = factor else {
-            return ControlFlow::Continue(());
+        let (name, alias) = match factor {
+            TableFactor::Table { name, alias, args: None, .. } => (name, alias),
+            TableFactor::Table { name, alias, args: Some(_), .. } => {
+                self.function(name, alias.as_ref());
+                return ControlFlow::Continue(());
+            }
+            _ => return ControlFlow::Continue(()),
         };
         match find(name, self.tables, &self.found.ctes, self.places) {
             Ok(Some(table)) => {
@@ -178,6 +185,19 @@ impl Visitor for Survey<'_> {
             Ok(None) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+impl Survey<'_> {
+    /// A function in FROM. `f() AS x(y)`: `y` is its column; without `y`, `x` is.
+    fn function(&mut self, name: &ObjectName, alias: Option<&TableAlias>) {
+        let function = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
+        let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
+        let Some(table) = known else { return };
+        let alias_name = alias.map_or_else(|| function.clone(), |alias| folded(&alias.name));
+        let column = alias.and_then(|alias| alias.columns.first()).map(|column| folded(&column.name));
+        let column = column.unwrap_or_else(|| alias_name.clone());
+        self.found.functions.insert(column, (alias_name, table));
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Table {
     pub fields: &'static [Field],
     /// The columns by which its source can order rows, the newest or last first.
     pub orders: &'static [&'static str],
+    /// How many of its last columns are arguments of a function that makes it; 0 for a table.
+    pub arguments: usize,
 }
 
 /// A column of a table.
@@ -60,7 +62,8 @@ impl Table {
         let mut text = "CREATE TABLE x(".to_owned();
         for (n, field) in self.fields.iter().enumerate() {
             let comma = if n == 0 { "" } else { ", " };
-            let _ = write!(text, "{comma}\"{}\" {}", field.name, field.kind.declared());
+            let hidden = if n >= self.fields.len() - self.arguments { " HIDDEN" } else { "" };
+            let _ = write!(text, "{comma}\"{}\" {}{hidden}", field.name, field.kind.declared());
         }
         for name in self.orders {
             let _ = write!(text, ", \"{}\" HIDDEN", order_key(name));

@@ -120,6 +120,11 @@ impl Plan {
                 (Op::SQLITE_INDEX_CONSTRAINT_LE, Some(Keys::Range)) => 'l',
                 _ => '-',
             };
+            let argument = field.is_some_and(|field| field + table.arguments >= table.fields.len());
+            if argument && !usable && table.arguments > 0 {
+                // A function needs its arguments first.
+                return Ok(false);
+            }
             let (Some(field), true, true) = (field, usable, word != '-') else {
                 exact = false;
                 continue;

@@ -29,6 +29,7 @@ pub(crate) mod secrets;
 pub(crate) mod session;
 mod settings;
 pub mod shape;
+mod sql;
 mod stats;
 mod tenants;
 mod users;
@@ -89,6 +90,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::get, secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate))
+        .routes(routes!(sql::run))
         .routes(routes!(backups::create))
         .routes(routes!(backups::download))
         .routes(routes!(settings::list))

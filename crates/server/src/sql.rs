@@ -18,7 +18,7 @@ mod show;
 
 use domain::id::RunId;
 use engine::as_author;
-use query::{Kind, Value};
+use query::{Kind, Prepared, Value};
 use sql::{Literal, Parsed, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
@@ -78,7 +78,13 @@ pub enum BlockState {
 impl Session {
     /// A session of somebody.
     pub fn new(app: App, actor: Actor) -> Self {
-        Session { app, actor, settings: Settings::default(), block: Block::None, tables: Tables::default() }
+        Session {
+            app,
+            actor,
+            settings: Settings::default(),
+            block: Block::None,
+            tables: Tables::default(),
+        }
     }
 
     /// Whose it is.
@@ -125,8 +131,8 @@ impl Session {
     /// What a statement will answer, and which values it takes.
     pub async fn describe(&self, statement: &Statement) -> Result<Described> {
         Ok(match statement {
-            Statement::Select(text) => {
-                let query::Prepared { columns, parameters, .. } = self.prepare(text).await?;
+            Statement::Select(question) => {
+                let Prepared { columns, parameters, .. } = self.prepare(question).await?;
                 Described { columns, parameters }
             }
             Statement::Template(template) => Described {
@@ -137,9 +143,7 @@ impl Session {
                 let columns = self.prepare(&copy.query).await?.columns;
                 Described { columns, parameters: Vec::new() }
             }
-            statement => {
-                Described { columns: answer::columns(statement), parameters: Vec::new() }
-            }
+            statement => Described { columns: answer::columns(statement), parameters: Vec::new() },
         })
     }
 
@@ -272,7 +276,7 @@ impl Session {
         run: Option<RunId>,
     ) -> Result<Answer> {
         match statement {
-            Statement::Select(text) => self.select(text, parameters).await,
+            Statement::Select(question) => self.select(question, parameters).await,
             Statement::Copy(copy) => self.copy(copy).await,
             Statement::Template(_) | Statement::Transaction(_) => Err(SqlError::internal()),
             Statement::CreateJob(create) => self.create_job(create).await,

@@ -369,7 +369,10 @@ impl Clauses {
 fn no_clause(reader: &Reader<'_>) -> SyntaxError {
     let begun = RULES.iter().find(|rule| reader.is(&rule.words[..1]) && rule.words.len() > 1);
     if let Some(rule) = begun {
-        return reader.unexpected(&rule.name());
+        let first = rule.words[0];
+        let same = RULES.iter().filter(|rule| rule.words[0] == first);
+        let names: Vec<String> = same.map(Rule::name).collect();
+        return reader.ahead(1).unexpected(&names.join(" or "));
     }
     let error = reader.unexpected("a clause of a job");
     let known = || RULES.iter().map(|rule| rule.words[0]);

@@ -23,6 +23,8 @@ pub struct Context<'a> {
     pub zone: &'a Zone,
     /// The jobs that DEPENDS ON names.
     pub upstream: &'a HashMap<String, JobId>,
+    /// The schedule that the job has. The same interval without STARTS goes on as it began.
+    pub current: Option<&'a When>,
 }
 
 /// What clauses make of a job.
@@ -282,7 +284,13 @@ fn schedule_of(
         ScheduleClause::At(at) => When::At { at: time(at)? },
         ScheduleClause::Every { interval, starts, ends } => When::Every {
             interval: *interval,
-            starts: starts.as_ref().map_or(Ok(context.now), time)?,
+            starts: match (starts, context.current) {
+                (Some(starts), _) => time(starts)?,
+                (None, Some(When::Every { interval: same, starts, .. })) if same == interval => {
+                    *starts
+                }
+                (None, _) => context.now,
+            },
             ends: ends.as_ref().map(time).transpose()?,
         },
         ScheduleClause::Cron(expression) => {

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 use crate::lex::{Lexeme, bind, lex, placeholder};
 use crate::literal::Literal;
 use crate::reader::Reader;
-use crate::statement::{Parsed, Statement, Template};
+use crate::statement::{Parsed, Spot, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
@@ -37,9 +37,9 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["RETRY", "JOB", "RUN"], run::retry),
     (&["BACKFILL", "JOB"], run::backfill),
     (&["EXPLAIN", "JOB"], run::explain),
-    (&["SHOW", "CREATE", "JOB"], show::create_job),
+    (&["SHOW", "CREATE"], show::create_job),
     (&["SHOW", "JOBS"], show::jobs),
-    (&["SHOW", "JOB", "RUNS"], show::runs),
+    (&["SHOW", "JOB"], show::runs),
     (&["SHOW"], session::show),
     (&["GRANT"], access::grant),
     (&["REVOKE"], access::revoke),
@@ -216,8 +216,7 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
     };
     let unsupported = UNSUPPORTED.iter().find(|(words, _)| reader.is(words));
     let known = next(length);
-    let mut ahead = Reader::new(text, lexemes);
-    ahead.skip(length);
+    let ahead = reader.ahead(length);
     let near = ahead.word_at(0).and_then(|word| crate::syntax::nearest(word, known.clone()));
     match (near, unsupported) {
         (Some(near), _) => {
@@ -229,7 +228,7 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
             let at = reader.at();
             let verb = reader.skip(count).to_uppercase();
             reader.rest();
-            Ok(Statement::Unsupported { verb: crate::statement::Spot { value: verb, at }, hint })
+            Ok(Statement::Unsupported { verb: Spot { value: verb, at }, hint })
         }
         _ => Err(ahead.unexpected(&expected(&known))),
     }
@@ -237,14 +236,17 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
 
 fn expected(known: &[&str]) -> String {
     let mut known = known.to_vec();
+    known.sort_unstable();
     known.dedup();
-    match known.len() {
-        0 => "the end of the statement".to_owned(),
-        1..=6 => known.join(" or "),
+    match &known[..] {
+        [] => "the end of the statement".to_owned(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
 }
 
 fn select(reader: &mut Reader<'_>) -> Result<Statement> {
-    Ok(Statement::Select(reader.rest().to_owned()))
+    let at = reader.at();
+    Ok(Statement::Select(Spot { value: reader.rest().to_owned(), at }))
 }

@@ -10,6 +10,8 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod tag;
+
 /// A statement and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
@@ -20,7 +22,7 @@ pub struct Parsed {
 }
 
 /// Something that was written, and the byte at which it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spot<T> {
     /// What it is.
     pub value: T,
@@ -28,11 +30,18 @@ pub struct Spot<T> {
     pub at: usize,
 }
 
+/// What it is says enough.
+impl<T: fmt::Debug> fmt::Debug for Spot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// A question about tables: SELECT, WITH, VALUES, TABLE. The room `query` reads it.
-    Select(String),
+    Select(Spot<String>),
     /// A statement with places for values, `$1`, `$2`. [`Template::bind`] makes it whole.
     Template(Template),
     /// CREATE JOB, CREATE OR ALTER JOB, RECREATE JOB.
@@ -109,7 +118,7 @@ pub enum Statement {
 }
 
 /// A statement with places for values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Template {
     /// The text.
     pub text: String,
@@ -119,6 +128,13 @@ pub struct Template {
     pub parameters: usize,
     /// What it is with values that nobody gave, so that it can be described.
     pub shape: Box<Statement>,
+}
+
+/// Its text may hold what nobody shall see.
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.shape).finish()
+    }
 }
 
 impl Template {
@@ -374,7 +390,7 @@ pub enum Discard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The question whose answer is written out.
-    pub query: String,
+    pub query: Spot<String>,
     /// Whether it is CSV; PostgreSQL's text otherwise.
     pub csv: bool,
     /// Whether the first line names the columns.
@@ -383,83 +399,4 @@ pub struct Copy {
     pub delimiter: char,
     /// What stands for nothing.
     pub null: String,
-}
-
-impl Statement {
-    /// The words that say what was done, as clients of PostgreSQL expect them.
-    pub fn tag(&self) -> &'static str {
-        let thing = |verb: Verb, tags: [&'static str; 3]| match verb {
-            Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter => tags[0],
-            Verb::Alter => tags[1],
-            Verb::Drop | Verb::DropIfPresent => tags[2],
-        };
-        match self {
-            Statement::Select(_) => "SELECT",
-            Statement::Template(template) => template.shape.tag(),
-            Statement::CreateJob(CreateJob { if_present: IfPresent::Replace, .. }) => {
-                "RECREATE JOB"
-            }
-            Statement::CreateJob(_) => "CREATE JOB",
-            Statement::AlterJob(_) => "ALTER JOB",
-            Statement::DropJob(_) => "DROP JOB",
-            Statement::PauseJob(_) => "PAUSE JOB",
-            Statement::ResumeJob(_) => "RESUME JOB",
-            Statement::ExecuteJob(_) => "EXECUTE JOB",
-            Statement::CancelRun(_) => "CANCEL JOB RUN",
-            Statement::RetryRun(_) => "RETRY JOB RUN",
-            Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) => "EXPLAIN",
-            Statement::ShowCreateJob(_)
-            | Statement::ShowJobs { .. }
-            | Statement::ShowRuns { .. }
-            | Statement::Show(_) => "SHOW",
-            Statement::Grant(_) => "GRANT",
-            Statement::Revoke(_) => "REVOKE",
-            // PostgreSQL has one kind of them, and its clients know one word.
-            Statement::User(user) => thing(user.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
-            Statement::Role(role) => thing(role.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
-            Statement::Secret(secret) => {
-                thing(secret.verb, ["CREATE SECRET", "ALTER SECRET", "DROP SECRET"])
-            }
-            Statement::Set(_) | Statement::Transaction(Transaction::Characteristics) => "SET",
-            Statement::Reset(_) => "RESET",
-            Statement::Transaction(Transaction::Begin) => "BEGIN",
-            Statement::Transaction(Transaction::Commit) => "COMMIT",
-            Statement::Transaction(Transaction::Rollback) => "ROLLBACK",
-            Statement::Discard(Discard::All) => "DISCARD ALL",
-            Statement::Discard(Discard::Plans) => "DISCARD PLANS",
-            Statement::Discard(Discard::Sequences) => "DISCARD SEQUENCES",
-            Statement::Discard(Discard::Temp) => "DISCARD TEMP",
-            Statement::Listen(_) => "LISTEN",
-            Statement::Unlisten(_) => "UNLISTEN",
-            Statement::Copy(_) => "COPY",
-            Statement::Deallocate(None) => "DEALLOCATE ALL",
-            Statement::Deallocate(Some(_)) => "DEALLOCATE",
-            Statement::Close(None) => "CLOSE CURSOR ALL",
-            Statement::Close(Some(_)) => "CLOSE CURSOR",
-            Statement::Unsupported { .. } => "",
-        }
-    }
-
-    /// Whether it changes something that outlives the session.
-    pub fn changes(&self) -> bool {
-        match self {
-            Statement::Template(template) => template.shape.changes(),
-            Statement::BackfillJob(backfill) => !backfill.dry_run,
-            Statement::CreateJob(_)
-            | Statement::AlterJob(_)
-            | Statement::DropJob(_)
-            | Statement::PauseJob(_)
-            | Statement::ResumeJob(_)
-            | Statement::ExecuteJob(_)
-            | Statement::CancelRun(_)
-            | Statement::RetryRun(_)
-            | Statement::Grant(_)
-            | Statement::Revoke(_)
-            | Statement::User(_)
-            | Statement::Role(_)
-            | Statement::Secret(_) => true,
-            _ => false,
-        }
-    }
 }

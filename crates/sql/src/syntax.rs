@@ -34,6 +34,11 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     if word.len() > 40 {
         return None;
     }
+    let begins = |known: &str| word.len() >= 3 && known.to_ascii_uppercase().starts_with(&word);
+    let known: Vec<&str> = known.into_iter().filter(|known| *known != word).collect();
+    if let Some(longer) = known.iter().find(|known| begins(known)) {
+        return Some(longer);
+    }
     let distance = |known: &str| strsim::osa_distance(&word, &known.to_ascii_uppercase());
     let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;
     (distance <= 1 + word.len() / 4 && distance < word.len()).then_some(nearest)

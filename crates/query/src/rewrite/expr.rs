@@ -5,7 +5,7 @@ use sqlparser::ast::{
     FunctionArgExpr, FunctionArguments, Ident, Subscript, TrimWhereField, UnaryOperator, Value,
 };
 
-use super::names::{array_of, call, is_keyword, last};
+use super::names::{array_of, call, is_keyword, last, quoted};
 use super::select::nulls_as_greatest;
 use super::types::{Target, target};
 use super::{Pass, folded, not_supported, parts};
@@ -71,6 +71,10 @@ impl Pass<'_> {
             Expr::Value(value) => return self.value(&mut value.value),
             Expr::Identifier(ident) if is_keyword(&Expr::Identifier(ident.clone())) => {
                 *expr = call(&ident.value.to_lowercase(), Vec::new());
+            }
+            Expr::Identifier(ident) if self.found.functions.contains_key(&folded(ident)) => {
+                let (alias, table) = &self.found.functions[&folded(ident)];
+                *expr = Expr::CompoundIdentifier(vec![quoted(alias), quoted(table.fields[0].name)]);
             }
             // The schema of a table is a part of its name inside.
             Expr::CompoundIdentifier(idents) if idents.len() > 2 => {

@@ -127,8 +127,21 @@ impl Pass<'_> {
     /// A table gets its name inside of SQLite, and keeps its own as an alias.
     pub(super) fn table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
         match factor {
-            TableFactor::Table { args: Some(_), name, .. } => {
-                Err(not_supported(&format!("the function {name} in FROM")))
+            TableFactor::Table { args: Some(_), name, alias, with_ordinality, .. } => {
+                let function = last(name);
+                let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
+                let Some(table) = known.filter(|_| !*with_ordinality) else {
+                    return Err(not_supported(&format!("the function {name} in FROM")));
+                };
+                *name = object(&table.inner_name());
+                let alias = alias.get_or_insert_with(|| TableAlias {
+                    explicit: true,
+                    name: quoted(table.name),
+                    columns: Vec::new(),
+                    at: None,
+                });
+                alias.columns.clear();
+                Ok(())
             }
             TableFactor::Table { name, alias, .. } => {
                 let Some(table) = find(name, self.tables, &self.found.ctes, self.places)? else {

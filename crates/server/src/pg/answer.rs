@@ -28,16 +28,6 @@ pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
     Out::RowDescription(RowDescription::new(columns.iter().zip(formats).map(field).collect()))
 }
 
-/// A problem of a question is at a byte of the question; clients want one of the whole text.
-fn placed(error: SqlError, parsed: &Parsed) -> SqlError {
-    let at = match parsed.statement {
-        Statement::Select(_) => error.at.map(|at| at + parsed.place.start),
-        Statement::Copy(_) => None,
-        _ => error.at,
-    };
-    SqlError { at, ..error }
-}
-
 /// A row of an answer.
 pub(super) fn data_row(
     columns: &[Column],
@@ -158,7 +148,7 @@ impl Talk<'_> {
         parsed: &Parsed,
     ) -> Result<Described, Report> {
         let described = self.sql.describe(&parsed.statement).await;
-        described.map_err(|error| Report::of(placed(error, parsed), &prepared.text))
+        described.map_err(|error| Report::of(error, &prepared.text))
     }
 
     /// Runs a statement in the name of whoever asks, as long as they may, the statement takes no
@@ -189,7 +179,7 @@ impl Talk<'_> {
             }
             Ok(Err(error)) => {
                 metrics.sql_statement(kind, "failed");
-                Err(Report::of(placed(error, parsed), text).into())
+                Err(Report::of(error, text).into())
             }
             Err(step) => {
                 metrics.sql_statement(kind, "cancelled");

@@ -82,7 +82,8 @@ impl Session {
             return Ok(Answer::done(tag).with_notice(skipped("user", asked.verb, &asked.name)));
         };
         // Hashing costs a lot, so who may not do this does not get so far.
-        self.actor.may(Deed::ChangeAccess).map_err(SqlError::from)?;
+        let may = self.actor.may(Deed::ChangeAccess);
+        may.map_err(|problem| SqlError::from(problem).or_at(asked.name.at))?;
         let id = match &known {
             Known::Yes(record) => UserId(record.entry.id()),
             Known::No => UserId(new_id(&self.app)),

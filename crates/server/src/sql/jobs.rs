@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::id::JobId;
-use domain::job::{Definition, Job, JobState};
+use domain::job::{Definition, Job, JobState, When};
 use domain::schedule::{Zone, parse_instant};
 use engine::NewJob;
 use jiff::Timestamp;
@@ -44,7 +44,12 @@ impl Session {
     }
 
     /// What clauses make of a job.
-    async fn define(&self, clauses: &Clauses, base: Option<&Definition>) -> Result<Defined> {
+    async fn define(
+        &self,
+        clauses: &Clauses,
+        base: Option<&Definition>,
+        current: Option<&When>,
+    ) -> Result<Defined> {
         let mut upstream: HashMap<String, JobId> = HashMap::new();
         for name in clauses.upstream() {
             if let Some(job) = self.job_if(name, true).await? {
@@ -52,7 +57,8 @@ impl Session {
             }
         }
         let (zones, zone) = (&self.app.zones, self.zone());
-        let context = Context { now: self.app.now(), zones, zone: &zone, upstream: &upstream };
+        let context =
+            Context { now: self.app.now(), zones, zone: &zone, upstream: &upstream, current };
         let defined = clauses.define(base, &context)?;
         check_tags(&defined.definition.tags)
             .map_err(|problem| SqlError::of_clauses(problem, clauses, 0))?;
@@ -60,7 +66,7 @@ impl Session {
     }
 
     async fn new_job(&self, create: &CreateJob) -> Result<NewJob> {
-        let Defined { definition, state } = self.define(&create.clauses, None).await?;
+        let Defined { definition, state } = self.define(&create.clauses, None, None).await?;
         Ok(NewJob {
             tenant: self.actor.tenant,
             owner: self.actor.user,
@@ -101,8 +107,9 @@ impl Session {
         }
         // The job becomes what the text says, in one step: nothing is lost between an old job and
         // a new one, and what depends on it still does.
-        let Defined { definition, state } = self.define(&create.clauses, None).await?;
         let anew = create.if_present == IfPresent::Replace;
+        let current = (!anew).then_some(&job.definition.when);
+        let Defined { definition, state } = self.define(&create.clauses, None, current).await?;
         let edit = move |job: &mut Job| {
             let rescheduled = job.definition.when != definition.when;
             job.definition = definition;
@@ -135,9 +142,14 @@ impl Session {
 
     pub(super) async fn check_alter(&self, alter: &AlterJob) -> Result<()> {
         if let Some(job) = self.job_if(&alter.name, alter.if_exists).await? {
-            self.define(&alter.clauses, Some(&job.definition)).await?;
+            self.define_change(alter, &job).await?;
         }
         Ok(())
+    }
+
+    async fn define_change(&self, alter: &AlterJob, job: &Job) -> Result<Defined> {
+        let now = &job.definition;
+        self.define(&alter.clauses, Some(now), Some(&now.when)).await
     }
 
     pub(super) async fn alter_job(&self, alter: &AlterJob) -> Result<Answer> {
@@ -146,8 +158,7 @@ impl Session {
             return Ok(answer.with_notice(no_job(&alter.name)));
         };
         let version = job.version;
-        let Defined { definition, state } =
-            self.define(&alter.clauses, Some(&job.definition)).await?;
+        let Defined { definition, state } = self.define_change(alter, &job).await?;
         let rename = alter.rename.as_ref().map(|name| name.value.clone());
         let edit = move |job: &mut Job| {
             // What was read is what is changed: all of the clauses or none.

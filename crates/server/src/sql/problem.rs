@@ -48,7 +48,7 @@ impl SqlError {
     /// Points at the clause that a problem is about.
     pub(super) fn of_clauses(problem: Problem, clauses: &Clauses, otherwise: usize) -> Self {
         let side = problem.details.first().and_then(|detail| {
-            let field = detail.field.as_str();
+            let field = detail.field.split('[').next().unwrap_or_default();
             let known = SIDES.iter().find(|(known, _)| *known == field);
             let payload = field.starts_with("payload").then_some("action");
             known.map(|(_, side)| *side).or(payload).or(Some(field))
@@ -86,7 +86,7 @@ impl SqlError {
 }
 
 /// Fields that a problem names otherwise than a clause does.
-const SIDES: [(&str, &str); 8] = [
+const SIDES: [(&str, &str); 7] = [
     ("cron_expression", "schedule"),
     ("interval_seconds", "schedule"),
     ("run_at", "schedule"),
@@ -94,7 +94,6 @@ const SIDES: [(&str, &str); 8] = [
     ("retry_config.backoff_seconds", "backoff"),
     ("retry_config.max_attempts", "max_attempts"),
     ("retry_config.backoff_multiplier", "backoff_multiplier"),
-    ("tags", "tags"),
 ];
 
 impl From<Problem> for SqlError {

@@ -42,7 +42,9 @@ impl Session {
             (Verb::DropIfPresent, 0) => {
                 return Ok(Some(format!("secret {shown} does not exist, skipping")));
             }
-            (Verb::Alter | Verb::Drop, 0) => return Err(no_secret(&place).into()),
+            (Verb::Alter | Verb::Drop, 0) => {
+                return Err(SqlError::from(no_secret(&place)).with_state("42704"));
+            }
             _ => {}
         }
         let by = &self.actor.name;

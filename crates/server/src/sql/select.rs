@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use query::{Cancel, Engine, Limits, Prepared, QueryError, State, Value};
+use sql::Spot;
 
 use super::{Answer, Result, Session, SqlError};
 use crate::actor::Actor;
@@ -61,19 +62,32 @@ impl Session {
     }
 
     /// Reads a question.
-    pub(super) async fn prepare(&self, text: &str) -> Result<Prepared> {
-        let text = text.to_owned();
-        self.on_a_thread(move |engine, _| engine.prepare(&text)).await
+    pub(super) async fn prepare(&self, question: &Spot<String>) -> Result<Prepared> {
+        let text = question.value.clone();
+        let read = self.on_a_thread(move |engine, _| engine.prepare(&text)).await;
+        read.map_err(|error| within(error, question))
     }
 
     /// Asks a question about tables.
-    pub(super) async fn select(&self, text: &str, parameters: &[Value]) -> Result<Answer> {
-        let (text, parameters) = (text.to_owned(), parameters.to_vec());
+    pub(super) async fn select(
+        &self,
+        question: &Spot<String>,
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let (text, parameters) = (question.value.clone(), parameters.to_vec());
         let ask = move |engine: &Engine, cancel: &Cancel| {
             let prepared = engine.prepare(&text)?;
             engine.run(&prepared, &parameters, cancel)
         };
-        let query::Rows { columns, rows } = self.on_a_thread(ask).await?;
+        let asked = self.on_a_thread(ask);
+        let answer = match self.statement_timeout() {
+            None => asked.await,
+            Some(longest) => tokio::time::timeout(longest, asked).await.unwrap_or_else(|_| {
+                let text = "canceling statement due to statement timeout";
+                Err(SqlError::new(Code::RequestTimeout, text))
+            }),
+        };
+        let query::Rows { columns, rows } = answer.map_err(|error| within(error, question))?;
         let tag = format!("SELECT {}", rows.len());
         Ok(Answer { columns, rows, ..Answer::done(&tag) })
     }
@@ -90,6 +104,12 @@ impl Session {
             Err(_) => Err(SqlError::internal()),
         }
     }
+}
+
+/// A mistake in a question, with its place in the whole text.
+fn within(error: SqlError, question: &Spot<String>) -> SqlError {
+    let at = error.at.filter(|at| *at <= question.value.len());
+    SqlError { at: at.map(|at| at + question.at), ..error }
 }
 
 impl From<QueryError> for SqlError {

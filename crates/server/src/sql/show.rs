@@ -113,20 +113,38 @@ pub(super) fn schedule(when: &When) -> String {
     }
 }
 
-/// Whether a text matches a pattern of LIKE: `%` is any text, `_` any letter.
+/// A piece of a pattern.
+#[derive(Clone, Copy, PartialEq)]
+enum Piece {
+    Any,
+    One,
+    Letter(char),
+}
+
+/// Whether a text matches a pattern of LIKE: `%` is any text, `_` any letter, and a backslash takes
+/// their meaning away.
 fn is_like(text: &str, pattern: &str) -> bool {
-    let (text, pattern): (Vec<char>, Vec<char>) =
-        (text.chars().collect(), pattern.chars().collect());
+    let mut pieces = Vec::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        pieces.push(match letter {
+            '%' => Piece::Any,
+            '_' => Piece::One,
+            '\\' => Piece::Letter(letters.next().unwrap_or('\\')),
+            letter => Piece::Letter(letter),
+        });
+    }
+    let text: Vec<char> = text.chars().collect();
     let (mut t, mut p) = (0, 0);
     // Where the last % stands, and how much of the text it has taken.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
-        match pattern.get(p) {
-            Some('%') => {
+        match pieces.get(p) {
+            Some(Piece::Any) => {
                 star = Some((p, t));
                 p += 1;
             }
-            Some(letter) if *letter == '_' || *letter == text[t] => {
+            Some(piece) if *piece == Piece::One || *piece == Piece::Letter(text[t]) => {
                 t += 1;
                 p += 1;
             }
@@ -139,5 +157,27 @@ fn is_like(text: &str, pattern: &str) -> bool {
             },
         }
     }
-    pattern[p..].iter().all(|letter| *letter == '%')
+    pieces[p..].iter().all(|piece| *piece == Piece::Any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_like;
+
+    #[test]
+    fn patterns() {
+        for (text, pattern, expected) in [
+            ("etl_load", "etl%", true),
+            ("etl_load", "etl\\_%", true),
+            ("etlxload", "etl\\_%", false),
+            ("etl_load", "%load", true),
+            ("etl_load", "%o_d", true),
+            ("etl_load", "load", false),
+            ("", "%", true),
+            ("", "_", false),
+            ("aaaaaaaaaaaaaaaaaaaaaaaab", "%a%a%a%a%a%a%c", false),
+        ] {
+            assert_eq!(is_like(text, pattern), expected, "{text} LIKE {pattern}");
+        }
+    }
 }

@@ -23,6 +23,7 @@ macro_rules! tables {
             comment: $comment,
             fields: fields! { $($fields)* },
             orders: &[$($(stringify!($order)),*)?],
+            arguments: 0,
         },)*];
     };
 }

@@ -15,6 +15,7 @@ mod objects;
 mod people;
 mod problems;
 mod secrets;
+mod sql;
 mod strangers;
 mod sweeper;
 mod world;

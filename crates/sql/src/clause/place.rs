@@ -11,6 +11,8 @@ use crate::syntax::Result;
 const RULES: [&str; 7] =
     ["ALL_SHARDS", "SINGLE_SHARD", "SHARD", "SHARD_SET", "DYNAMIC", "SHARD_KEY", "NONE"];
 
+const EXPRESSION: &str = "an expression, for example customer_id";
+
 pub(super) fn partition(reader: &mut Reader<'_>) -> Result<Clause> {
     let shard = |reader: &mut Reader<'_>| Ok(reader.text("a shard in quotes")?.value);
     Ok(Clause::PartitionBy(Some(if reader.eat(&["ALL_SHARDS"]) {
@@ -36,12 +38,15 @@ pub(super) fn partition(reader: &mut Reader<'_>) -> Result<Clause> {
 
 /// An expression, as far as sqlparser reads it.
 fn expression(reader: &mut Reader<'_>) -> Result<String> {
+    if reader.is(&["AS"]) || reader.is_done() {
+        return Err(reader.unexpected(EXPRESSION));
+    }
     let span = |token: &Token| TokenWithSpan { token: token.clone(), span: Span::empty() };
     let tokens = reader.lexemes().iter().map(|lexeme| span(&lexeme.token)).collect();
     let dialect = PostgreSqlDialect {};
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     match parser.parse_expr() {
         Ok(_) => Ok(reader.skip(parser.index()).to_owned()),
-        Err(_) => Err(reader.unexpected("an expression, for example customer_id")),
+        Err(_) => Err(reader.unexpected(EXPRESSION)),
     }
 }

@@ -39,15 +39,21 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         // A privilege that nobody has, read as the name of a role.
         let names = Privilege::ALL.map(Privilege::name).join(", ");
         let error = reader.unexpected_word(preposition, [preposition]);
-        let hint = error.hint.clone().unwrap_or(format!("The privileges are {names}."));
-        return Err(error.with_hint(hint));
+        let is_role = matches!(what.last(), Some(Given::Role(_)));
+        return Err(match error.hint.is_none() && is_role {
+            true => error.with_hint(format!("The privileges are {names}.")),
+            false => error,
+        });
     }
     let whom = reader.list(|reader| {
-        let has_name = reader.word_at(1).is_some() || !reader.lexemes().len().eq(&1);
-        let kind = match () {
-            () if has_name && reader.eat(&["USER"]) => Some(GranteeKind::User),
-            () if has_name && reader.eat(&["ROLE"]) => Some(GranteeKind::Role),
-            () => None,
+        // A user may be called user.
+        let has_name = reader.lexemes().get(1).is_some_and(|next| next.token != Token::Comma);
+        let kind = if has_name && reader.eat(&["USER"]) {
+            Some(GranteeKind::User)
+        } else if has_name && reader.eat(&["ROLE"]) {
+            Some(GranteeKind::Role)
+        } else {
+            None
         };
         Ok(Grantee { kind, name: reader.name("the name of a user or a role")? })
     })?;

@@ -66,7 +66,8 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     let name = reader.name(JOB)?;
     let (mut keep_history, mut cascade) = (false, false);
     while !reader.is_done() {
-        if !keep_history && reader.eat(&["KEEP", "HISTORY"]) {
+        if !keep_history && reader.eat(&["KEEP"]) {
+            reader.expect(&["HISTORY"])?;
             keep_history = true;
         } else if !cascade && reader.eat(&["CASCADE"]) {
             cascade = true;

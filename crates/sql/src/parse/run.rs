@@ -16,7 +16,8 @@ pub(super) fn execute(reader: &mut Reader<'_>) -> Result<Statement> {
     while !reader.is_done() {
         if !with && !without && reader.eat(&["WITH", "DEPENDENCIES"]) {
             with = true;
-        } else if !with && !without && reader.eat(&["IGNORE", "DEPENDENCIES"]) {
+        } else if !with && !without && reader.eat(&["IGNORE"]) {
+            reader.expect(&["DEPENDENCIES"])?;
             without = true;
         } else if parameters.is_none() && reader.eat(&["WITH"]) {
             parameters = Some(values(reader)?);
@@ -53,9 +54,11 @@ pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
     let until = reader.text(TIME)?;
     let (mut newest_first, mut dry_run) = (false, false);
     while !reader.is_done() {
-        if !newest_first && reader.eat(&["NEWEST", "FIRST"]) {
+        if !newest_first && reader.eat(&["NEWEST"]) {
+            reader.expect(&["FIRST"])?;
             newest_first = true;
-        } else if !dry_run && reader.eat(&["DRY", "RUN"]) {
+        } else if !dry_run && reader.eat(&["DRY"]) {
+            reader.expect(&["RUN"])?;
             dry_run = true;
         } else {
             let known = ["NEWEST", "DRY"];

@@ -180,6 +180,7 @@ pub(super) fn close(reader: &mut Reader<'_>) -> Result<Statement> {
 
 /// `COPY (question) TO STDOUT [WITH] [(FORMAT csv, HEADER)]`, `COPY table TO STDOUT CSV HEADER`.
 pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
+    let at = reader.at();
     let query = if reader.is_sign(0, &Token::LParen) {
         let length = closing(reader).ok_or_else(|| reader.unexpected("a question and )"))?;
         let written = reader.skip(length);
@@ -210,7 +211,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     }
     let Options { csv, header, delimiter, null } = options;
     Ok(Statement::Copy(Copy {
-        query,
+        query: Spot { value: query, at },
         csv,
         header,
         delimiter: delimiter.unwrap_or(if csv { ',' } else { '\t' }),

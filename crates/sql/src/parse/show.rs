@@ -6,6 +6,7 @@ use crate::statement::Statement;
 use crate::syntax::Result;
 
 pub(super) fn create_job(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.expect(&["JOB"])?;
     Ok(Statement::ShowCreateJob(reader.name(JOB)?))
 }
 
@@ -18,6 +19,7 @@ pub(super) fn jobs(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn runs(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.expect(&["RUNS"])?;
     reader.expect(&["FOR"])?;
     let job = reader.name(JOB)?;
     let limit = match reader.eat(&["LIMIT"]) {
