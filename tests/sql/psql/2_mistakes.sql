@@ -8,6 +8,6 @@ SELECT * FROM sys.nope;
 SELECT 'Zoë', nope FROM sys.jobs;
 DROP JOB nothing;
 INSERT INTO sys.jobs VALUES (1);
--- Every statement of a text is read before the first of them is done.
+-- What was answered before a mistake stays answered.
 SELECT 1 \; SELECT FROM WHERE;
 \errverbose
