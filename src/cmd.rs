@@ -22,6 +22,7 @@ mod restore;
 mod run;
 mod secret;
 pub mod serve;
+mod sql;
 mod status;
 mod top;
 
@@ -107,6 +108,8 @@ enum Command {
     /// Look after the nodes of a cluster
     #[command(subcommand, arg_required_else_help = true)]
     Node(node::NodeCommand),
+    /// Ask in SQL: jobs, runs and everything else that psql can ask
+    Sql(sql::SqlArgs),
 
     /// Show on one screen how a server is doing
     Status(status::StatusArgs),
@@ -183,6 +186,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Grant(command) => access::grant(command),
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
+        Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -53,6 +53,20 @@ impl Complaint {
         }
     }
 
+    /// The complaint with the line of a text that it is about, and a caret under a letter of the
+    /// text, counted from 1.
+    pub fn pointing(mut self, text: &str, letter: usize) -> Self {
+        let at = text.char_indices().nth(letter.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+        let line = &text[start..end];
+        if line.len() <= EXCERPT_BYTES_MAX {
+            let width = line[at - start..].chars().next().map_or(0, char::len_utf8);
+            self.excerpt = Some(visible_span(line, at - start..at - start + width));
+        }
+        self
+    }
+
     /// A time zone that does not exist.
     pub fn about_zone(error: ZoneError) -> Self {
         let hint = match error.suggestion {
@@ -158,6 +172,16 @@ error: day of week: MOM is not a value of this field
  |         ^^^
 hint: did you mean MON?"
         );
+    }
+
+    #[test]
+    fn a_letter_of_a_longer_text_is_pointed_at() {
+        let text = "SHOW JOBS;\nSHOW \u{e4} JOPS;\n";
+        let drawn = Complaint::new("there is no JOPS").pointing(text, 19).draw(&Renderer::plain());
+        let expected = "error: there is no JOPS\n |\n | SHOW \u{e4} JOPS;\n |        ^";
+        assert_eq!(drawn, expected);
+        let end = Complaint::new("more is needed").pointing("SHOW", 5).draw(&Renderer::plain());
+        assert_eq!(end, "error: more is needed\n |\n | SHOW\n |     ^");
     }
 
     #[test]

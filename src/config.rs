@@ -38,6 +38,11 @@ pub const KEYS: &[Key] = &[
     key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
     secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
     key("http", "127.0.0.1:8630", "address of the HTTP door; port 0 takes a free one"),
+    key(
+        "pg",
+        "127.0.0.1:8632",
+        "address of the SQL door; port 0 takes a free one, `none` keeps it shut",
+    ),
     key("tls_cert", "", "file of the certificate and those above it, in PEM; read again at SIGHUP"),
     key("tls_key", "", "file of its key, in PEM"),
     key("insecure", "false", "listen without TLS on addresses that others reach"),
@@ -85,6 +90,11 @@ pub const KEYS: &[Key] = &[
     key("api.head_patience", "20s", "how long a caller may take for the head of a request"),
     key("api.body_patience", "120s", "how long a caller may take for the body of a request"),
     key("api.connections_max", "4096", "connections at the same time; more wait at the door"),
+    key("sql.connections_max", "256", "SQL sessions at the same time"),
+    key("sql.strangers_max", "128", "SQL clients that have not logged in yet; more wait at the door"),
+    key("sql.login_patience", "10s", "how long a SQL client may take to log in"),
+    key("sql.message_bytes_max", "4194304", "the longest message of a SQL client"),
+    key("sql.statement_timeout", "60s", "how long a question may take; a session can say less"),
     key(
         "engine.name",
         "",
@@ -381,6 +391,11 @@ impl Config {
             Ok(_) => Err(self.wrong(name, "a duration longer than nothing")),
             Err(error) => Err(self.wrong(name, &error.problem)),
         }
+    }
+
+    /// Whether somebody has said what it is.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|(_, origin)| *origin != Origin::Default)
     }
 
     /// The complaint about a value.

@@ -15,6 +15,9 @@ use crate::random;
 /// The file that says where the server of the folder listens.
 pub const URL_FILE: &str = "server.url";
 
+/// The file that says where SQL clients find it.
+pub const SQL_FILE: &str = "server.sql";
+
 /// The file of the keys that protect secrets.
 pub const MASTER_KEY: &str = "master.key";
 
@@ -76,14 +79,22 @@ impl DataFolder {
     /// Writes down where the server listens, for commands on this machine. It goes with the
     /// folder's lock: what a server left behind is overwritten by the next one.
     pub fn announce(&self, scheme: &str, address: SocketAddr) -> Result<(), Complaint> {
-        let path = self.join(URL_FILE);
-        // An address that stands for all of a machine's is reached by the machine's own.
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        let text = format!("{scheme}://{}\n", SocketAddr::new(ip, address.port()));
+        self.write(URL_FILE, &format!("{scheme}://{}\n", reachable(address)))
+    }
+
+    /// Writes down where SQL clients find it, or that they do not.
+    pub fn announce_sql(&self, address: Option<SocketAddr>) -> Result<(), Complaint> {
+        match address {
+            Some(address) => self.write(SQL_FILE, &format!("{}\n", reachable(address))),
+            None => {
+                let _ = fs::remove_file(self.join(SQL_FILE));
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Complaint> {
+        let path = self.join(name);
         fs::write(&path, text).map_err(|error| {
             Complaint::new(format!("{} cannot be written: {error}", path.display()))
         })
@@ -144,6 +155,16 @@ impl DataFolder {
             Err(error) => Err(cannot(error)),
         }
     }
+}
+
+/// An address that stands for all of a machine's is reached by the machine's own.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Puts a text into a file that only its owner may read: whole or not at all, whenever the process

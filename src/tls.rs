@@ -1,4 +1,4 @@
-//! TLS for the HTTP door. The certificate is read again when the process gets SIGHUP, so that a
+//! TLS for the doors. The certificate is read again when the process gets SIGHUP, so that a
 //! new one needs no restart.
 
 use std::fmt;
@@ -85,6 +85,18 @@ fn certified(files: &CertificateFiles) -> Result<CertifiedKey, Complaint> {
         .map_err(|error| wrong(&files.certificate, error.to_string()))
 }
 
+/// What agrees on keys with callers who want to speak one of these protocols.
+pub fn acceptor(certificate: Arc<Certificate>, protocols: &[&str]) -> io::Result<TlsAcceptor> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
 /// Callers who have agreed on keys.
 pub struct TlsListener {
     address: SocketAddr,
@@ -94,14 +106,7 @@ pub struct TlsListener {
 impl TlsListener {
     /// Lets callers in who speak TLS. Who is slow keeps nobody else waiting.
     pub fn new(listener: TcpListener, certificate: Arc<Certificate>) -> io::Result<Self> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_no_client_auth()
-            .with_cert_resolver(certificate);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(certificate, &["h2", "http/1.1"])?;
         let address = listener.local_addr()?;
         let (send, agreed) = mpsc::channel(HANDSHAKES_MAX);
         tokio::spawn(take_in(listener, acceptor, send));

@@ -65,6 +65,7 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
         // Lists begin with what is planned: with less of it, they show what has happened.
         ("engine.look_ahead", "5s".to_owned()),
         ("http", args.http.to_string()),
+        ("pg", "127.0.0.1:0".to_owned()),
         ("external.enabled", "true".to_owned()),
         ("external.allow", samples::COMMAND.to_owned()),
         ("external.working_directory", text(&commands)),
@@ -123,6 +124,7 @@ Look around in another terminal:
   punctual run list {command} --status completed
   punctual dlq list
   punctual top
+  punctual sql -c 'SELECT * FROM sys.job_runs ORDER BY started_at DESC LIMIT 9'
   curl -H \"Authorization: Bearer $(cat {key})\" {url}/v1/jobs
 ",
         version = env!("CARGO_PKG_VERSION"),

@@ -14,7 +14,7 @@ use clap::{ArgAction, Args};
 use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
-use server::{App, Key, Keys, Metrics, Oidc, Patience, Rate};
+use server::{App, Key, Keys, Metrics, Oidc, Patience, Rate, SqlDoor, SqlTerms};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -25,12 +25,12 @@ use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
 use crate::custody::{self, FromSettings, KeyFile};
-use crate::data::{DataFolder, MASTER_KEY};
+use crate::data::{self, DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::otlp::Collector;
-use crate::tls::{Certificate, CertificateFiles, TlsListener};
+use crate::tls::{self, Certificate, CertificateFiles, TlsListener};
 use crate::{alerts, clock, jobs, random, signals, tokens};
 
 /// How long open connections may take to end when the work has.
@@ -61,6 +61,10 @@ pub struct ServeArgs {
     /// Address of the HTTP door; port 0 takes a free one [default: 127.0.0.1:8630]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+
+    /// Address of the SQL door; port 0 takes a free one, none keeps it shut [default: 127.0.0.1:8632]
+    #[arg(long, value_name = "ADDR")]
+    pg: Option<String>,
 
     /// File of the certificate for TLS and those above it, in PEM
     #[arg(long, value_name = "FILE")]
@@ -93,6 +97,7 @@ impl ServeArgs {
             ("data", self.data),
             ("store", self.store),
             ("http", self.http),
+            ("pg", self.pg),
             ("tls_cert", self.tls_cert),
             ("tls_key", self.tls_key),
             ("insecure", self.insecure.then(|| "true".to_owned())),
@@ -109,6 +114,9 @@ pub struct Plan {
     data: PathBuf,
     store: StoreKind,
     http: SocketAddr,
+    /// The SQL door, and whether somebody chose its address.
+    pg: Option<(SocketAddr, bool)>,
+    sql: SqlTerms,
     /// An address of its own for figures and health, and whether figures need no key there.
     watch: Option<(SocketAddr, bool)>,
     certificate: Option<Arc<Certificate>>,
@@ -151,7 +159,11 @@ impl Plan {
         let insecure = config.parse::<bool>("insecure", yes_or_no)?;
         let watch: Option<SocketAddr> =
             config.parse_optional("api.metrics_http", "an address such as 127.0.0.1:8631")?;
-        for (name, address) in [("http", Some(http)), ("api.metrics_http", watch)] {
+        let pg: Option<SocketAddr> = match config.text("pg") {
+            "" | "none" => None,
+            _ => Some(config.parse("pg", "an address such as 127.0.0.1:8632, or none")?),
+        };
+        for (name, address) in [("http", Some(http)), ("pg", pg), ("api.metrics_http", watch)] {
             let outside = address.is_some_and(|address| !address.ip().is_loopback());
             if let Some(address) = address.filter(|_| outside && certificate.is_none() && !insecure)
             {
@@ -233,6 +245,15 @@ impl Plan {
             data,
             store,
             http,
+            pg: pg.map(|address| (address, config.is_set("pg"))),
+            sql: SqlTerms {
+                connections_max: config.parse("sql.connections_max", number)?,
+                strangers_max: config.parse("sql.strangers_max", number)?,
+                patience: config.duration("sql.login_patience")?.unsigned_abs(),
+                message_bytes_max: config.parse("sql.message_bytes_max", number)?,
+                statement_timeout: config.duration("sql.statement_timeout")?.unsigned_abs(),
+                needs_tls: !insecure,
+            },
             watch,
             certificate,
             admin_key,
@@ -292,6 +313,8 @@ fn roles(config: &Config) -> Result<Vec<NodeRole>, Complaint> {
 pub struct Ready {
     /// Its address.
     pub url: String,
+    /// Where SQL clients find it.
+    pub sql: Option<SocketAddr>,
     /// Its data folder.
     pub data: PathBuf,
     /// The administrator's key.
@@ -361,6 +384,10 @@ async fn serve<S: FullStore>(
     let listener =
         TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
+    let sql_listener = match plan.pg {
+        Some((address, is_chosen)) => listen_for_sql(address, is_chosen).await?,
+        None => None,
+    };
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
     let traces = match plan.collector {
         None => None,
@@ -448,6 +475,20 @@ async fn serve<S: FullStore>(
         certificate,
         closed.clone(),
     )?];
+    let sql_address = match sql_listener {
+        Some(listener) => {
+            let address = listener.local_addr()?;
+            let tls = certificate.map(|certificate| {
+                tls::acceptor(Arc::clone(certificate), &["postgresql"])
+            });
+            let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls.transpose()?);
+            let mut closed = closed.clone();
+            let closed = async move { while closed.changed().await.is_ok() {} };
+            doors.push(tokio::spawn(door.serve(listener, closed)));
+            Some(address)
+        }
+        None => None,
+    };
     if let Some((address, open_metrics)) = plan.watch {
         let listener =
             TcpListener::bind(address).await.map_err(|error| cannot_listen(address, error))?;
@@ -459,8 +500,13 @@ async fn serve<S: FullStore>(
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
+    folder.announce_sql(sql_address).map_err(Failure::Failed)?;
     let data = folder.path().to_owned();
-    greet(Ready { url: url.clone(), data, key: admin_key, is_new }).await?;
+    let sql = sql_address.map(data::reachable);
+    greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new }).await?;
+    if let Some(sql) = sql {
+        tracing::info!(address = %sql, "SQL is answered");
+    }
     tracing::info!(url, "ready");
     signals::ready();
     let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
@@ -541,6 +587,29 @@ async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
     }
 }
 
+/// Takes the port of the SQL door. When it is the usual one and somebody else has it, the server
+/// does without: most who start a second one do not know of it.
+async fn listen_for_sql(
+    address: SocketAddr,
+    is_chosen: bool,
+) -> Result<Option<TcpListener>, Failure> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !is_chosen => {
+            tracing::warn!(
+                %address,
+                "SQL is not answered here: another process has the port; --pg chooses another"
+            );
+            Ok(None)
+        }
+        Err(error) => {
+            let text = format!("cannot listen on {address}: {error}");
+            let hint = "choose another address with --pg 127.0.0.1:PORT, or --pg none";
+            Err(Failure::Failed(Complaint::new(text).hint(hint)))
+        }
+    }
+}
+
 fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
     let text = format!("cannot listen on {http}: {error}");
     let complaint = match error.kind() {
@@ -552,8 +621,14 @@ fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
     Failure::Failed(complaint)
 }
 
+/// How to come in with psql.
+pub fn psql(address: SocketAddr, key: &str) -> String {
+    let (host, port) = (address.ip(), address.port());
+    format!("PGPASSWORD=$(cat {key}) psql \"host={host} port={port} user=admin dbname=default\"")
+}
+
 /// The few lines that somebody needs who sees the server for the first time.
-async fn welcome(Ready { url, data, is_new, .. }: Ready) -> Result<(), Failure> {
+async fn welcome(Ready { url, sql, data, is_new, .. }: Ready) -> Result<(), Failure> {
     if !is_new && !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -578,6 +653,9 @@ Make a first job and look at it:
         version = env!("CARGO_PKG_VERSION"),
         data = data.display(),
     );
+    if let Some(sql) = sql {
+        eprintln!("Or in SQL:\n\n  {}\n", psql(sql, &key.to_string()));
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod docs;
 mod rest;
 mod security;
 mod serve;
+mod sql;
 mod stdin;
 mod streams;
 mod transcripts;

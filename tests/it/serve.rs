@@ -3,7 +3,7 @@
 mod alerts;
 mod audit;
 mod backup;
-mod client;
+pub mod client;
 mod config;
 mod dev;
 pub mod exposition;

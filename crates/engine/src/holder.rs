@@ -139,7 +139,7 @@ impl<S: FullStore> Node<S> {
             return Ok(Some(user));
         }
         let name = holder.name.clone();
-        let user = User { id, tenant, name, password: None, disabled: false };
+        let user = User { id, tenant, name, password: None, scram: None, disabled: false };
         match self.store.put_entry(&Entry::User(user.clone()), None).await? {
             Recorded::Done(_) => {
                 self.register.changed();

@@ -6,6 +6,7 @@
 
 use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, User,
+    Verifier,
 };
 use domain::id::{TenantId, UserId};
 use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
@@ -239,7 +240,12 @@ impl<S: FullStore> Acting<'_, S> {
 
     /// Gives the actor another password than the one that was found to be theirs: both are kept as
     /// hashes. Keys of other logins end.
-    pub async fn change_own_password(&self, old: Option<&str>, new: String) -> Result<()> {
+    pub async fn change_own_password(
+        &self,
+        old: Option<&str>,
+        new: String,
+        verifier: Verifier,
+    ) -> Result<()> {
         let id = self.actor.user.0;
         let gone = || none(Kind::User, &self.actor.name);
         let found = self.node().store.entries(&[id]).await?.pop().ok_or_else(gone)?;
@@ -251,8 +257,8 @@ impl<S: FullStore> Acting<'_, S> {
         let tenant = user.tenant;
         // Field by field: nothing of the old password may stay.
         let User { id: user, name, disabled, .. } = user;
-        let password = Some(new);
-        let entry = Entry::User(User { id: user, tenant, name, password, disabled });
+        let (password, scram) = (Some(new), Some(verifier));
+        let entry = Entry::User(User { id: user, tenant, name, password, scram, disabled });
         match self.node().store.put_entry(&entry, Some(found.version)).await? {
             Recorded::Done(_) => {}
             Recorded::Taken | Recorded::Conflict(0) => return Err(gone()),
@@ -425,6 +431,22 @@ impl<S: FullStore> crate::run::Engine<S> {
         }
     }
 
+    /// Keeps what the SQL door recognises a password or a key by, if nobody changed it meanwhile.
+    pub async fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Result<()> {
+        let store = &self.node().store;
+        let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };
+        let mut entry = record.entry;
+        let place = match &mut entry {
+            Entry::User(user) => &mut user.scram,
+            Entry::Key(key) => &mut key.scram,
+            Entry::Tenant(_) | Entry::Role(_) => return Ok(()),
+        };
+        *place = Some(verifier);
+        store.put_entry(&entry, Some(record.version)).await?;
+        self.node().register.changed();
+        Ok(())
+    }
+
     /// Keeps the key that a login made.
     pub async fn open_session(&self, key: ApiKey) -> Result<Record> {
         match self.node().store.put_entry(&Entry::Key(key), None).await? {
@@ -446,6 +468,7 @@ mod tests {
                 tenant: TenantId::DEFAULT,
                 name: name.to_owned(),
                 password: None,
+                scram: None,
                 disabled: false,
             })
         };

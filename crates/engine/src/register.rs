@@ -20,7 +20,7 @@ use domain::access::{
 };
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
-use store::{FullStore, Given, Identity, Reach, Recorded};
+use store::{EntryFilter, FullStore, Given, Identity, Reach, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -33,6 +33,9 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// How long memory is used when the store does not answer.
 const STALE_MAX: Duration = Duration::from_secs(5);
+
+/// How many keys are read at a time.
+const KEYS_PAGE: u32 = 500;
 
 /// How much is remembered of a kind before everything is read anew.
 const REMEMBERED_MAX: usize = 10_000;
@@ -47,15 +50,20 @@ struct Memory {
     looked_at: Option<Instant>,
     standings: HashMap<UserId, Option<Arc<Standing>>>,
     keys: HashMap<KeyId, Option<Arc<ApiKey>>>,
+    /// By whose they are.
+    all_keys: HashMap<UserId, Arc<[ApiKey]>>,
     tenants: HashMap<String, Option<TenantId>>,
     /// Who came with a token, by the token's mark.
     holders: HashMap<Mark, Option<Arc<Standing>>>,
+    /// What salts are made of; it never changes.
+    salt: Option<[u8; 32]>,
 }
 
 impl Memory {
     fn forget(&mut self) {
         self.standings.clear();
         self.keys.clear();
+        self.all_keys.clear();
         self.tenants.clear();
         self.holders.clear();
     }
@@ -171,6 +179,47 @@ impl<S: Identity> Node<S> {
         Ok(standing.filter(|standing| !standing.user.disabled).map(|standing| (key, standing)))
     }
 
+    /// All keys of a user. Which of them have expired is for the door to see.
+    pub async fn keys_of(&self, user: &User) -> Result<Arc<[ApiKey]>> {
+        let generation = self.look().await?;
+        if let Some(known) = self.register.memory().all_keys.get(&user.id) {
+            return Ok(Arc::clone(known));
+        }
+        let filter = EntryFilter { kind: Kind::Key, tenant: user.tenant, owner: Some(user.id) };
+        let (mut keys, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.store.list_entries(&filter, after.as_deref(), KEYS_PAGE).await?;
+            keys.extend(page.items.into_iter().filter_map(|record| match record.entry {
+                Entry::Key(key) => Some(key),
+                _ => None,
+            }));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let keys: Arc<[ApiKey]> = keys.into();
+        self.keep(generation, |memory| {
+            remember(&mut memory.all_keys, user.id, Arc::clone(&keys));
+        });
+        Ok(keys)
+    }
+
+    /// What the salts of all users are made of.
+    pub async fn salt(&self) -> Result<[u8; 32]> {
+        let known = self.register.memory().salt;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut drawn = [0; 32];
+        for part in drawn.chunks_mut(16) {
+            part.copy_from_slice(&(self.parts.random)().to_be_bytes());
+        }
+        let kept = self.store.salt(drawn).await?;
+        self.register.memory().salt = Some(kept);
+        Ok(kept)
+    }
+
     /// The tenant of a name.
     pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
         // Whatever strangers say is remembered: none of it may be long.
@@ -214,6 +263,7 @@ impl<S: Identity> Node<S> {
             tenant: TenantId::DEFAULT,
             name: "admin".to_owned(),
             password: None,
+            scram: None,
             disabled: false,
         });
         if self.store.entries(&[admin.id()]).await?.is_empty() {

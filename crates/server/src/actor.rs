@@ -1,7 +1,8 @@
 //! Who asks, and how that is found out.
 
+use std::collections::HashSet;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
@@ -9,14 +10,17 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use domain::access::{self, Deed, Privilege};
+use domain::access::{self, Deed, Privilege, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::KeyId;
 use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
 
+use crate::admission::{Challenge, Guest};
 use crate::app::App;
 use crate::closing;
 use crate::idempotency;
@@ -26,6 +30,7 @@ use crate::login::{Login, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::{Answer, Scheduler};
+use crate::scram::{self, Proof};
 
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
@@ -53,7 +58,7 @@ impl Actor {
 }
 
 /// What the audit says when somebody was refused.
-fn denied_event(actor: &access::Actor, details: String) -> Event {
+pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
     Event {
         tenant: actor.tenant,
         actor: actor.name.clone(),
@@ -83,16 +88,38 @@ pub trait Authority: Send + Sync + 'static {
         old: String,
         new: String,
     ) -> Answer<'a, (), Problem>;
+
+    /// What somebody of this name at the SQL door must prove something about.
+    fn challenge<'a>(
+        &'a self,
+        tenant: &'a str,
+        user: &'a str,
+    ) -> Answer<'a, Challenge, Problem>;
+
+    /// Lets somebody in who has proved it; answers also what proves to them that they are right
+    /// here. None when they have not.
+    fn admit<'a>(
+        &'a self,
+        challenge: &'a Challenge,
+        proof: &'a Proof,
+    ) -> Answer<'a, Option<(Guest, String)>, Problem>;
+
+    /// Who a guest is now; none when they may not be here any more.
+    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
 pub struct Keys {
-    pub(crate) admin: KeyHash,
+    pub(crate) admin: Key,
     pub(crate) scheduler: Arc<dyn Scheduler>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// What the SQL door recognises that key by, once it was asked.
+    pub(crate) admin_verifier: OnceCell<Verifier>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
+    /// Passwords and keys from before the SQL door that were prepared for it.
+    pub(crate) prepared: Mutex<HashSet<Uuid>>,
 }
 
 impl Keys {
@@ -103,8 +130,16 @@ impl Keys {
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
-        let throttle = Arc::default();
-        Keys { admin: admin.hash(), scheduler, clock, random, throttle, oidc: None }
+        Keys {
+            admin: admin.clone(),
+            scheduler,
+            clock,
+            random,
+            admin_verifier: OnceCell::new(),
+            throttle: Arc::default(),
+            prepared: Mutex::default(),
+            oidc: None,
+        }
     }
 
     /// Believes tokens of some issuers too.
@@ -116,13 +151,17 @@ impl Keys {
 impl Authority for Keys {
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem> {
         Box::pin(async move {
-            if self.admin.matches(key) {
+            if self.admin.hash().matches(key) {
                 return Ok(Some(access::Actor::admin()));
             }
             let Some(id) = KeyId::of_text(key.id()) else { return Ok(None) };
             let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
             let is_valid = KeyHash::from(kept.hash).matches(key)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
+            if is_valid && !scram::is_current(kept.scram.as_ref()) {
+                let secret = key.reveal().to_owned();
+                self.remember(kept.user, kept.id.0, secret, &standing.user.name);
+            }
             Ok(is_valid.then(|| standing.actor(Some(&kept))))
         })
     }
@@ -149,6 +188,26 @@ impl Authority for Keys {
         new: String,
     ) -> Answer<'a, (), Problem> {
         Box::pin(self.change_own(actor, old, new))
+    }
+
+    fn challenge<'a>(
+        &'a self,
+        tenant: &'a str,
+        user: &'a str,
+    ) -> Answer<'a, Challenge, Problem> {
+        Box::pin(self.challenge(tenant, user))
+    }
+
+    fn admit<'a>(
+        &'a self,
+        challenge: &'a Challenge,
+        proof: &'a Proof,
+    ) -> Answer<'a, Option<(Guest, String)>, Problem> {
+        Box::pin(self.admit(challenge, proof))
+    }
+
+    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(self.actor_of(guest))
     }
 }
 
@@ -237,7 +296,7 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 }
 
 /// How often requests may come with a key: what its tenant may, or what the settings say.
-async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
+pub(crate) async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
     // The key of the data folder is nobody's in particular.
     if actor.key.is_none() && actor.until.is_none() {
         return Ok(app.options.rate);

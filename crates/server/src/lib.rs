@@ -4,6 +4,7 @@
 //! no store. Every route but the few that [`router`] names stands behind the check of the key.
 
 mod actor;
+mod admission;
 mod app;
 mod body;
 mod closing;
@@ -16,13 +17,18 @@ mod limit;
 mod listen;
 mod login;
 mod metrics;
+mod news;
 mod oidc;
 mod openapi;
 mod page;
+mod pg;
 mod problem;
 mod rest;
 mod scheduler;
+mod scram;
+pub mod sql;
 mod sweeper;
+mod sys;
 mod trials;
 
 use std::sync::Arc;
@@ -45,10 +51,12 @@ pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use oidc::{Fetcher, Issuer, Mapping, Oidc};
 pub use openapi::describe;
+pub use pg::{Door as SqlDoor, Terms as SqlTerms};
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
+pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
 pub use trials::{Trials, Tried};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.

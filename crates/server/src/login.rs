@@ -16,18 +16,21 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
-use domain::access::{Actor, ApiKey, Refusal, Standing};
+use domain::access::{Actor, ApiKey, Refusal, Standing, Verifier};
 use domain::audit::{Event, Kind};
-use domain::id::{KeyId, TenantId};
+use domain::id::{KeyId, TenantId, UserId};
 use engine::as_author;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::actor::Keys;
+use crate::app::App;
 use crate::key::Key;
 use crate::problem::{Code, Problem, Result};
+use crate::scram;
 
 /// How long a key of a login is valid.
 const SESSION: SignedDuration = SignedDuration::from_hours(12);
@@ -71,8 +74,19 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
+/// What is kept of a user's password: its hash, and what the SQL door recognises it by.
+pub(crate) async fn kept(
+    app: &App,
+    user: UserId,
+    password: String,
+) -> Result<(Option<String>, Option<Verifier>)> {
+    let hash = hash(password.clone(), (app.random)()).await?;
+    let verifier = scram::verifier_of(app.scheduler.as_ref(), user, password).await?;
+    Ok((Some(hash), Some(verifier)))
+}
+
 /// What is kept of a password. `salt` must not repeat.
-pub(crate) async fn hash(password: String, salt: u128) -> Result<String> {
+async fn hash(password: String, salt: u128) -> Result<String> {
     check_length("password", &password)?;
     let hash = move || hashed(password.as_bytes(), &salt.to_be_bytes());
     let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
@@ -169,7 +183,7 @@ impl Throttle {
         })
     }
 
-    fn succeeded(&self, name: &[u8; 32]) {
+    pub(crate) fn succeeded(&self, name: &[u8; 32]) {
         self.at(name, |place| *place = Place::default());
     }
 
@@ -184,6 +198,15 @@ impl Throttle {
     }
 }
 
+/// What the throttle knows a name by.
+pub(crate) fn name_of(tenant: &str, user: &str) -> [u8; 32] {
+    let mut name = Sha256::new();
+    name.update(tenant.as_bytes());
+    name.update([0]);
+    name.update(user.as_bytes());
+    name.finalize().into()
+}
+
 fn too_many(seconds: i64) -> Problem {
     let wait = HeaderValue::from_str(&seconds.to_string());
     Problem::new(Code::RateLimited, "too many wrong passwords; try again later")
@@ -192,19 +215,10 @@ fn too_many(seconds: i64) -> Problem {
 
 impl Keys {
     /// Who has this name and password; none when nobody does.
-    async fn proven(&self, login: Login) -> Result<Option<Arc<Standing>>> {
-        let mut name = Sha256::new();
-        name.update(login.tenant.as_bytes());
-        name.update([0]);
-        name.update(login.user.as_bytes());
-        let name: [u8; 32] = name.finalize().into();
+    async fn proven(&self, login: &Login) -> Result<Option<Arc<Standing>>> {
+        let name = name_of(&login.tenant, &login.user);
+        self.may_try(&name, &login.tenant, &login.user)?;
         let now = (self.clock)();
-        if let Err(wait) = self.throttle.begin(&name, now) {
-            if wait.is_first {
-                self.note_refusal(&login.tenant, &login.user, "THROTTLED");
-            }
-            return Err(too_many(wait.seconds));
-        }
         let found = self.scheduler.user_named(&login.tenant, &login.user).await?;
         let turn = Arc::clone(&self.throttle.turns).acquire_owned();
         let Ok(turn) = tokio::time::timeout(TURN, turn).await else {
@@ -213,7 +227,7 @@ impl Keys {
         };
         let found = found.filter(|standing| !standing.user.disabled);
         let hash = found.as_ref().and_then(|standing| standing.user.password.clone());
-        let password = login.password;
+        let password = login.password.clone();
         let throttle = Arc::clone(&self.throttle);
         let tried = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -240,15 +254,22 @@ impl Keys {
             Problem::new(Code::Unauthenticated, "tenant, user or password is wrong")
                 .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
         };
-        let standing = self.proven(login).await?.ok_or_else(wrong)?;
+        let standing = self.proven(&login).await?.ok_or_else(wrong)?;
+        let user = standing.user.id;
+        if !scram::is_current(standing.user.scram.as_ref()) {
+            self.remember(user, user.0, login.password, &standing.user.name);
+        }
         let (key, now) = (self.new_key(), (self.clock)());
         let expires_at = now.saturating_add(SESSION).unwrap_or(now);
+        let secret = key.reveal().to_owned();
+        let scram = scram::verifier_of(self.scheduler.as_ref(), user, secret).await?;
         let kept = ApiKey {
             id: KeyId::of_text(key.id()).ok_or_else(wrong)?,
             tenant: standing.user.tenant,
-            user: standing.user.id,
+            user,
             label: "login".to_owned(),
             hash: key.hash().into(),
+            scram: Some(scram),
             scopes: None,
             read_only: false,
             expires_at: Some(expires_at),
@@ -269,18 +290,45 @@ impl Keys {
         let standing = standing.ok_or_else(Problem::unauthenticated)?;
         check_length("new_password", &new)?;
         let (tenant, user) = (standing.tenant.name.clone(), standing.user.name.clone());
-        let known = self.proven(Login { tenant, user, password: old }).await?;
+        let known = self.proven(&Login { tenant, user, password: old }).await?;
         let wrong = || Problem::field(Code::Forbidden, "old_password", "is wrong");
         let known = known.filter(|known| known.user.id == actor.user).ok_or_else(wrong)?;
-        let new = hash(new, (self.random)()).await?;
-        let changed =
-            self.scheduler.change_own_password(actor, known.user.password.as_deref(), new);
-        Ok(changed.await?)
+        let scheduler = self.scheduler.as_ref();
+        let verifier = scram::verifier_of(scheduler, actor.user, new.clone()).await?;
+        let (old, new) = (known.user.password.as_deref(), hash(new, (self.random)()).await?);
+        Ok(scheduler.change_own_password(actor, old, new, verifier).await?)
+    }
+
+    /// Counts a try of a name, or says how long it has to wait.
+    pub(crate) fn may_try(&self, name: &[u8; 32], tenant: &str, user: &str) -> Result<()> {
+        self.throttle.begin(name, (self.clock)()).map_err(|wait| {
+            if wait.is_first {
+                self.note_refusal(tenant, user, "THROTTLED");
+            }
+            too_many(wait.seconds)
+        })
+    }
+
+    /// Keeps what the SQL door recognises a password or a key by that is from before that door.
+    /// Nobody waits for it, and if it fails, the next start of the server will do as well.
+    pub(crate) fn remember(&self, user: UserId, entry: Uuid, secret: String, name: &str) {
+        if !self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(entry) {
+            return;
+        }
+        let (scheduler, name) = (Arc::clone(&self.scheduler), name.to_owned());
+        tokio::spawn(async move {
+            if let Ok(verifier) = scram::verifier_of(scheduler.as_ref(), user, secret).await {
+                let kept = as_author(name, scheduler.keep_verifier(entry, verifier)).await;
+                if let Err(error) = kept {
+                    tracing::warn!(%error, "a login is not prepared for SQL");
+                }
+            }
+        });
     }
 
     /// Records that somebody was refused. A name that nobody has is not told: people type
     /// passwords there.
-    fn note_refusal(&self, tenant: &str, user: &str, outcome: &'static str) {
+    pub(crate) fn note_refusal(&self, tenant: &str, user: &str, outcome: &'static str) {
         let (tenant, user) = (tenant.to_owned(), user.to_owned());
         let (scheduler, throttle) = (Arc::clone(&self.scheduler), Arc::clone(&self.throttle));
         let now = (self.clock)();

@@ -44,6 +44,12 @@ struct VerbLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StatementLabels {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
 }
@@ -91,6 +97,18 @@ pub struct Metrics {
     schedule_delay: Histogram,
     requests: Family<RequestLabels, Counter>,
     request_duration: Family<RouteLabels, Histogram>,
+    sql_sessions: Gauge,
+    sql_connections: Family<OutcomeLabels, Counter>,
+    sql_statements: Family<StatementLabels, Counter>,
+}
+
+/// A session of the SQL door, as long as this is there.
+pub(crate) struct OpenSession(Gauge);
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 fn request_buckets() -> Histogram {
@@ -135,6 +153,9 @@ impl Metrics {
             schedule_delay: Histogram::new(exponential_buckets(0.000_5, 2.0, 20)),
             requests: Family::default(),
             request_duration: Family::new_with_constructor(request_buckets),
+            sql_sessions: Gauge::default(),
+            sql_connections: Family::default(),
+            sql_statements: Family::default(),
             registry: Registry::default(),
         };
         let m = &metrics;
@@ -250,10 +271,26 @@ impl Metrics {
             "How long requests took",
             m.request_duration.clone(),
         );
+        registry.register("sql_sessions", "Open sessions of SQL clients", m.sql_sessions.clone());
+        registry.register(
+            "sql_connections",
+            "SQL clients that came, by what became of them",
+            m.sql_connections.clone(),
+        );
+        registry.register(
+            "sql_statements",
+            "Statements of SQL clients, by kind and outcome",
+            m.sql_statements.clone(),
+        );
         // A figure that is nothing is there all the same: who draws it should see a zero.
         for end in AttemptEnd::ALL {
             drop(metrics.attempts.get_or_create(&EndLabels { end: end.name() }));
         }
+        for outcome in ["admitted", "refused"] {
+            drop(metrics.sql_connections.get_or_create(&OutcomeLabels { outcome }));
+        }
+        let questions = StatementLabels { kind: "SELECT", outcome: "done" };
+        drop(metrics.sql_statements.get_or_create(&questions));
         Metrics { registry, verbs, ..metrics }
     }
 
@@ -300,6 +337,22 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
         let labels = RouteLabels { route: route.to_owned() };
         self.request_duration.get_or_create(&labels).observe(took.as_secs_f64().max(0.0));
+    }
+
+    /// Somebody came to the SQL door; they are in, or were refused.
+    pub(crate) fn sql_connection(&self, outcome: &'static str) {
+        self.sql_connections.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// A session of the SQL door begins.
+    pub(crate) fn sql_session(&self) -> OpenSession {
+        self.sql_sessions.inc();
+        OpenSession(self.sql_sessions.clone())
+    }
+
+    /// A statement of the SQL door ended.
+    pub(crate) fn sql_statement(&self, kind: &'static str, outcome: &'static str) {
+        self.sql_statements.get_or_create(&StatementLabels { kind, outcome }).inc();
     }
 
     /// All figures as text.

@@ -64,6 +64,8 @@ codes! {
     InvalidSchedule = "INVALID_SCHEDULE", 400, "22023", 2, "The schedule is wrong";
     /// The body is not JSON.
     MalformedJson = "MALFORMED_JSON", 400, "22P02", 2, "The body is not JSON";
+    /// The text of a statement cannot be read.
+    SyntaxError = "SYNTAX_ERROR", 400, "42601", 2, "The statement cannot be read";
     /// A parameter or header of the request is wrong.
     InvalidRequest = "INVALID_REQUEST", 400, "22023", 2, "The request is wrong";
     /// The request comes without a valid key.

@@ -12,11 +12,11 @@ mod backups;
 mod bulk;
 mod databases;
 mod dead_letters;
-mod entry;
+pub(crate) mod entry;
 mod events;
 mod executions;
-mod explain;
-mod find;
+pub(crate) mod explain;
+pub(crate) mod find;
 mod grants;
 mod jobs;
 mod keys;
@@ -25,10 +25,11 @@ mod nodes;
 mod objects;
 mod outlook;
 mod roles;
-mod secrets;
+pub(crate) mod secrets;
 pub(crate) mod session;
 mod settings;
 pub mod shape;
+mod sql;
 mod stats;
 mod tenants;
 mod users;
@@ -94,6 +95,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::get, secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate))
+        .routes(routes!(sql::run))
         .routes(routes!(backups::create))
         .routes(routes!(backups::download))
         .routes(routes!(settings::list))

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing};
+use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing, User, Verifier};
 use domain::audit::{self, Event, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, KeyId, NodeId, ObjectId, RunId, TenantId, UserId};
@@ -149,7 +149,8 @@ in_the_name_of_an_actor! {
         /// Makes an entry, or changes the one of the expected version.
         put_entry(entry: Entry, expected: Option<u32>) -> Answer<'a, Record>;
         /// Gives the actor another password than the one that was found to be theirs.
-        change_own_password(old: Option<&'a str>, new: String) -> Answer<'a, ()>;
+        change_own_password(old: Option<&'a str>, new: String, verifier: Verifier)
+            -> Answer<'a, ()>;
         /// Removes an entry with what belongs to it.
         remove_entry(entry: &'a Entry, expected: Option<u32>) -> Answer<'a, ()>;
         /// Gives something to a user or a role. Answers whether it is new.
@@ -192,6 +193,12 @@ pub trait Backstage: Send + Sync + 'static {
     ) -> Answer<'a, Option<Arc<Standing>>>;
     /// Whoever came with a token, with what its roles give; none when it gives nothing here.
     fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>>;
+    /// All keys of a user.
+    fn keys_of<'a>(&'a self, user: &'a User) -> Answer<'a, Arc<[ApiKey]>>;
+    /// What the salts of all users are made of.
+    fn salt(&self) -> Answer<'_, [u8; 32]>;
+    /// Keeps what the SQL door recognises a password or a key by.
+    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()>;
     /// Keeps the key that a login made.
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record>;
 }
@@ -243,6 +250,18 @@ impl<S: FullStore> Backstage for Engine<S> {
 
     fn holder<'a>(&'a self, holder: &'a Holder) -> Answer<'a, Option<Arc<Standing>>> {
         Box::pin(self.node().holder(holder))
+    }
+
+    fn keys_of<'a>(&'a self, user: &'a User) -> Answer<'a, Arc<[ApiKey]>> {
+        Box::pin(self.node().keys_of(user))
+    }
+
+    fn salt(&self) -> Answer<'_, [u8; 32]> {
+        Box::pin(self.node().salt())
+    }
+
+    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()> {
+        Box::pin(self.keep_verifier(id, verifier))
     }
 
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record> {

@@ -74,6 +74,9 @@ pub trait Identity: Store {
     /// All that a user or a role has, directly or by way of roles.
     fn reach(&self, id: Uuid) -> impl Future<Output = Result<Reach>> + Send;
 
+    /// What the salts of all users are made of. The first that is offered is kept for ever.
+    fn salt(&self, offered: [u8; 32]) -> impl Future<Output = Result<[u8; 32]>> + Send;
+
     /// Forgets keys that expired a day ago or earlier, at most `limit`; answers how many.
     fn forget_keys(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }

@@ -220,6 +220,7 @@ verbs! {
         ListAwards list_awards(tenant: TenantId, to: Option<Uuid>, after: Option<Uuid>, limit: u32)
             -> Page<Award, Uuid>;
         Reach reach(id: Uuid) -> Reach;
+        Salt salt(offered: [u8; 32]) -> [u8; 32];
         ForgetKeys forget_keys(limit: u32) -> u64;
     }
 }

@@ -192,7 +192,7 @@ impl Server {
 }
 
 /// The folder of the server's programs: `PG_BIN`, the path, or Debian's place for them.
-fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     let named = env::var_os("PG_BIN").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")

@@ -100,7 +100,7 @@ impl Stage<'_> {
         self.stop();
         // A shell with one command becomes that command.
         let mut command = self.shell(&command.trim().replace(ADDRESS, "127.0.0.1:0"));
-        command.env("PUNCTUAL_HTTP", "127.0.0.1:0");
+        command.env("PUNCTUAL_HTTP", "127.0.0.1:0").env("PUNCTUAL_PG", "127.0.0.1:0");
         self.server = Some(Server::of(command));
     }
 

@@ -51,6 +51,9 @@ impl Server {
         if !more.contains(&"--http") {
             args.extend(["--http", "127.0.0.1:0"]);
         }
+        if !more.contains(&"--pg") {
+            args.extend(["--pg", "none"]);
+        }
         args.extend(more);
         let mut command = punctual(args);
         command.current_dir(data.parent().unwrap()).envs(environment.iter().copied());

@@ -54,6 +54,11 @@ const BENCHES: &[Bench] = &[
         package: "punctual",
         measures: "requests a second with a key, beside requests without one",
     },
+    Bench {
+        name: "sql",
+        package: "punctual",
+        measures: "jobs a second with CREATE JOB over several connections of a PostgreSQL driver",
+    },
 ];
 
 /// Runs the named benchmark with this process's input and output.

@@ -1,5 +1,7 @@
 //! What is kept about tenants, users, roles, keys and grants.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -38,6 +40,9 @@ pub struct User {
     pub name: String,
     /// What is kept of their password: its hash in PHC form. Without one they have only keys.
     pub password: Option<String>,
+    /// What the SQL door recognises their password by; absent for a password from before it.
+    #[serde(default)]
+    pub scram: Option<Verifier>,
     /// Whether they can do nothing for now, and their jobs neither.
     pub disabled: bool,
 }
@@ -71,6 +76,9 @@ pub struct ApiKey {
     pub label: String,
     /// The SHA-256 of its text.
     pub hash: [u8; 32],
+    /// What the SQL door recognises it by; absent for a key from before it.
+    #[serde(default)]
+    pub scram: Option<Verifier>,
     /// It gives no more than these of the user's rights; all of them when absent.
     pub scopes: Option<Privileges>,
     /// Whether it changes nothing.
@@ -79,6 +87,24 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// Whether a login made it.
     pub session: bool,
+}
+
+/// What is kept of a password or a key for SCRAM-SHA-256 (RFC 5802): enough to recognise whoever
+/// knows it, too little to come in. It does not show itself.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verifier {
+    /// How often the secret was hashed.
+    pub iterations: u32,
+    /// The hash of the client's key.
+    pub stored_key: [u8; 32],
+    /// The server's key.
+    pub server_key: [u8; 32],
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier")
+    }
 }
 
 /// Something that is kept about identity, with a version of its own.

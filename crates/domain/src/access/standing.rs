@@ -111,6 +111,7 @@ mod tests {
                 tenant,
                 name: "ann".into(),
                 password: None,
+                scram: None,
                 disabled: false,
             },
             tenant: Tenant {
@@ -200,6 +201,7 @@ mod tests {
             user: UserId(Uuid::from_u128(7)),
             label: String::new(),
             hash: [0; 32],
+            scram: None,
             scopes: Some([Privilege::ExecuteJob, Privilege::DropJob].into_iter().collect()),
             read_only: false,
             expires_at: None,

@@ -139,7 +139,7 @@ pub(super) async fn remove(
 }
 
 /// An id for something new.
-pub(super) fn new_id(app: &App) -> uuid::Uuid {
+pub(crate) fn new_id(app: &App) -> uuid::Uuid {
     let bytes = (app.random)().to_be_bytes();
     let bytes = bytes[..10].try_into().unwrap_or([0; 10]);
     let ms = app.now().as_millisecond().max(0) as u64;

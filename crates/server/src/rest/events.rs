@@ -1,124 +1,18 @@
 //! What happens, as it happens: runs that end and jobs that change, as server-sent events.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use domain::job::Job;
-use domain::tally::EndedRun;
-use engine::Cursor;
 use futures_util::stream::{Stream, StreamExt, unfold};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-use uuid::Uuid;
+use jiff::Timestamp;
 
-use super::shape::mirror::JobStatus;
 use crate::actor::Actor;
 use crate::app::App;
+use crate::news::{Event, LATE, Listener};
 use crate::problem::{Code, ErrorBody, Problem, Result};
-
-/// How often the store is asked.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// What is recorded this much later than it happened is still told.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
-
-/// Events of one question.
-const BATCH: u32 = 500;
-
-/// Whoever listens.
-struct Listener {
-    app: App,
-    actor: Actor,
-    /// Nothing older is told.
-    since: Timestamp,
-    /// Everything up to here was looked at.
-    seen_up_to: Timestamp,
-    /// What was told lately: time and identity.
-    told: BTreeMap<(Timestamp, Uuid), ()>,
-    waiting: VecDeque<(Timestamp, &'static str, Value)>,
-}
-
-impl Listener {
-    async fn next(&mut self) -> (Timestamp, &'static str, Value) {
-        loop {
-            if let Some(event) = self.waiting.pop_front() {
-                return event;
-            }
-            // A store that is away has nothing new to tell; the next look tries again.
-            let _ = self.look().await;
-            if self.waiting.is_empty() {
-                tokio::time::sleep(LOOK).await;
-            }
-        }
-    }
-
-    /// Looks at the last minute once more: what ended is recorded a moment later.
-    async fn look(&mut self) -> engine::Result<()> {
-        let now = self.app.now();
-        let from = now.saturating_sub(LATE).unwrap_or(now).min(self.seen_up_to).max(self.since);
-        let until = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now);
-        let mut cursor = Cursor::from(from);
-        loop {
-            let ended = self.app.scheduler.ended(&self.actor, cursor, until, BATCH);
-            let (runs, next) = ended.await?;
-            for run in &runs {
-                self.tell(run.finished_at, run.id.0, "execution", || execution(run));
-            }
-            let Some(next) = next else { break };
-            cursor = next;
-        }
-        let mut cursor = Cursor::from(from);
-        loop {
-            let changes = self.app.scheduler.changed_jobs(&self.actor, cursor, BATCH);
-            let (jobs, next) = changes.await?;
-            for job in &jobs {
-                self.tell(job.updated_at, job.id.0, "job", || changed(job));
-            }
-            let Some(next) = next else { break };
-            cursor = next;
-        }
-        let old = (now.saturating_sub(LATE * 2).unwrap_or(now), Uuid::nil());
-        self.told = self.told.split_off(&old);
-        self.seen_up_to = now;
-        Ok(())
-    }
-
-    fn tell(&mut self, at: Timestamp, id: Uuid, kind: &'static str, data: impl FnOnce() -> Value) {
-        if self.told.insert((at, id), ()).is_none() {
-            self.waiting.push_back((at, kind, data()));
-        }
-    }
-}
-
-fn execution(run: &EndedRun) -> Value {
-    json!({
-        "execution_id": run.id.0,
-        "job_id": run.job.0,
-        "status": run.outcome.name(),
-        "reason": run.reason,
-        "scheduled_time": run.scheduled_for,
-        "started_at": run.started_at,
-        "completed_at": run.finished_at,
-        "attempt_number": run.attempts,
-        "occurrences": run.count,
-        "dead_letter": run.dead_letter,
-    })
-}
-
-fn changed(job: &Job) -> Value {
-    json!({
-        "job_id": job.id.0,
-        "name": job.name,
-        "status": JobStatus::from(job.state),
-        "version": job.version,
-        "updated_at": job.updated_at,
-    })
-}
 
 /// Tells what happens from now on, or since the event of `Last-Event-ID`: `execution` when a run has
 /// ended, `job` when a job was made, changed or removed. After a new connection an event may come
@@ -145,21 +39,14 @@ pub(crate) async fn events(
             seen.ok_or_else(wrong)?.saturating_sub(LATE).map_err(|_| wrong())?
         }
     };
-    let listener = Listener {
-        actor,
-        since,
-        seen_up_to: since,
-        told: BTreeMap::new(),
-        waiting: VecDeque::new(),
-        app,
-    };
+    let listener = Listener::new(app, actor.0, since);
     Ok(Sse::new(stream(listener)).keep_alive(KeepAlive::default()).into_response())
 }
 
-fn stream(listener: Listener) -> impl Stream<Item = std::result::Result<Event, Infallible>> {
+fn stream(listener: Listener) -> impl Stream<Item = std::result::Result<sse::Event, Infallible>> {
     unfold(listener, |mut listener| async move {
-        let (at, kind, data) = listener.next().await;
-        let event = Event::default().event(kind).id(at.to_string()).data(data.to_string());
+        let Event { at, kind, data } = listener.next().await;
+        let event = sse::Event::default().event(kind).id(at.to_string()).data(data.to_string());
         Some((Ok(event), listener))
     })
     .boxed()

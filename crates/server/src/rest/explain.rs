@@ -71,7 +71,7 @@ impl Explained {
 }
 
 /// An obstacle in words.
-fn sentence(obstacle: &Obstacle) -> String {
+pub(crate) fn sentence(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::Paused => "the job is paused".to_owned(),
         Obstacle::Active(overlap, active) => {

@@ -20,6 +20,7 @@ use crate::condition::etag;
 use crate::key::Key;
 use crate::page::List;
 use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::scram;
 
 /// The longest label.
 const LABEL_BYTES_MAX: usize = 200;
@@ -190,12 +191,15 @@ pub(crate) async fn create(
     let (user, tenant) = user_of(&app, &actor, spec.user.as_deref()).await?;
     let key = Key::drawn(app.random.as_ref());
     let id = KeyId::of_text(key.id()).ok_or_else(entry::other)?;
+    let secret = key.reveal().to_owned();
+    let scram = scram::verifier_of(app.scheduler.as_ref(), user, secret).await?;
     let kept = ApiKey {
         id,
         tenant,
         user,
         label: spec.label,
         hash: key.hash().into(),
+        scram: Some(scram),
         scopes,
         read_only: spec.read_only,
         expires_at: spec.expires_at,

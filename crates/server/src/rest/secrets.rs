@@ -81,9 +81,9 @@ impl fmt::Debug for SecretBody {
 pub struct ScopeParams {
     /// `tenant` (the default) or `cluster`; not together with `job`.
     #[param(pattern = "^(tenant|cluster)$")]
-    scope: Option<String>,
+    pub(crate) scope: Option<String>,
     /// The id or the name of the one job that sees it.
-    job: Option<String>,
+    pub(crate) job: Option<String>,
 }
 
 /// Which secrets.
@@ -125,14 +125,16 @@ fn is_cluster(scope: Option<&str>) -> Result<bool> {
 
 /// What somebody wants with a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+pub(crate) enum Wish {
+    /// To see it.
     See,
+    /// To change it.
     Change,
 }
 
 /// Those of the cluster are its administrator's, those of a tenant its administrator's, and those
 /// of a job belong to whoever may change the job.
-async fn place(
+pub(crate) async fn place(
     app: &App,
     actor: &Actor,
     params: &ScopeParams,
@@ -166,7 +168,7 @@ async fn place(
     Ok(SecretPlace { scope, name })
 }
 
-fn no_secret(place: &SecretPlace) -> Problem {
+pub(crate) fn no_secret(place: &SecretPlace) -> Problem {
     let (name, scope) = (&place.name, place.scope.name());
     Problem::new(Code::NotFound, format!("there is no secret {name:?} of the {scope}"))
 }

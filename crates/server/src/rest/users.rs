@@ -119,12 +119,12 @@ pub(crate) async fn create(
     let UserSpec { name, disabled, password } = spec;
     // Hashing costs a lot, so who may not do this does not get so far.
     actor.may(Deed::ChangeAccess)?;
-    let password = match password {
-        Some(password) => Some(login::hash(password, (app.random)()).await?),
-        None => None,
-    };
     let (id, tenant) = (UserId(entry::new_id(&app)), actor.tenant);
-    let entry = Entry::User(User { id, tenant, name, password, disabled });
+    let (password, scram) = match password {
+        Some(password) => login::kept(&app, id, password).await?,
+        None => (None, None),
+    };
+    let entry = Entry::User(User { id, tenant, name, password, scram, disabled });
     entry::create::<UserView>(&app, &actor, entry).await
 }
 
@@ -150,12 +150,12 @@ pub(crate) async fn patch(
     let is_named = patch.get("password").is_some();
     let now = UserSpec { name: user.name.clone(), disabled: user.disabled, password: None };
     let UserSpec { name, disabled, password } = entry::patched(&now, patch)?;
-    let password = match password {
-        Some(password) => Some(login::hash(password, (app.random)()).await?),
-        None if is_named => None,
-        None => user.password.clone(),
+    let (password, scram) = match password {
+        Some(password) => login::kept(&app, user.id, password).await?,
+        None if is_named => (None, None),
+        None => (user.password.clone(), user.scram.clone()),
     };
-    let entry = Entry::User(User { name, password, disabled, ..user.clone() });
+    let entry = Entry::User(User { name, password, scram, disabled, ..user.clone() });
     entry::change::<UserView>(&app, &actor, &found, entry, &headers).await
 }
 

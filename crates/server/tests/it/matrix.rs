@@ -102,6 +102,7 @@ DELETE /v1/secrets/{secret}                           401      404   403   403  
 POST   /v1/secrets:rotate-master                      401      403   403   403    403      403   403     200
 GET    /v1/audit                                      401      200   403   403    403      403   200     200
 POST   /v1/audit:verify                               401      200   403   403    403      403   200     200
+POST   /v1/sql                                        401      200   403   200    403      403   200     200
 ";
 
 /// A method and a path.
@@ -237,6 +238,7 @@ impl Things {
             ("POST", "/v1/whoami/password") => {
                 json!({"old_password": "nobody has one", "new_password": "another one"})
             }
+            ("POST", "/v1/sql") => json!({"sql": format!("CREATE JOB new_{n} AS NOOP")}),
             _ => return None,
         })
     }

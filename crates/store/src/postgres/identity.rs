@@ -13,7 +13,7 @@ use crate::author::author;
 use crate::identity::{
     EXPIRED_TTL_US, audit_kind, audit_state, awarded, body_of, columns, entry_of, page, reached,
 };
-use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result};
+use crate::{EntryFilter, Given, Identity, Page, Reach, Recorded, Removed, Result, StoreError};
 
 impl Identity for PostgresStore {
     async fn generation(&self) -> Result<i64> {
@@ -164,6 +164,14 @@ impl Identity for PostgresStore {
     async fn reach(&self, id: Uuid) -> Result<Reach> {
         let rows = self.shared.query(sql!("award_reach"), values![id]).await?;
         reached(rows.iter().map(|row| awarded(row.try_get(0)?, row.try_get(1)?)))
+    }
+
+    async fn salt(&self, offered: [u8; 32]) -> Result<[u8; 32]> {
+        let values = values![offered.to_vec()];
+        let row = self.shared.query_one(sql!("identity_salt"), values).await?;
+        let kept: Vec<u8> = row.try_get(0)?;
+        let wrong = |_| StoreError::Unreadable("what salts are made of".to_owned());
+        kept.try_into().map_err(wrong)
     }
 
     async fn forget_keys(&self, limit: u32) -> Result<u64> {

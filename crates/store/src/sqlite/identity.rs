@@ -149,6 +149,15 @@ impl Identity for SqliteStore {
         .await
     }
 
+    async fn salt(&self, offered: [u8; 32]) -> Result<[u8; 32]> {
+        self.writer
+            .write(move |tx| {
+                let mut set = tx.connection.prepare_cached(sql!("identity_salt"))?;
+                Ok(set.query_row((offered,), |row| row.get(0))?)
+            })
+            .await
+    }
+
     async fn forget_keys(&self, limit: u32) -> Result<u64> {
         self.writer
             .write(move |tx| {

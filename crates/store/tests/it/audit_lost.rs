@@ -59,6 +59,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
         tenant: tenant.id,
         name: name.to_owned(),
         password: None,
+        scram: None,
         disabled: false,
     };
     let (ann, bob) = (user("ann"), Entry::User(user("bob")));

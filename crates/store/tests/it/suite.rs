@@ -299,6 +299,7 @@ promises! {
         a_recovery_is_told_once;
     identity:
         entries_are_read_as_they_were_written
+        the_first_salt_stays
         a_name_is_taken_once_in_a_tenant
         a_change_of_an_entry_names_its_version
         racing_changes_of_an_entry_win_once

@@ -295,7 +295,7 @@ impl JobSpec {
         now: Timestamp,
         zones: &Zones,
     ) -> Result<Definition> {
-        self.check_tags()?;
+        check_tags(&self.tags)?;
         let default = Definition::default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
         let retention = self.retention.unwrap_or_default();
@@ -342,22 +342,6 @@ impl JobSpec {
                 Err(Problem::invalid("status", "must be ACTIVE, PAUSED or DISABLED"))
             }
         }
-    }
-
-    fn check_tags(&self) -> Result<()> {
-        if self.tags.len() > TAGS_MAX {
-            return Err(Problem::invalid("tags", format!("must be at most {TAGS_MAX}")));
-        }
-        for (i, tag) in self.tags.iter().enumerate() {
-            if tag.is_empty() || tag.len() > TAG_BYTES_MAX || tag.chars().any(char::is_control) {
-                let text = "a tag has 1 to 255 bytes and no control characters";
-                return Err(Problem::invalid(format!("tags[{i}]"), text));
-            }
-            if self.tags[..i].contains(tag) {
-                return Err(Problem::invalid(format!("tags[{i}]"), format!("{tag:?} comes twice")));
-            }
-        }
-        Ok(())
     }
 
     /// What a job looks like.
@@ -470,4 +454,21 @@ pub fn warnings(definition: &Definition, now: Timestamp, zones: &Zones) -> Vec<S
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether these can be the tags of a job.
+pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
+    if tags.len() > TAGS_MAX {
+        return Err(Problem::invalid("tags", format!("must be at most {TAGS_MAX}")));
+    }
+    for (i, tag) in tags.iter().enumerate() {
+        if tag.is_empty() || tag.len() > TAG_BYTES_MAX || tag.chars().any(char::is_control) {
+            let text = "a tag has 1 to 255 bytes and no control characters";
+            return Err(Problem::invalid(format!("tags[{i}]"), text));
+        }
+        if tags[..i].contains(tag) {
+            return Err(Problem::invalid(format!("tags[{i}]"), format!("{tag:?} comes twice")));
+        }
+    }
+    Ok(())
 }

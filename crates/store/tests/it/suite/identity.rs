@@ -2,7 +2,7 @@
 //! belongs to what is gone goes with it.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User,
+    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User, Verifier,
 };
 use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
@@ -42,7 +42,7 @@ async fn tenant<B: Bench>(lab: &Lab<B>, name: &str) -> Tenant {
 
 fn user_of<B: Bench>(lab: &Lab<B>, tenant: TenantId, name: &str) -> User {
     let id = UserId(lab.id());
-    User { id, tenant, name: name.to_owned(), password: None, disabled: false }
+    User { id, tenant, name: name.to_owned(), password: None, scram: None, disabled: false }
 }
 
 async fn role<B: Bench>(lab: &Lab<B>, tenant: TenantId, name: &str) -> Role {
@@ -59,6 +59,7 @@ fn key<B: Bench>(lab: &Lab<B>, user: &User) -> ApiKey {
         user: user.id,
         label: "for a test".to_owned(),
         hash: [7; 32],
+        scram: Some(Verifier { iterations: 7, stored_key: [1; 32], server_key: [2; 32] }),
         scopes: Some([Privilege::ExecuteJob].into_iter().collect()),
         read_only: true,
         expires_at: None,
@@ -84,6 +85,20 @@ pub async fn entries_are_read_as_they_were_written<B: Bench>(lab: &Lab<B>) {
     assert_eq!(named, Some(record));
     assert_eq!(lab.store.entry_named(Kind::Role, tenant.id, &user.name).await.unwrap(), None);
     assert!(lab.store.generation().await.unwrap() > before);
+}
+
+pub async fn the_first_salt_stays<B: Bench>(lab: &Lab<B>) {
+    let before = lab.store.generation().await.unwrap();
+    let mut offers = tokio::task::JoinSet::new();
+    for byte in 1..=8 {
+        let store = std::sync::Arc::clone(&lab.store);
+        offers.spawn(async move { store.salt([byte; 32]).await.unwrap() });
+    }
+    let kept = offers.join_all().await;
+    assert!(kept.iter().all(|salt| *salt == kept[0]), "{kept:?}");
+    assert!((1..=8).contains(&kept[0][0]));
+    assert_eq!(lab.store.salt([9; 32]).await.unwrap(), kept[0]);
+    assert_eq!(lab.store.generation().await.unwrap(), before, "nobody has changed");
 }
 
 pub async fn a_name_is_taken_once_in_a_tenant<B: Bench>(lab: &Lab<B>) {

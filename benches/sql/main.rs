@@ -1,0 +1,47 @@
+//! How fast the SQL door is: the real server as a process, asked by a driver of PostgreSQL.
+//!
+//! `cargo xtask bench sql` prints one JSON line a figure on stdout: how many jobs a second several
+//! connections make, each with one statement that is durable when it answers.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
+
+mod create;
+mod service;
+
+use anyhow::Result;
+use clap::Parser;
+use serde_json::{Value, json};
+
+use service::Service;
+
+/// Measures the SQL door on SQLite.
+#[derive(Parser)]
+#[command(name = "sql")]
+struct Args {
+    /// Jobs that are made; none when 0
+    #[arg(long, default_value_t = 20_000)]
+    jobs: usize,
+    /// By how many connections
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+    /// Given by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    if args.jobs > 0 {
+        eprintln!("# CREATE JOB");
+        create::measure(&Service::start()?, &args)?;
+    }
+    Ok(())
+}
+
+/// Prints a figure.
+fn print(metric: &str, value: f64, unit: &str, more: &Value) {
+    let mut line = json!({ "metric": metric, "value": value, "unit": unit, "store": "sqlite" });
+    if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
+        line.extend(more.clone());
+    }
+    println!("{line}");
+}

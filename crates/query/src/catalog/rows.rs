@@ -1,0 +1,351 @@
+//! The rows of the catalogs.
+
+use super::{OWNER, SCHEMAS, SETTINGS, TYPES, kind_oid, schema_oid, setting, tables, type_name};
+use crate::error::{QueryError, State};
+use crate::functions::text::items;
+use crate::source::{Pages, Scan, Source};
+use crate::table::Table;
+use crate::value::{Kind, Row, Value};
+
+/// More numbers than these are not made.
+const SERIES_MAX: i64 = 1_000_000;
+
+/// The numbers of what comes from tables of the source.
+const FIRST_USER: i64 = 20_000;
+
+/// A row of some values by name; the others are zero, false or nothing.
+fn row(table: &Table, values: &[(&str, Value)]) -> Row {
+    let value = |name: &str| values.iter().find(|(known, _)| *known == name);
+    let fields = table.fields.iter().map(|field| match (value(field.name), field.kind) {
+        (Some((_, value)), _) => value.clone(),
+        (None, Kind::Bool) => Value::Bool(false),
+        (None, Kind::Int) => Value::Int(0),
+        (None, _) => Value::Null,
+    });
+    fields.collect()
+}
+
+fn text(text: &str) -> Value {
+    Value::text(text)
+}
+
+/// Reads a table of the catalogs.
+pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let make = |values: &[(&str, Value)]| row(scan.table, values);
+    let rows: Vec<Row> = match (scan.table.schema, scan.table.name) {
+        (_, "generate_series") => series(scan)?,
+        (_, "unnest") => match scan.values("list").and_then(<[Value]>::first) {
+            Some(Value::Text(list)) => items(list)
+                .into_iter()
+                .map(|item| vec![item.map_or(Value::Null, Value::text), Value::Text(list.clone())])
+                .collect(),
+            _ => Vec::new(),
+        },
+        (_, "pg_namespace") => SCHEMAS
+            .iter()
+            .map(|(name, oid)| {
+                make(&[("oid", Value::Int(*oid)), ("nspname", text(name)), ("nspowner", Value::Int(OWNER))])
+            })
+            .collect(),
+        (_, "pg_class") => tables(source).map(|(oid, table)| class(scan.table, oid, table)).collect(),
+        (_, "pg_attribute") => tables(source).flat_map(|(oid, table)| attributes(scan.table, oid, table)).collect(),
+        (_, "pg_type") => types(scan.table),
+        (_, "pg_database") => databases(source)
+            .iter()
+            .enumerate()
+            .map(|(n, name)| {
+                make(&[
+                    ("oid", Value::Int(FIRST_USER + n as i64)),
+                    ("datname", text(name)),
+                    ("datdba", Value::Int(OWNER)),
+                    ("encoding", Value::Int(6)),
+                    ("datlocprovider", text("c")),
+                    ("datallowconn", Value::Bool(true)),
+                    ("datconnlimit", Value::Int(-1)),
+                    ("datcollate", text("C")),
+                    ("datctype", text("C")),
+                ])
+            })
+            .collect(),
+        (_, "pg_roles" | "pg_authid") => roles(source)
+            .iter()
+            .map(|(oid, name)| {
+                make(&[
+                    ("oid", Value::Int(*oid)),
+                    ("rolname", text(name)),
+                    ("rolinherit", Value::Bool(true)),
+                    ("rolcanlogin", Value::Bool(*oid != OWNER)),
+                    ("rolsuper", Value::Bool(*oid == OWNER)),
+                    ("rolconnlimit", Value::Int(-1)),
+                    ("rolpassword", text("********")),
+                ])
+            })
+            .collect(),
+        (_, "pg_user") => roles(source)
+            .iter()
+            .filter(|(oid, _)| *oid != OWNER)
+            .map(|(oid, name)| {
+                make(&[("usename", text(name)), ("usesysid", Value::Int(*oid)), ("passwd", text("********"))])
+            })
+            .collect(),
+        (_, "pg_description") => {
+            let class = super::oid_of(source, "pg_catalog.pg_class").unwrap_or_default();
+            tables(source).flat_map(|(oid, table)| comments(scan.table, class, oid, table)).collect()
+        }
+        (_, "pg_settings") => SETTINGS
+            .iter()
+            .map(|(name, _)| {
+                let value = Value::text(setting(source, name).unwrap_or_default());
+                make(&[
+                    ("name", text(name)),
+                    ("setting", value.clone()),
+                    ("category", text("Punctual")),
+                    ("short_desc", text("")),
+                    ("context", text("internal")),
+                    ("vartype", text("string")),
+                    ("source", text("default")),
+                    ("boot_val", value.clone()),
+                    ("reset_val", value),
+                ])
+            })
+            .collect(),
+        (_, "pg_tables") => tables(source)
+            .map(|(_, table)| {
+                make(&[
+                    ("schemaname", text(table.schema)),
+                    ("tablename", text(table.name)),
+                    ("tableowner", text("punctual")),
+                ])
+            })
+            .collect(),
+        (_, "pg_tablespace") => vec![make(&[
+            ("oid", Value::Int(1_663)),
+            ("spcname", text("pg_default")),
+            ("spcowner", Value::Int(OWNER)),
+        ])],
+        (_, "pg_am") => {
+            vec![make(&[("oid", Value::Int(2)), ("amname", text("virtual")), ("amtype", text("t"))])]
+        }
+        (_, "pg_stat_activity") => {
+            let session = source.session();
+            let now = Value::Time(source.now());
+            vec![make(&[
+                ("datname", text(&session.database)),
+                ("pid", Value::Int(session.backend.into())),
+                ("usename", text(&session.user)),
+                ("application_name", text("")),
+                ("query_start", now),
+                ("state", text("active")),
+                ("backend_type", text("client backend")),
+            ])]
+        }
+        ("information_schema", name) => schema_rows(source, scan.table, name),
+        _ => Vec::new(),
+    };
+    Ok(Box::new(Some(rows)))
+}
+
+fn schema_rows(source: &dyn Source, of: &Table, name: &str) -> Vec<Row> {
+    let database = Value::text(source.session().database);
+    match name {
+        "schemata" => SCHEMAS
+            .iter()
+            .map(|(name, _)| {
+                row(of, &[
+                    ("catalog_name", database.clone()),
+                    ("schema_name", text(name)),
+                    ("schema_owner", text("punctual")),
+                ])
+            })
+            .collect(),
+        "tables" => tables(source)
+            .map(|(_, table)| {
+                let kind = if table.schema == "sys" { "BASE TABLE" } else { "VIEW" };
+                row(of, &[
+                    ("table_catalog", database.clone()),
+                    ("table_schema", text(table.schema)),
+                    ("table_name", text(table.name)),
+                    ("table_type", text(kind)),
+                    ("is_insertable_into", text("NO")),
+                    ("is_typed", text("NO")),
+                ])
+            })
+            .collect(),
+        "columns" => tables(source)
+            .flat_map(|(_, table)| {
+                let database = database.clone();
+                table.fields.iter().enumerate().map(move |(n, field)| {
+                    row(of, &[
+                        ("table_catalog", database.clone()),
+                        ("table_schema", text(table.schema)),
+                        ("table_name", text(table.name)),
+                        ("column_name", text(field.name)),
+                        ("ordinal_position", Value::Int(n as i64 + 1)),
+                        ("is_nullable", text("YES")),
+                        ("data_type", text(field.kind.name())),
+                        ("character_maximum_length", Value::Null),
+                        ("udt_catalog", database.clone()),
+                        ("udt_schema", text("pg_catalog")),
+                        ("udt_name", text(short_name(field.kind))),
+                        ("is_identity", text("NO")),
+                        ("is_generated", text("NEVER")),
+                        ("is_updatable", text("NO")),
+                    ])
+                })
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn short_name(kind: Kind) -> &'static str {
+    TYPES.iter().find(|(_, _, oid)| *oid == kind.oid()).map_or("text", |(name, _, _)| *name)
+}
+
+fn class(of: &Table, oid: i64, table: &Table) -> Row {
+    let kind = if table.schema == "sys" { "r" } else { "v" };
+    row(of, &[
+        ("oid", Value::Int(oid)),
+        ("relname", text(table.name)),
+        ("relnamespace", Value::Int(schema_oid(table.schema))),
+        ("relowner", Value::Int(OWNER)),
+        ("relam", Value::Int(if kind == "r" { 2 } else { 0 })),
+        ("reltuples", Value::Int(-1)),
+        ("relpersistence", text("p")),
+        ("relkind", text(kind)),
+        ("relnatts", Value::Int(table.fields.len() as i64)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", text("n")),
+    ])
+}
+
+fn attributes(of: &Table, oid: i64, table: &Table) -> Vec<Row> {
+    let one = |(n, field): (usize, &crate::table::Field)| {
+        row(of, &[
+            ("attrelid", Value::Int(oid)),
+            ("attname", text(field.name)),
+            ("atttypid", Value::Int(kind_oid(field.kind))),
+            ("attstattarget", Value::Int(-1)),
+            ("attlen", Value::Int(-1)),
+            ("attnum", Value::Int(n as i64 + 1)),
+            ("atttypmod", Value::Int(-1)),
+            ("attalign", text("i")),
+            ("attstorage", text("p")),
+            ("attcompression", text("")),
+            ("attidentity", text("")),
+            ("attgenerated", text("")),
+            ("attislocal", Value::Bool(true)),
+        ])
+    };
+    table.fields.iter().enumerate().map(one).collect()
+}
+
+fn comments(of: &Table, class: i64, oid: i64, table: &Table) -> Vec<Row> {
+    let one = |number: usize, comment: &str| {
+        row(of, &[
+            ("objoid", Value::Int(oid)),
+            ("classoid", Value::Int(class)),
+            ("objsubid", Value::Int(number as i64)),
+            ("description", text(comment)),
+        ])
+    };
+    let own = std::iter::once((0, table.comment));
+    let fields = table.fields.iter().enumerate().map(|(n, field)| (n + 1, field.comment));
+    own.chain(fields).filter(|(_, text)| !text.is_empty()).map(|(n, text)| one(n, text)).collect()
+}
+
+fn types(of: &Table) -> Vec<Row> {
+    let category = |name: &str| match name {
+        "bool" => "B",
+        "int2" | "int4" | "int8" | "float4" | "float8" | "numeric" | "oid" => "N",
+        "date" | "time" | "timestamp" | "timestamptz" => "D",
+        "interval" => "T",
+        "_text" => "A",
+        "text" | "varchar" | "name" | "char" => "S",
+        _ => "U",
+    };
+    let one = |(name, _, oid): &(&str, &str, i64)| {
+        row(of, &[
+            ("oid", Value::Int(*oid)),
+            ("typname", text(name)),
+            ("typnamespace", Value::Int(schema_oid("pg_catalog"))),
+            ("typowner", Value::Int(OWNER)),
+            ("typlen", Value::Int(-1)),
+            ("typtype", text("b")),
+            ("typcategory", text(category(name))),
+            ("typisdefined", Value::Bool(true)),
+            ("typdelim", text(",")),
+            ("typelem", Value::Int(if *name == "_text" { 25 } else { 0 })),
+            ("typarray", Value::Int(if *name == "text" { 1_009 } else { 0 })),
+            ("typalign", text("i")),
+            ("typstorage", text("p")),
+            ("typtypmod", Value::Int(-1)),
+        ])
+    };
+    debug_assert!(TYPES.iter().all(|(_, name, oid)| type_name(*oid) == *name));
+    TYPES.iter().map(one).collect()
+}
+
+/// A column of a table of the source; nothing if whoever asks may not see it.
+fn column(source: &dyn Source, table: &str, column: &str) -> Result<Vec<String>, QueryError> {
+    let Some(table) = source.tables().iter().find(|known| known.name == table) else {
+        return Ok(Vec::new());
+    };
+    let scan = Scan { table, constraints: Vec::new(), order: None, limit: None };
+    let field = table.field(column).unwrap_or_default();
+    let mut pages = source.scan(&scan)?;
+    let mut names = Vec::new();
+    while let Some(rows) = pages.next()? {
+        names.extend(rows.iter().filter_map(|row| match row.get(field) {
+            Some(Value::Text(name)) => Some(name.to_string()),
+            _ => None,
+        }));
+    }
+    Ok(names)
+}
+
+/// The one who asks and, if they may see them, the others.
+fn roles(source: &dyn Source) -> Vec<(i64, String)> {
+    let own = source.session().user;
+    let mut names = column(source, "users", "user_name").unwrap_or_default();
+    if !names.contains(&own) {
+        names.push(own);
+    }
+    names.sort();
+    let users = names.into_iter().enumerate().map(|(n, name)| (FIRST_USER + n as i64, name));
+    std::iter::once((OWNER, "punctual".to_owned())).chain(users).collect()
+}
+
+/// The tenant of the one who asks and, if they may see them, the others.
+fn databases(source: &dyn Source) -> Vec<String> {
+    let own = source.session().database;
+    let mut names = column(source, "tenants", "tenant_name").unwrap_or_default();
+    if !names.contains(&own) {
+        names.push(own);
+    }
+    names.sort();
+    names
+}
+
+fn series(scan: &Scan) -> Result<Vec<Row>, QueryError> {
+    let number = |name| match scan.values(name).and_then(<[Value]>::first) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let (Some(start), Some(stop)) = (number("start"), number("stop")) else { return Ok(Vec::new()) };
+    let given = scan.values("step").is_some();
+    let step = number("step").unwrap_or(1);
+    if step == 0 {
+        return Err(QueryError::new(State::InvalidValue, "the step must not be 0"));
+    }
+    let count = (stop.saturating_sub(start) / step).saturating_add(1);
+    if count > SERIES_MAX {
+        let text = format!("generate_series makes at most {SERIES_MAX} rows");
+        return Err(QueryError::new(State::TooMuch, text));
+    }
+    let one = |n: i64| {
+        let third = if given { Value::Int(step) } else { Value::Null };
+        vec![Value::Int(start + n * step), Value::Int(start), Value::Int(stop), third]
+    };
+    Ok((0..count.max(0)).map(one).collect())
+}

@@ -1,0 +1,323 @@
+//! A connection that answers questions.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::budget::Budget;
+use crate::error::{QueryError, State, alike};
+use crate::functions::{self, Type};
+use crate::rewrite::{Rewritten, rewrite};
+use crate::source::Source;
+use crate::table::Table;
+use crate::value::{Column, Kind, Row, Value};
+use crate::vtab::{self, Shared};
+
+/// SQLite looks at the clock after so many of its steps.
+const STEPS: i32 = 1_000;
+
+/// A question that calls itself makes no longer values than this.
+const RECURSIVE_BYTES_MAX: i32 = 64 << 10;
+
+/// What an answer may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it may take.
+    pub time: Duration,
+    /// How many rows it may have.
+    pub rows: usize,
+    /// How many bytes it may read and make.
+    pub bytes: u64,
+    /// How long a value may be.
+    pub value_bytes: u32,
+    /// How long a question may be.
+    pub text_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            time: Duration::from_secs(30),
+            rows: 100_000,
+            bytes: 512 << 20,
+            value_bytes: 8 << 20,
+            text_bytes: 1 << 20,
+        }
+    }
+}
+
+/// Ends an answer that is being made.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Ends the answer. It stays ended.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A question that was understood.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The columns of its answer.
+    pub columns: Vec<Column>,
+    /// What its parameters are, from `$1` on.
+    pub parameters: Vec<Kind>,
+    sql: Arc<str>,
+    recursive: bool,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+/// Answers questions about the tables of a source, one at a time.
+pub struct Engine {
+    connection: Mutex<Connection>,
+    shared: Shared,
+    tables: Vec<&'static Table>,
+    limits: Limits,
+}
+
+impl Engine {
+    /// An engine for a source. It costs about a millisecond and is worth keeping.
+    pub fn new(source: Arc<dyn Source>, limits: Limits) -> Result<Self, QueryError> {
+        let shared = Shared { source, budget: Arc::new(Budget::default()) };
+        let tables: Vec<&'static Table> =
+            shared.source.tables().iter().chain(crate::catalog::TABLES).collect();
+        let connection = open(&shared, &tables, &limits).map_err(internal)?;
+        Ok(Engine { connection: Mutex::new(connection), shared, tables, limits })
+    }
+
+    /// Reads a question.
+    pub fn prepare(&self, text: &str) -> Result<Prepared, QueryError> {
+        if text.len() > self.limits.text_bytes as usize {
+            let text = format!("the statement is longer than {} bytes", self.limits.text_bytes);
+            return Err(QueryError::new(State::TooMuch, text));
+        }
+        let rewritten = rewrite(text, &self.tables)?;
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.budget.take_fault();
+        let statement = connection
+            .prepare_cached(&rewritten.sql)
+            .map_err(|error| self.explain(&error, Some(&rewritten)))?;
+        let kinds = &rewritten.kinds;
+        let columns = statement.columns().into_iter().enumerate().map(|(n, column)| {
+            let declared = column.decl_type().and_then(Kind::of_declared);
+            let made = kinds.get(n).copied().flatten().map(|of| match of {
+                Type::Of(kind) => kind,
+                Type::Interval | Type::Date => Kind::Text,
+            });
+            Column {
+                name: column.name().to_owned(),
+                kind: declared.or(made).unwrap_or(Kind::Text),
+            }
+        });
+        Ok(Prepared {
+            columns: columns.collect(),
+            parameters: rewritten.parameters,
+            sql: rewritten.sql.into(),
+            recursive: rewritten.recursive,
+        })
+    }
+
+    /// Answers a question. It blocks its thread until the answer is whole, the source included.
+    pub fn run(
+        &self,
+        prepared: &Prepared,
+        parameters: &[Value],
+        cancel: &Cancel,
+    ) -> Result<Rows, QueryError> {
+        let mut rows = Vec::new();
+        self.each(prepared, parameters, cancel, |row| {
+            if rows.len() == self.limits.rows {
+                let text = format!("the answer has more than {} rows", self.limits.rows);
+                let hint = "Use LIMIT, or ask for a part.".to_owned();
+                return Err(QueryError::new(State::TooMuch, text).hint(hint));
+            }
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(Rows { columns: prepared.columns.clone(), rows })
+    }
+
+    /// Answers a question row by row, without a limit of rows.
+    pub fn each(
+        &self,
+        prepared: &Prepared,
+        parameters: &[Value],
+        cancel: &Cancel,
+        mut take: impl FnMut(Row) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        let (wanted, given) = (prepared.parameters.len(), parameters.len());
+        if wanted != given {
+            let text = format!("the statement has {wanted} parameters, and {given} were given");
+            return Err(QueryError::new(State::Mismatch, text));
+        }
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let budget = &self.shared.budget;
+        let now = self.shared.source.now();
+        budget.begin(now, self.limits.time, self.limits.bytes, Arc::clone(&cancel.0));
+        let longest = self.limits.value_bytes.min(i32::MAX as u32) as i32;
+        let longest = if prepared.recursive { longest.min(RECURSIVE_BYTES_MAX) } else { longest };
+        let said = |error: rusqlite::Error| self.explain(&error, None);
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(internal)?;
+        let mut statement = connection.prepare_cached(&prepared.sql).map_err(said)?;
+        for (n, (value, kind)) in parameters.iter().zip(&prepared.parameters).enumerate() {
+            let value = value.clone().fit(*kind, n + 1)?;
+            // A parameter that stands nowhere has no place either.
+            if n < statement.parameter_count() {
+                statement.raw_bind_parameter(n + 1, value.inner()).map_err(said)?;
+            }
+        }
+        let mut rows = statement.raw_query();
+        loop {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(said(error)),
+            };
+            let mut values = Row::with_capacity(prepared.columns.len());
+            for (n, column) in prepared.columns.iter().enumerate() {
+                let inner = row.get_ref(n).map_err(said)?;
+                let value = Value::of(inner, column.kind).ok_or_else(|| {
+                    let text = format!(
+                        "a value of column \"{}\" is no {}",
+                        column.name,
+                        column.kind.name()
+                    );
+                    QueryError::new(State::Mismatch, text).hint("Say what it is with a cast.".to_owned())
+                })?;
+                budget.spend(value.size()).map_err(said)?;
+                values.push(value);
+            }
+            take(values)?;
+        }
+    }
+
+    /// What SQLite said, in our words.
+    fn explain(&self, error: &rusqlite::Error, rewritten: Option<&Rewritten>) -> QueryError {
+        if let Some(fault) = self.shared.budget.take_fault() {
+            return fault;
+        }
+        let said = match error {
+            rusqlite::Error::SqliteFailure(_, Some(text)) => text.clone(),
+            rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+            error => error.to_string(),
+        };
+        let place = |name: &str| {
+            let last = name.rsplit('.').next().unwrap_or(name).to_lowercase();
+            let names = &rewritten?.names;
+            names.iter().rev().find(|(known, _)| *known == last).map(|(_, at)| *at)
+        };
+        if let Some(name) = said.strip_prefix("no such column: ") {
+            let name = name.split(" - ").next().unwrap_or(name).trim_matches('"');
+            let last = name.rsplit('.').next().unwrap_or(name);
+            let fields = self.tables.iter().filter(|table| table.schema == "sys");
+            let hint = alike(last, fields.flat_map(|table| table.fields).map(|field| field.name));
+            let text = format!("column \"{name}\" does not exist");
+            return QueryError::new(State::NoColumn, text).at(place(name)).hint(hint);
+        }
+        if let Some(name) = said.strip_prefix("ambiguous column name: ") {
+            let text = format!("column \"{name}\" is in several tables");
+            return QueryError::new(State::Ambiguous, text).at(place(name));
+        }
+        let state = match said.as_str() {
+            said if said.contains("syntax error") => State::Syntax,
+            said if said.starts_with("no such function") => State::NoFunction,
+            said if said.starts_with("wrong number of arguments") => State::NoFunction,
+            said if said.starts_with("no such table") => State::NoTable,
+            said if said.contains("not authorized") || said.contains("prohibited") => State::Refused,
+            said if said.contains("too big") || said.contains("too many") || said.contains("too large") => {
+                State::TooMuch
+            }
+            said if said.contains("depth") => State::TooMuch,
+            said if said.contains("interrupted") => State::Cancelled,
+            said if said.contains("integer overflow") => State::InvalidValue,
+            said if said.contains("malformed JSON") => State::InvalidText,
+            said if said.contains("datatype mismatch") => State::Mismatch,
+            _ => State::NotSupported,
+        };
+        QueryError::new(state, said)
+    }
+}
+
+fn internal(error: rusqlite::Error) -> QueryError {
+    QueryError::new(State::Internal, error.to_string())
+}
+
+/// A connection that has the tables and nothing else.
+fn open(
+    shared: &Shared,
+    tables: &[&'static Table],
+    limits: &Limits,
+) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_in_memory_with_flags(flags)?;
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, limits.value_bytes.min(i32::MAX as u32) as i32),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 8 * limits.text_bytes.min(1 << 24) as i32),
+        (Limit::SQLITE_LIMIT_COLUMN, 500),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
+        (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1_000),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, most)?;
+    }
+    connection.set_prepared_statement_cache_capacity(64);
+    for table in tables {
+        vtab::register(&connection, table, shared.clone())?;
+    }
+    functions::register(&connection, shared)?;
+    let names: HashSet<String> = tables.iter().map(|table| table.inner_name()).collect();
+    connection.authorizer(Some(move |context: AuthContext<'_>| allow(&names, &context)))?;
+    let budget = Arc::clone(&shared.budget);
+    connection.progress_handler(STEPS, Some(move || budget.is_over()))?;
+    Ok(connection)
+}
+
+/// Reading the tables is all that is allowed.
+fn allow(tables: &HashSet<String>, context: &AuthContext<'_>) -> Authorization {
+    let allowed = match context.action {
+        AuthAction::Select | AuthAction::Recursive => true,
+        // Rows of a question inside of a question are counted under the name that it has there.
+        AuthAction::Read { table_name, column_name: "" } => {
+            !table_name.starts_with("sqlite_") && !table_name.starts_with("pragma_")
+        }
+        AuthAction::Read { table_name, .. } => tables.contains(table_name),
+        AuthAction::Function { function_name } => {
+            functions::answers(&function_name.to_lowercase()).is_some()
+                || matches!(function_name, "->" | "->>")
+        }
+        _ => false,
+    };
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}

@@ -1,0 +1,502 @@
+//! Texts, patterns and arrays, which are texts `{a,b}` here.
+
+use std::fmt::Write;
+
+use regex::{Regex, RegexBuilder};
+use rusqlite::types::{Value as Inner, ValueRef};
+
+use super::{Answer, Answers, Arguments, Scalar, Type, show, wrong};
+use crate::error::{QueryError, State};
+use crate::value::Kind;
+use crate::vtab::Shared;
+
+/// A pattern may take this much memory when it is compiled.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+const TEXT: Answers = Answers::Is(Type::Of(Kind::Text));
+const INT: Answers = Answers::Is(Type::Of(Kind::Int));
+const BOOL: Answers = Answers::Is(Type::Of(Kind::Bool));
+const UUID: Answers = Answers::Is(Type::Of(Kind::Uuid));
+
+const fn strict(
+    name: &'static str,
+    arguments: (usize, usize),
+    answers: Answers,
+    call: fn(&Shared, &Arguments<'_>) -> Answer,
+) -> Scalar {
+    Scalar { name, arguments, strict: true, answers, call }
+}
+
+const fn loose(
+    name: &'static str,
+    arguments: (usize, usize),
+    answers: Answers,
+    call: fn(&Shared, &Arguments<'_>) -> Answer,
+) -> Scalar {
+    Scalar { name, arguments, strict: false, answers, call }
+}
+
+pub(crate) const SCALARS: &[Scalar] = &[
+    strict("lower", (1, 1), TEXT, |_, arguments| Ok(arguments.text(0).to_lowercase().into())),
+    strict("upper", (1, 1), TEXT, |_, arguments| Ok(arguments.text(0).to_uppercase().into())),
+    strict("initcap", (1, 1), TEXT, |_, arguments| Ok(initcap(&arguments.text(0)).into())),
+    strict("reverse", (1, 1), TEXT, |_, arguments| {
+        Ok(arguments.text(0).chars().rev().collect::<String>().into())
+    }),
+    strict("char_length", (1, 1), INT, |_, arguments| Ok((arguments.text(0).chars().count() as i64).into())),
+    strict("strpos", (2, 2), INT, |_, arguments| {
+        let text = arguments.text(0);
+        let at = text.find(&arguments.text(1));
+        Ok(at.map_or(0, |at| text[..at].chars().count() as i64 + 1).into())
+    }),
+    strict("substr", (2, 3), TEXT, substring),
+    strict("substring", (2, 3), TEXT, substring),
+    strict("left", (2, 2), TEXT, |_, arguments| {
+        let (text, n) = (arguments.text(0), arguments.int(1)?);
+        let count = text.chars().count() as i64;
+        let n = if n < 0 { (count + n).max(0) } else { n };
+        Ok(text.chars().take(n as usize).collect::<String>().into())
+    }),
+    strict("right", (2, 2), TEXT, |_, arguments| {
+        let (text, n) = (arguments.text(0), arguments.int(1)?);
+        let count = text.chars().count() as i64;
+        let skip = if n < 0 { -n } else { (count - n).max(0) };
+        Ok(text.chars().skip(skip as usize).collect::<String>().into())
+    }),
+    strict("trim", (1, 2), TEXT, |_, arguments| {
+        let cut = cut(arguments);
+        Ok(arguments.text(0).trim_matches(|c| cut.contains(c)).to_owned().into())
+    }),
+    strict("btrim", (1, 2), TEXT, |_, arguments| {
+        let cut = cut(arguments);
+        Ok(arguments.text(0).trim_matches(|c| cut.contains(c)).to_owned().into())
+    }),
+    strict("ltrim", (1, 2), TEXT, |_, arguments| {
+        let cut = cut(arguments);
+        Ok(arguments.text(0).trim_start_matches(|c| cut.contains(c)).to_owned().into())
+    }),
+    strict("rtrim", (1, 2), TEXT, |_, arguments| {
+        let cut = cut(arguments);
+        Ok(arguments.text(0).trim_end_matches(|c| cut.contains(c)).to_owned().into())
+    }),
+    strict("replace", (3, 3), TEXT, replace),
+    strict("repeat", (2, 2), TEXT, repeat),
+    strict("lpad", (2, 3), TEXT, |_, arguments| pad(arguments, true)),
+    strict("rpad", (2, 3), TEXT, |_, arguments| pad(arguments, false)),
+    strict("split_part", (3, 3), TEXT, |_, arguments| {
+        let (text, by, n) = (arguments.text(0), arguments.text(1), arguments.int(2)?);
+        let parts: Vec<&str> = if by.is_empty() { vec![&text] } else { text.split(&by).collect() };
+        let n = if n < 0 { parts.len() as i64 + n } else { n - 1 };
+        let part = usize::try_from(n).ok().and_then(|n| parts.get(n)).copied();
+        Ok(part.unwrap_or_default().to_owned().into())
+    }),
+    strict("starts_with", (2, 2), BOOL, |_, arguments| {
+        Ok(arguments.text(0).starts_with(&arguments.text(1)).into())
+    }),
+    strict("md5", (1, 1), TEXT, |_, _| Err(QueryError::new(State::NotSupported, "md5() is not to be had here"))),
+    strict("ascii", (1, 1), INT, |_, arguments| {
+        Ok(arguments.text(0).chars().next().map_or(0, |c| i64::from(u32::from(c))).into())
+    }),
+    strict("chr", (1, 1), TEXT, |_, arguments| {
+        let c = u32::try_from(arguments.int(0)?).ok().and_then(char::from_u32).filter(|c| *c != '\0');
+        let c = c.ok_or_else(|| QueryError::new(State::InvalidValue, "there is no such character"))?;
+        Ok(c.to_string().into())
+    }),
+    strict("quote_ident", (1, 1), TEXT, |_, arguments| Ok(quote_ident(&arguments.text(0)).into())),
+    strict("quote_literal", (1, 1), TEXT, |_, arguments| {
+        Ok(format!("'{}'", arguments.text(0).replace('\'', "''")).into())
+    }),
+    strict("to_hex", (1, 1), TEXT, |_, arguments| Ok(format!("{:x}", arguments.int(0)?).into())),
+    strict("_concat", (2, 2), TEXT, |_, arguments| Ok((arguments.text(0) + &arguments.text(1)).into())),
+    loose("concat", (0, 100), TEXT, |_, arguments| {
+        Ok((0..arguments.len()).map(|n| arguments.text(n)).collect::<String>().into())
+    }),
+    loose("concat_ws", (1, 100), TEXT, |_, arguments| {
+        let parts: Vec<String> = (1..arguments.len())
+            .filter(|n| !arguments.is_null(*n))
+            .map(|n| arguments.text(n))
+            .collect();
+        Ok(parts.join(&arguments.text(0)).into())
+    }),
+    loose("format", (1, 100), TEXT, |_, arguments| format_text(arguments)),
+    loose("greatest", (1, 100), Answers::Like(0), |_, arguments| Ok(extreme(arguments, true))),
+    loose("least", (1, 100), Answers::Like(0), |_, arguments| Ok(extreme(arguments, false))),
+    strict("_like", (4, 4), BOOL, |_, arguments| {
+        let (mut text, mut pattern) = (arguments.text(0), arguments.text(1));
+        if arguments.int(3)? == 1 {
+            (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+        }
+        Ok(like(&text, &pattern, arguments.text(2).chars().next()).into())
+    }),
+    strict("_regex", (3, 3), BOOL, |_, arguments| {
+        let pattern = pattern(&arguments.text(1), arguments.int(2)? == 1)?;
+        Ok(pattern.is_match(&arguments.text(0)).into())
+    }),
+    strict("regexp_replace", (3, 4), TEXT, |_, arguments| {
+        let flags = if arguments.len() == 4 { arguments.text(3) } else { String::new() };
+        let pattern = pattern(&arguments.text(1), flags.contains('i'))?;
+        // PostgreSQL writes \1 and \& for what was found.
+        let with = arguments.text(2).replace('$', "$$").replace("\\&", "${0}");
+        let with = (1..=9).fold(with, |with, n| with.replace(&format!("\\{n}"), &format!("${{{n}}}")));
+        let limit = if flags.contains('g') { 0 } else { 1 };
+        Ok(pattern.replacen(&arguments.text(0), limit, with.as_str()).into_owned().into())
+    }),
+    strict("regexp_like", (2, 3), BOOL, |_, arguments| {
+        let flags = if arguments.len() == 3 { arguments.text(2) } else { String::new() };
+        Ok(pattern(&arguments.text(1), flags.contains('i'))?.is_match(&arguments.text(0)).into())
+    }),
+    strict("_uuid", (1, 1), UUID, |_, arguments| {
+        let text = arguments.text(0);
+        let id: uuid::Uuid = text.trim().parse().map_err(|_| wrong(&text, "a UUID"))?;
+        Ok(id.to_string().into())
+    }),
+    strict("_bool", (1, 1), BOOL, |_, arguments| match arguments.raw(0) {
+        ValueRef::Integer(number) => Ok((number != 0).into()),
+        _ => {
+            let text = arguments.text(0);
+            Ok(read_bool(&text).ok_or_else(|| wrong(&text, "a boolean"))?.into())
+        }
+    }),
+    strict("_bool_text", (1, 1), TEXT, |_, arguments| {
+        Ok(if arguments.int(0)? == 0 { "false" } else { "true" }.to_owned().into())
+    }),
+    strict("_int", (1, 1), INT, |_, arguments| match arguments.raw(0) {
+        ValueRef::Real(number) => Ok((number.round_ties_even() as i64).into()),
+        _ => Ok(arguments.int(0)?.into()),
+    }),
+    strict("_float", (1, 1), Answers::Is(Type::Of(Kind::Float)), |_, arguments| {
+        Ok(arguments.float(0)?.into())
+    }),
+    loose("_array", (0, 100), TEXT, |_, arguments| {
+        Ok(array((0..arguments.len()).map(|n| arguments.raw(n))).into())
+    }),
+    strict("_any", (3, 3), BOOL, |_, arguments| Ok(any(arguments)?.into())),
+    strict("_all", (3, 3), BOOL, |_, arguments| Ok(all(arguments)?.into())),
+    strict("_item", (2, 2), TEXT, |_, arguments| {
+        let n = usize::try_from(arguments.int(1)? - 1).ok();
+        let item = n.and_then(|n| items(&arguments.text(0)).into_iter().nth(n)).flatten();
+        Ok(item.map_or(Inner::Null, Inner::Text))
+    }),
+    loose("array_to_string", (2, 3), TEXT, |_, arguments| {
+        if arguments.is_null(0) {
+            return Ok(Inner::Null);
+        }
+        let nothing = (arguments.len() == 3).then(|| arguments.text(2));
+        let items = items(&arguments.text(0)).into_iter().filter_map(|item| item.or_else(|| nothing.clone()));
+        Ok(items.collect::<Vec<_>>().join(&arguments.text(1)).into())
+    }),
+    strict("string_to_array", (2, 2), TEXT, |_, arguments| {
+        let (text, by) = (arguments.text(0), arguments.text(1));
+        let parts: Vec<&str> = if by.is_empty() { vec![&text] } else { text.split(&by).collect() };
+        Ok(array(parts.iter().map(|part| ValueRef::Text(part.as_bytes()))).into())
+    }),
+    strict("array_length", (2, 2), INT, |_, arguments| {
+        let count = items(&arguments.text(0)).len() as i64;
+        Ok(if count == 0 { Inner::Null } else { count.into() })
+    }),
+    strict("cardinality", (1, 1), INT, |_, arguments| Ok((items(&arguments.text(0)).len() as i64).into())),
+    strict("array_upper", (2, 2), INT, |_, arguments| {
+        Ok((items(&arguments.text(0)).len() as i64).into())
+    }),
+    strict("array_position", (2, 2), INT, |_, arguments| {
+        let wanted = arguments.text(1);
+        let found = items(&arguments.text(0)).iter().position(|item| item.as_ref() == Some(&wanted));
+        Ok(found.map_or(Inner::Null, |n| (n as i64 + 1).into()))
+    }),
+];
+
+/// The truth of a word, as PostgreSQL reads it.
+pub(crate) fn read_bool(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "on" | "1" => Some(true),
+        "f" | "false" | "n" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// A name as it must be written.
+pub(crate) fn quote_ident(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = name.chars().next().is_some_and(|c| c.is_ascii_lowercase() || c == '_');
+    if starts && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+fn cut(arguments: &Arguments<'_>) -> String {
+    if arguments.len() == 2 { arguments.text(1) } else { " ".into() }
+}
+
+fn initcap(text: &str) -> String {
+    let mut begins = true;
+    let mut shown = String::new();
+    for c in text.chars() {
+        if begins { shown.extend(c.to_uppercase()) } else { shown.extend(c.to_lowercase()) }
+        begins = !c.is_alphanumeric();
+    }
+    shown
+}
+
+fn substring(_: &Shared, arguments: &Arguments<'_>) -> Answer {
+    let text = arguments.text(0);
+    if arguments.len() == 2 && matches!(arguments.raw(1), ValueRef::Text(_)) {
+        let found = pattern(&arguments.text(1), false)?.captures(&text).and_then(|found| {
+            found.get(1).or_else(|| found.get(0)).map(|part| part.as_str().to_owned())
+        });
+        return Ok(found.map_or(Inner::Null, Inner::Text));
+    }
+    let from = arguments.int(1)?;
+    let end = if arguments.len() == 3 { from.saturating_add(arguments.int(2)?) } else { i64::MAX };
+    let skip = (from - 1).max(0);
+    let take = (end - 1).saturating_sub(skip).max(0);
+    Ok(text.chars().skip(skip as usize).take(take as usize).collect::<String>().into())
+}
+
+fn too_long() -> QueryError {
+    QueryError::new(State::TooMuch, "the text is too long")
+}
+
+/// Longer texts are not made.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+fn replace(_: &Shared, arguments: &Arguments<'_>) -> Answer {
+    let (text, old, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
+    if old.is_empty() {
+        return Ok(text.into());
+    }
+    let found = text.matches(&old).count();
+    if text.len() + found * new.len() > TEXT_BYTES_MAX + text.len() {
+        return Err(too_long());
+    }
+    Ok(text.replace(&old, &new).into())
+}
+
+fn repeat(_: &Shared, arguments: &Arguments<'_>) -> Answer {
+    let (text, times) = (arguments.text(0), arguments.int(1)?.max(0) as usize);
+    if text.len().saturating_mul(times) > TEXT_BYTES_MAX {
+        return Err(too_long());
+    }
+    Ok(text.repeat(times).into())
+}
+
+fn pad(arguments: &Arguments<'_>, before: bool) -> Answer {
+    let (text, width) = (arguments.text(0), arguments.int(1)?.max(0) as usize);
+    let with = if arguments.len() == 3 { arguments.text(2) } else { " ".into() };
+    if width > TEXT_BYTES_MAX / 4 {
+        return Err(too_long());
+    }
+    let count = text.chars().count();
+    if count >= width {
+        return Ok(text.chars().take(width).collect::<String>().into());
+    }
+    let fill: String = if with.is_empty() {
+        String::new()
+    } else {
+        with.chars().cycle().take(width - count).collect()
+    };
+    Ok(if before { fill + &text } else { text + &fill }.into())
+}
+
+fn format_text(arguments: &Arguments<'_>) -> Answer {
+    let pattern = arguments.text(0);
+    let mut shown = String::new();
+    let mut next = 1;
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            shown.push(c);
+            continue;
+        }
+        let word = chars.next();
+        match word {
+            Some('%') => shown.push('%'),
+            Some('s') => shown.push_str(&arguments.text(next)),
+            Some('I') => shown.push_str(&quote_ident(&arguments.text(next))),
+            Some('L') => {
+                let _ = write!(shown, "'{}'", arguments.text(next).replace('\'', "''"));
+            }
+            _ => return Err(wrong(&pattern, "a format with %s, %I, %L or %%")),
+        }
+        if word != Some('%') {
+            next += 1;
+        }
+    }
+    Ok(shown.into())
+}
+
+fn extreme(arguments: &Arguments<'_>, greatest: bool) -> Inner {
+    let mut best: Option<ValueRef<'_>> = None;
+    for n in (0..arguments.len()).filter(|n| !arguments.is_null(*n)) {
+        let value = arguments.raw(n);
+        let better = best.is_none_or(|best| (compare(value, best) == std::cmp::Ordering::Greater) == greatest);
+        if better {
+            best = Some(value);
+        }
+    }
+    best.map_or(Inner::Null, super::own)
+}
+
+fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> std::cmp::Ordering {
+    let number = |value: ValueRef<'_>| match value {
+        ValueRef::Integer(number) => Some(number as f64),
+        ValueRef::Real(number) => Some(number),
+        _ => None,
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => match (show(a).parse::<f64>(), show(b).parse::<f64>()) {
+            (Ok(a), Ok(b)) => a.total_cmp(&b),
+            _ => show(a).cmp(&show(b)),
+        },
+    }
+}
+
+/// Whether a text is like a pattern of `%` and `_`. It goes back to the last `%` only, so the time
+/// is at most the product of both lengths.
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Part {
+        Any,
+        One,
+        Is(char),
+    }
+    let mut parts = Vec::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        parts.push(match c {
+            c if Some(c) == escape => Part::Is(chars.next().unwrap_or(c)),
+            '%' => Part::Any,
+            '_' => Part::One,
+            c => Part::Is(c),
+        });
+    }
+    let text: Vec<char> = text.chars().collect();
+    let (mut t, mut p) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match parts.get(p) {
+            Some(Part::Any) => {
+                back = Some((p, t));
+                p += 1;
+            }
+            Some(part) if *part == Part::One || *part == Part::Is(text[t]) => {
+                t += 1;
+                p += 1;
+            }
+            _ => match &mut back {
+                Some((any, from)) => {
+                    *from += 1;
+                    (p, t) = (*any + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    parts[p..].iter().all(|part| *part == Part::Any)
+}
+
+/// Compiles a pattern; matching takes time in proportion to the text, whatever the pattern is.
+fn pattern(text: &str, any_case: bool) -> Result<Regex, QueryError> {
+    RegexBuilder::new(text)
+        .case_insensitive(any_case)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .nest_limit(50)
+        .build()
+        .map_err(|error| {
+            let short: String = text.chars().take(60).collect();
+            let reason = match error {
+                regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+                error => error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+            };
+            QueryError::new(State::InvalidPattern, format!("the pattern {short:?} is wrong: {reason}"))
+        })
+}
+
+/// An array as text.
+pub(crate) fn array<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> String {
+    let shown: Vec<String> = values
+        .map(|value| match value {
+            ValueRef::Null => "NULL".into(),
+            value => {
+                let text = show(value);
+                let plain = !text.is_empty()
+                    && !text.eq_ignore_ascii_case("null")
+                    && !text.contains(['{', '}', ',', '"', '\\', ' ']);
+                if plain {
+                    text
+                } else {
+                    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+                }
+            }
+        })
+        .collect();
+    format!("{{{}}}", shown.join(","))
+}
+
+/// The items of an array that is text.
+pub(crate) fn items(text: &str) -> Vec<Option<String>> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
+    let mut items = Vec::new();
+    if inner.is_empty() {
+        return items;
+    }
+    let (mut item, mut quoted, mut inside) = (String::new(), false, false);
+    let mut chars = inner.chars();
+    let finish = |item: &mut String, quoted: &mut bool, items: &mut Vec<Option<String>>| {
+        let nothing = !*quoted && item.eq_ignore_ascii_case("null");
+        items.push((!nothing).then(|| std::mem::take(item)));
+        item.clear();
+        *quoted = false;
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => (inside, quoted) = (!inside, true),
+            '\\' => item.extend(chars.next()),
+            ',' if !inside => finish(&mut item, &mut quoted, &mut items),
+            c => item.push(c),
+        }
+    }
+    finish(&mut item, &mut quoted, &mut items);
+    items
+}
+
+fn holds(op: &str, left: ValueRef<'_>, right: &str) -> Result<bool, QueryError> {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let order = compare(left, ValueRef::Text(right.as_bytes()));
+    Ok(match op {
+        "=" => order == Equal,
+        "<>" => order != Equal,
+        "<" => order == Less,
+        ">" => order == Greater,
+        "<=" => order != Greater,
+        ">=" => order != Less,
+        _ => {
+            let text = format!("ANY and ALL take a comparison, not {op}");
+            return Err(QueryError::new(State::NotSupported, text));
+        }
+    })
+}
+
+fn any(arguments: &Arguments<'_>) -> Result<bool, QueryError> {
+    let op = arguments.text(1);
+    for item in items(&arguments.text(2)).into_iter().flatten() {
+        if holds(&op, arguments.raw(0), &item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn all(arguments: &Arguments<'_>) -> Result<bool, QueryError> {
+    let op = arguments.text(1);
+    for item in items(&arguments.text(2)).into_iter().flatten() {
+        if !holds(&op, arguments.raw(0), &item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

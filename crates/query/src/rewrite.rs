@@ -1,0 +1,386 @@
+//! A question in PostgreSQL's words becomes one in SQLite's.
+//!
+//! Two walks over the syntax tree. The first finds the tables that are asked, so that the second
+//! knows what the columns are: a time that is compared with a text needs the text read as a time.
+
+mod expr;
+mod names;
+mod select;
+mod types;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableAlias, TableFactor, VisitMut,
+    Visitor, VisitorMut,
+};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Token, Tokenizer};
+
+use crate::error::{QueryError, State, alike};
+use crate::functions::Type;
+use crate::table::Table;
+use crate::value::Kind;
+
+/// Parsers go no deeper into a question than this.
+const DEPTH_MAX: usize = 60;
+
+/// A question that SQLite understands.
+#[derive(Debug)]
+pub(crate) struct Rewritten {
+    /// Its text.
+    pub sql: String,
+    /// What its columns are, as far as that is known; empty when not even their number is.
+    pub kinds: Vec<Option<Type>>,
+    /// What its parameters are.
+    pub parameters: Vec<Kind>,
+    /// Whether it calls itself.
+    pub recursive: bool,
+    /// Names of the question with their places, for errors.
+    pub names: Vec<(String, usize)>,
+}
+
+/// A question with more operators than these is refused: each may be a step down.
+const OPERATORS_MAX: usize = 2_000;
+
+/// A question with more operators than these is read where there is room for so many steps.
+const OPERATORS_FEW: usize = 100;
+
+/// The room, in bytes.
+const STACK: usize = 64 << 20;
+
+/// Reads a question and translates it.
+pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten, QueryError> {
+    let places = Places::of(text);
+    let operators = operators(text, &places)?;
+    if operators > OPERATORS_MAX {
+        let text = format!("the statement has more than {OPERATORS_MAX} operators");
+        return Err(QueryError::new(State::TooMuch, text));
+    }
+    if operators <= OPERATORS_FEW {
+        return read(text, &places, tables);
+    }
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        let failed = || QueryError::new(State::Internal, "the statement could not be read");
+        let reading = reader.spawn_scoped(scope, || read(text, &places, tables));
+        reading.map_err(|_| failed())?.join().map_err(|_| failed())?
+    })
+}
+
+/// How many words and signs of a text may each make its tree one step deeper.
+fn operators(text: &str, places: &Places<'_>) -> Result<usize, QueryError> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+        .tokenize()
+        .map_err(|error| syntax(&ParserError::TokenizerError(error.to_string()), places))?;
+    let counts = |token: &Token| match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::UNION
+                | Keyword::EXCEPT
+                | Keyword::INTERSECT
+                | Keyword::JOIN
+                | Keyword::CASE
+                | Keyword::COLLATE
+                | Keyword::IS
+                | Keyword::AT
+        ),
+        Token::Whitespace(_)
+        | Token::Comma
+        | Token::Period
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::SemiColon
+        | Token::RParen
+        | Token::Placeholder(_) => false,
+        _ => true,
+    };
+    Ok(tokens.iter().filter(|token| counts(token)).count())
+}
+
+fn read(
+    text: &str,
+    places: &Places<'_>,
+    tables: &[&'static Table],
+) -> Result<Rewritten, QueryError> {
+    let mut statements = Parser::new(&PostgreSqlDialect {})
+        .with_recursion_limit(DEPTH_MAX)
+        .try_with_sql(text)
+        .and_then(|mut parser| parser.parse_statements())
+        .map_err(|error| syntax(&error, places))?;
+    let mut query = match (statements.pop(), statements.is_empty()) {
+        (Some(Statement::Query(query)), true) => query,
+        (None, _) => return Err(QueryError::new(State::Syntax, "there is no statement")),
+        (Some(_), false) => {
+            return Err(QueryError::new(State::Syntax, "there is more than one statement"));
+        }
+        (Some(_), true) => {
+            return Err(QueryError::new(
+                State::NotSupported,
+                "only SELECT, WITH and VALUES ask tables",
+            ));
+        }
+    };
+    // The name that questions get which are put into others.
+    let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
+    let mut survey = Survey { tables, places, found };
+    if let ControlFlow::Break(error) = sqlparser::ast::Visit::visit(&*query, &mut survey) {
+        return Err(error);
+    }
+    let mut pass = Pass { tables, places, found: survey.found, parameters: BTreeMap::new() };
+    if let ControlFlow::Break(error) = query.visit(&mut pass) {
+        return Err(error);
+    }
+    let _ = query.visit(&mut Quote);
+    let count = pass.parameters.keys().last().copied().unwrap_or(0);
+    let parameters =
+        (1..=count).map(|n| pass.parameters.get(&n).copied().flatten().unwrap_or(Kind::Text));
+    Ok(Rewritten {
+        kinds: pass.kinds_of(&query.body),
+        parameters: parameters.collect(),
+        recursive: pass.found.recursive,
+        names: std::mem::take(&mut pass.found.names),
+        sql: query.to_string(),
+    })
+}
+
+fn syntax(error: &ParserError, places: &Places) -> QueryError {
+    let text = match error {
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.as_str(),
+        ParserError::RecursionLimitExceeded => {
+            return QueryError::new(State::TooMuch, "the statement is nested too deeply");
+        }
+    };
+    // The place is a part of the text: "… at Line: 1, Column: 8".
+    let (said, place) = text.split_once(" at Line: ").unwrap_or((text, ""));
+    let at = place.split_once(", Column: ").and_then(|(line, column)| {
+        Some(places.byte(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? }))
+    });
+    QueryError::new(State::Syntax, said).at(at)
+}
+
+/// Where lines begin.
+pub(crate) struct Places<'a> {
+    text: &'a str,
+    lines: Vec<usize>,
+}
+
+impl<'a> Places<'a> {
+    fn of(text: &'a str) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+        Places { text, lines: lines.collect() }
+    }
+
+    /// The byte of a place; lines and columns count from one, columns in characters.
+    fn byte(&self, location: Location) -> usize {
+        let line = (location.line as usize).saturating_sub(1);
+        let start = self.lines.get(line).copied().unwrap_or(self.text.len());
+        let column = (location.column as usize).saturating_sub(1);
+        let within = self.text[start..].char_indices().nth(column).map(|(at, _)| at);
+        start + within.unwrap_or(self.text.len() - start)
+    }
+
+    fn of_ident(&self, ident: &Ident) -> Option<usize> {
+        (ident.span.start.line > 0).then(|| self.byte(ident.span.start))
+    }
+}
+
+/// What a question asks about.
+#[derive(Default)]
+struct Found {
+    /// The names that stand for tables, and these.
+    aliases: HashMap<String, &'static Table>,
+    /// Columns of functions in FROM: the names of these, and what they are.
+    functions: HashMap<String, (String, &'static Table)>,
+    /// Names that questions inside of it have.
+    ctes: Vec<String>,
+    /// What columns are that only the question knows.
+    made: HashMap<String, Option<Type>>,
+    names: Vec<(String, usize)>,
+    recursive: bool,
+}
+
+/// The first walk.
+struct Survey<'a> {
+    tables: &'a [&'static Table],
+    places: &'a Places<'a>,
+    found: Found,
+}
+
+impl Visitor for Survey<'_> {
+    type Break = QueryError;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<QueryError> {
+        if let Some(with) = &query.with {
+            self.found.recursive |= with.recursive;
+            let names = with.cte_tables.iter().map(|cte| folded(&cte.alias.name));
+            self.found.ctes.extend(names);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_ident(&mut self, ident: &Ident) -> ControlFlow<QueryError> {
+        if let Some(at) = self.places.of_ident(ident) {
+            self.found.names.push((ident.value.to_lowercase(), at));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<QueryError> {
+        let (name, alias) = match factor {
+            TableFactor::Table { name, alias, args: None, .. } => (name, alias),
+            TableFactor::Table { name, alias, args: Some(_), .. } => {
+                let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
+                self.function(name, alias.as_ref());
+                return ControlFlow::Continue(());
+            }
+            TableFactor::UNNEST { alias, .. } => {
+                self.function("unnest".into(), alias.as_ref());
+                return ControlFlow::Continue(());
+            }
+            _ => return ControlFlow::Continue(()),
+        };
+        match find(name, self.tables, &self.found.ctes, self.places) {
+            Ok(Some(table)) => {
+                let alias = alias.as_ref().map(|alias| folded(&alias.name));
+                self.found.aliases.insert(alias.unwrap_or_else(|| table.name.to_owned()), table);
+                ControlFlow::Continue(())
+            }
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl Survey<'_> {
+    /// A function in FROM. `f() AS x(y)`: `y` is its column; without `y`, `x` is.
+    fn function(&mut self, function: String, alias: Option<&TableAlias>) {
+        let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
+        let Some(table) = known else { return };
+        let alias_name = alias.map_or_else(|| function.clone(), |alias| folded(&alias.name));
+        let column = alias.and_then(|alias| alias.columns.first()).map(|column| folded(&column.name));
+        let column = column.unwrap_or_else(|| alias_name.clone());
+        self.found.functions.insert(column, (alias_name, table));
+    }
+}
+
+/// A name as PostgreSQL reads it: small letters, unless it is quoted.
+pub(crate) fn folded(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The parts of a name.
+pub(crate) fn parts(name: &ObjectName) -> Vec<&Ident> {
+    let ident = |part: &'_ ObjectNamePart| match part {
+        ObjectNamePart::Identifier(_) => true,
+        ObjectNamePart::Function(_) => false,
+    };
+    name.0.iter().filter(|part| ident(part)).filter_map(ObjectNamePart::as_ident).collect()
+}
+
+/// The table of a name; none for a name that the question makes itself.
+fn find(
+    name: &ObjectName,
+    tables: &[&'static Table],
+    ctes: &[String],
+    places: &Places<'_>,
+) -> Result<Option<&'static Table>, QueryError> {
+    let parts = parts(name);
+    let words: Vec<String> = parts.iter().map(|ident| folded(ident)).collect();
+    let (schema, table) = match words.as_slice() {
+        [table] if ctes.contains(table) => return Ok(None),
+        [table] => (None, table),
+        [schema, table] | [_, schema, table] => (Some(schema), table),
+        _ => return Err(QueryError::new(State::Syntax, format!("{name} is no name of a table"))),
+    };
+    let of = |schema: &str| {
+        tables.iter().copied().find(|known| known.schema == schema && known.name == table)
+    };
+    let found = match schema {
+        Some(schema) => of(schema),
+        None => of("pg_catalog").or_else(|| of("sys")),
+    };
+    match found {
+        Some(table) => Ok(Some(table)),
+        None => {
+            let at = parts.first().and_then(|ident| places.of_ident(ident));
+            let known = tables.iter().filter(|known| schema.is_none_or(|schema| known.schema == schema));
+            let hint = match alike(table, known.map(|known| known.name)) {
+                Some(hint) => Some(hint),
+                None => Some("The tables are in docs/sys-tables.md, and in \\dt sys.*".to_owned()),
+            };
+            let text = format!("relation \"{}\" does not exist", words.join("."));
+            Err(QueryError::new(State::NoTable, text).at(at).hint(hint))
+        }
+    }
+}
+
+/// The second walk.
+struct Pass<'a> {
+    tables: &'a [&'static Table],
+    places: &'a Places<'a>,
+    found: Found,
+    parameters: BTreeMap<usize, Option<Kind>>,
+}
+
+impl VisitorMut for Pass<'_> {
+    type Break = QueryError;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<QueryError> {
+        flow(self.table(factor))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
+        flow(self.before_select(select))
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
+        self.after_select(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<QueryError> {
+        flow(self.before_query(query))
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<QueryError> {
+        self.after_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        flow(self.expr(expr))
+    }
+}
+
+/// The third walk. What is no keyword for PostgreSQL may be one for SQLite; a name in quotes is
+/// none.
+struct Quote;
+
+impl VisitorMut for Quote {
+    type Break = ();
+
+    fn post_visit_ident(&mut self, ident: &mut Ident) -> ControlFlow<()> {
+        if ident.quote_style.is_none() {
+            (ident.value, ident.quote_style) = (ident.value.to_lowercase(), Some('"'));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn flow(result: Result<(), QueryError>) -> ControlFlow<QueryError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+fn not_supported(what: &str) -> QueryError {
+    QueryError::new(State::NotSupported, format!("{what} is not supported here"))
+}

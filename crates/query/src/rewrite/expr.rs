@@ -1,0 +1,568 @@
+//! Expressions, from the inside out.
+
+use sqlparser::ast::{
+    AccessExpr, BinaryOperator as Op, CeilFloorKind, DataType, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, Subscript, TrimWhereField, UnaryOperator, Value,
+};
+
+use super::names::{array_of, call, is_keyword, last, quoted};
+use super::select::nulls_as_greatest;
+use super::types::{Target, target};
+use super::{Pass, folded, not_supported, parts};
+use crate::error::{QueryError, State, alike};
+use crate::functions::{Type, answers, names, time};
+use crate::value::Kind;
+
+/// Takes an expression out of its place.
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::value(Value::Null))
+}
+
+pub(super) fn text(text: impl Into<String>) -> Expr {
+    Expr::value(Value::SingleQuotedString(text.into()))
+}
+
+fn number(number: i64) -> Expr {
+    Expr::value(Value::Number(number.to_string(), false))
+}
+
+fn not(negated: bool, expr: Expr) -> Expr {
+    if negated {
+        nested(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) })
+    } else {
+        expr
+    }
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+/// The text of a literal.
+fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => literal(inner),
+        _ => None,
+    }
+}
+
+/// The number of a parameter.
+fn parameter(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => name.trim_start_matches(['$', '?']).parse().ok(),
+            _ => None,
+        },
+        Expr::Nested(inner) => parameter(inner),
+        _ => None,
+    }
+}
+
+impl Pass<'_> {
+    /// Says what a parameter is, if the expression is one.
+    pub(super) fn expect(&mut self, expr: &Expr, kind: Kind) {
+        if let Some(n) = parameter(expr) {
+            self.parameters.entry(n).or_default().get_or_insert(kind);
+        }
+    }
+
+    pub(super) fn expr(&mut self, expr: &mut Expr) -> Result<(), QueryError> {
+        match expr {
+            Expr::Value(value) => return self.value(&mut value.value),
+            Expr::Identifier(ident) if is_keyword(&Expr::Identifier(ident.clone())) => {
+                *expr = call(&ident.value.to_lowercase(), Vec::new());
+                return self.function(expr);
+            }
+            Expr::Identifier(ident) if self.found.functions.contains_key(&folded(ident)) => {
+                let (alias, table) = &self.found.functions[&folded(ident)];
+                *expr = Expr::CompoundIdentifier(vec![quoted(alias), quoted(table.fields[0].name)]);
+            }
+            // The schema of a table is a part of its name inside.
+            Expr::CompoundIdentifier(idents) if idents.len() > 2 => {
+                idents.drain(..idents.len() - 2);
+            }
+            Expr::Cast { expr: inner, data_type, .. } => {
+                let (inner, data_type) = (take(inner), data_type.clone());
+                *expr = self.cast(inner, &data_type)?;
+            }
+            Expr::TypedString(typed) => {
+                let value = typed.value.value.clone().into_string().unwrap_or_default();
+                let data_type = typed.data_type.clone();
+                *expr = self.cast(text(value), &data_type)?;
+            }
+            Expr::Interval(interval) => {
+                let mut arguments = vec![take(&mut interval.value)];
+                arguments.extend(interval.leading_field.as_ref().map(|unit| text(unit.to_string())));
+                *expr = call("_interval", arguments);
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let (left, op, right) = (take(left), op.clone(), take(right));
+                *expr = self.binary(left, op, right)?;
+            }
+            Expr::Between { expr: value, negated, low, high } => {
+                let (a, b) = self.alike(take(value), take(low));
+                let (again, c) = self.alike(a.clone(), take(high));
+                // Both sides decide in the same way what the value must become.
+                let value = if again == a { a } else { again };
+                *expr = Expr::Between {
+                    expr: Box::new(value),
+                    negated: *negated,
+                    low: Box::new(b),
+                    high: Box::new(c),
+                };
+            }
+            Expr::InList { expr: value, list, .. } => {
+                let mut left = take(value);
+                for item in list.iter_mut() {
+                    let (value, right) = self.alike(left, take(item));
+                    (left, *item) = (value, right);
+                }
+                **value = left;
+            }
+            Expr::AnyOp { left, compare_op, right, .. } => {
+                let (left, op, right) = (take(left), compare_op.to_string(), take(right));
+                *expr = self.any(left, &op, right, true)?;
+            }
+            Expr::AllOp { left, compare_op, right } => {
+                let (left, op, right) = (take(left), compare_op.to_string(), take(right));
+                *expr = self.any(left, &op, right, false)?;
+            }
+            Expr::Like { negated, any: false, expr: value, pattern, escape_char } => {
+                let escape = escape_char.as_deref_mut().map(take);
+                *expr = self.like(take(value), take(pattern), escape, *negated, false);
+            }
+            Expr::ILike { negated, any: false, expr: value, pattern, escape_char } => {
+                let escape = escape_char.as_deref_mut().map(take);
+                *expr = self.like(take(value), take(pattern), escape, *negated, true);
+            }
+            Expr::SimilarTo { .. } => return Err(not_supported("SIMILAR TO").hint("Use ~.".to_owned())),
+            Expr::IsUnknown(inner) => *expr = Expr::IsNull(Box::new(take(inner))),
+            Expr::IsNotUnknown(inner) => *expr = Expr::IsNotNull(Box::new(take(inner))),
+            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                *expr = call("_at_zone", vec![take(timestamp), take(time_zone)]);
+            }
+            Expr::Extract { field, expr: inner, .. } => {
+                *expr = call("date_part", vec![text(field.to_string()), take(inner)]);
+            }
+            Expr::Ceil { expr: inner, field: CeilFloorKind::DateTimeField(_) } => {
+                *expr = call("ceil", vec![take(inner)]);
+            }
+            Expr::Floor { expr: inner, field: CeilFloorKind::DateTimeField(_) } => {
+                *expr = call("floor", vec![take(inner)]);
+            }
+            Expr::Position { expr: what, r#in } => {
+                *expr = call("strpos", vec![take(r#in), take(what)]);
+            }
+            Expr::Substring { expr: inner, substring_from, substring_for, .. } => {
+                let from = substring_from.as_deref_mut().map_or_else(|| number(1), take);
+                let mut arguments = vec![take(inner), from];
+                arguments.extend(substring_for.as_deref_mut().map(take));
+                *expr = call("substr", arguments);
+            }
+            Expr::Trim { trim_where, trim_what, expr: inner, trim_characters } => {
+                let name = match trim_where {
+                    Some(TrimWhereField::Leading) => "ltrim",
+                    Some(TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let mut arguments = vec![take(inner)];
+                arguments.extend(trim_what.as_deref_mut().map(take));
+                arguments.extend(trim_characters.iter_mut().flatten().map(take));
+                *expr = call(name, arguments);
+            }
+            Expr::Array(array) => *expr = call("_array", std::mem::take(&mut array.elem)),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                let [AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_mut_slice()
+                else {
+                    return Err(not_supported("access to fields and slices"));
+                };
+                *expr = call("_item", vec![take(root), take(index)]);
+            }
+            Expr::Function(_) => return self.function(expr),
+            Expr::Overlay { .. } => return Err(not_supported("OVERLAY")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Literals in the one form that SQLite has.
+    fn value(&mut self, value: &mut Value) -> Result<(), QueryError> {
+        match value {
+            Value::Placeholder(name) => {
+                let n: usize = name.trim_start_matches(['$', '?']).parse().unwrap_or(0);
+                if n == 0 || n > 1_000 {
+                    let text = format!("there is no parameter {name}; $1 is the first");
+                    return Err(QueryError::new(State::Syntax, text));
+                }
+                self.parameters.entry(n).or_default();
+                *name = format!("?{n}");
+            }
+            Value::EscapedStringLiteral(text)
+            | Value::UnicodeStringLiteral(text)
+            | Value::NationalStringLiteral(text) => {
+                *value = Value::SingleQuotedString(std::mem::take(text));
+            }
+            Value::DollarQuotedString(quoted) => {
+                *value = Value::SingleQuotedString(std::mem::take(&mut quoted.value));
+            }
+            _ => {}
+        }
+        if let Value::SingleQuotedString(text) = value
+            && text.contains('\0')
+        {
+            return Err(QueryError::new(State::InvalidText, "a text holds a zero byte"));
+        }
+        Ok(())
+    }
+
+    fn cast(&mut self, inner: Expr, data_type: &DataType) -> Result<Expr, QueryError> {
+        let Some(target) = target(data_type) else {
+            let text = format!("type \"{data_type}\" does not exist");
+            return Err(QueryError::new(State::NotSupported, text));
+        };
+        let is = self.type_of(&inner);
+        let regs = |inner: &Expr| match inner {
+            Expr::Function(function) => match last(&function.name).as_str() {
+                "_regclass" => Some("_regclass_text"),
+                "_regtype" => Some("_regtype_text"),
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(match target {
+            Target::Same => inner,
+            Target::RegClass => call("_regclass", vec![inner]),
+            Target::RegType => call("_regtype", vec![inner]),
+            Target::Type(of) => {
+                if let Type::Of(kind) = of {
+                    self.expect(&inner, kind);
+                }
+                match of {
+                    Type::Of(Kind::Text) => match (is, regs(&inner)) {
+                        (_, Some(name)) => call(name, vec![inner]),
+                        (Some(Type::Of(Kind::Bool)), _) => call("_bool_text", vec![inner]),
+                        _ => cast_to(inner, DataType::Text),
+                    },
+                    Type::Of(Kind::Json) => cast_to(inner, DataType::Text),
+                    Type::Of(Kind::Bytes) => cast_to(inner, DataType::Blob(None)),
+                    Type::Of(Kind::Int) if is == Some(Type::Of(Kind::Int)) => inner,
+                    Type::Of(Kind::Int) => call("_int", vec![inner]),
+                    Type::Of(Kind::Float) => call("_float", vec![inner]),
+                    Type::Of(Kind::Bool) => call("_bool", vec![inner]),
+                    Type::Of(Kind::Time) => call("_time", vec![inner]),
+                    Type::Of(Kind::Uuid) => call("_uuid", vec![inner]),
+                    Type::Interval => call("_interval", vec![inner]),
+                    Type::Date => call("_date", vec![inner]),
+                }
+            }
+        })
+    }
+
+    fn binary(&mut self, left: Expr, op: Op, right: Expr) -> Result<Expr, QueryError> {
+        let op = match op {
+            Op::PGCustomBinaryOperator(words) => plain(words.last().map_or("", String::as_str))?,
+            op => op,
+        };
+        let regex = |left, right, any_case: bool, negated| {
+            not(negated, call("_regex", vec![left, right, number(i64::from(any_case))]))
+        };
+        Ok(match op {
+            Op::PGRegexMatch => regex(left, right, false, false),
+            Op::PGRegexIMatch => regex(left, right, true, false),
+            Op::PGRegexNotMatch => regex(left, right, false, true),
+            Op::PGRegexNotIMatch => regex(left, right, true, true),
+            Op::PGLikeMatch => self.like(left, right, None, false, false),
+            Op::PGILikeMatch => self.like(left, right, None, false, true),
+            Op::PGNotLikeMatch => self.like(left, right, None, true, false),
+            Op::PGNotILikeMatch => self.like(left, right, None, true, true),
+            Op::StringConcat => call("_concat", vec![self.shown(left), self.shown(right)]),
+            Op::LongArrow => {
+                let (left, right) = (Box::new(left), Box::new(right));
+                cast_to(Expr::BinaryOp { left, op: Op::LongArrow, right }, DataType::Text)
+            }
+            Op::Modulo => {
+                let right = Box::new(call("_divisor", vec![right]));
+                Expr::BinaryOp { left: Box::new(left), op, right }
+            }
+            Op::PGExp => call("power", vec![left, right]),
+            Op::Plus | Op::Minus | Op::Multiply | Op::Divide => self.arithmetic(left, op, right),
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {
+                let (left, right) = self.alike(left, right);
+                Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+            }
+            Op::And
+            | Op::Or
+            | Op::BitwiseAnd
+            | Op::BitwiseOr
+            | Op::Arrow
+            | Op::PGBitwiseShiftLeft
+            | Op::PGBitwiseShiftRight => {
+                Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+            }
+            op => return Err(not_supported(&format!("the operator {op}"))),
+        })
+    }
+
+    /// A truth is shown as a word when it becomes a part of a text.
+    fn shown(&self, expr: Expr) -> Expr {
+        match self.type_of(&expr) {
+            Some(Type::Of(Kind::Bool)) => call("_bool_text", vec![expr]),
+            _ => expr,
+        }
+    }
+
+    fn arithmetic(&mut self, left: Expr, op: Op, right: Expr) -> Expr {
+        let sign = if op == Op::Minus { -1 } else { 1 };
+        let sum = matches!(op, Op::Plus | Op::Minus);
+        let time = |of: Option<Type>| matches!(of, Some(Type::Of(Kind::Time) | Type::Date));
+        let (l, r) = (self.type_of(&left), self.type_of(&right));
+        match (l, r) {
+            (l, Some(Type::Interval)) if sum && time(l) => {
+                call("_time_add", vec![left, right, number(sign)])
+            }
+            (Some(Type::Interval), r) if op == Op::Plus && time(r) => {
+                call("_time_add", vec![right, left, number(1)])
+            }
+            // A text beside a time is a length of time.
+            (l, Some(Type::Of(Kind::Text)) | None) if sum && time(l) && literal(&right).is_some() => {
+                call("_time_add", vec![left, right, number(sign)])
+            }
+            (l, r) if op == Op::Minus && time(l) && time(r) => call("_time_sub", vec![left, right]),
+            // A day and a number of days.
+            (Some(Type::Date), Some(Type::Of(Kind::Int))) if sum => {
+                let days = call("_concat", vec![right, text(" days")]);
+                call("_date", vec![call("_time_add", vec![left, days, number(sign)])])
+            }
+            (Some(Type::Interval), Some(Type::Interval)) if sum => {
+                call("_interval_add", vec![left, right, number(sign)])
+            }
+            (Some(Type::Interval), _) if op == Op::Multiply => call("_interval_mul", vec![left, right]),
+            (_, Some(Type::Interval)) if op == Op::Multiply => call("_interval_mul", vec![right, left]),
+            (Some(Type::Interval), _) if op == Op::Divide => {
+                let part = Expr::BinaryOp {
+                    left: Box::new(Expr::value(Value::Number("1.0".into(), false))),
+                    op: Op::Divide,
+                    right: Box::new(nested(right)),
+                };
+                call("_interval_mul", vec![left, part])
+            }
+            (l, r) => {
+                if let (Some(Type::Of(kind)), None) = (l, r) {
+                    self.expect(&right, kind);
+                }
+                if let (None, Some(Type::Of(kind))) = (l, r) {
+                    self.expect(&left, kind);
+                }
+                let right = if op == Op::Divide { call("_divisor", vec![right]) } else { right };
+                Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+            }
+        }
+    }
+
+    /// Two sides of a comparison, made alike.
+    fn alike(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
+        let (l, r) = (self.type_of(&left), self.type_of(&right));
+        let left = self.beside(left, l, r);
+        let right = self.beside(right, r, l);
+        (left, right)
+    }
+
+    /// An expression as it must be beside one of another type.
+    fn beside(&mut self, expr: Expr, is: Option<Type>, other: Option<Type>) -> Expr {
+        let Some(other) = other else { return expr };
+        if parameter(&expr).is_some() {
+            if let Type::Of(kind) = other {
+                self.expect(&expr, kind);
+            }
+            return expr;
+        }
+        let word = literal(&expr).map(str::to_owned);
+        match (is, other) {
+            (Some(Type::Of(Kind::Time)), Type::Of(Kind::Int)) => call("_ms", vec![expr]),
+            (Some(Type::Date), Type::Of(Kind::Int)) => call("_ms", vec![expr]),
+            (Some(Type::Date), Type::Of(Kind::Time)) => call("_time", vec![expr]),
+            (Some(Type::Interval), Type::Interval) => call("_seconds", vec![expr]),
+            (_, Type::Of(Kind::Time)) if word.is_some() => call("_time", vec![expr]),
+            (_, Type::Of(Kind::Uuid)) if word.is_some() => call("_uuid", vec![expr]),
+            (_, Type::Of(Kind::Bool)) if word.is_some() => call("_bool", vec![expr]),
+            (_, Type::Date) if word.is_some() => call("_date", vec![expr]),
+            (_, Type::Interval) if word.is_some() => call("_seconds", vec![expr]),
+            // A column of milliseconds beside a day.
+            (_, Type::Of(Kind::Int)) => match word {
+                Some(word) if time::read(&word).is_some() && word.trim().parse::<i64>().is_err() => {
+                    call("_ms", vec![call("_time", vec![expr])])
+                }
+                _ => expr,
+            },
+            (Some(Type::Of(_)), Type::Interval) => expr,
+            _ => expr,
+        }
+    }
+
+    fn like(
+        &mut self,
+        value: Expr,
+        pattern: Expr,
+        escape: Option<Expr>,
+        negated: bool,
+        any_case: bool,
+    ) -> Expr {
+        self.expect(&pattern, Kind::Text);
+        let escape = escape.unwrap_or_else(|| text("\\"));
+        not(negated, call("_like", vec![value, pattern, escape, number(i64::from(any_case))]))
+    }
+
+    fn any(&mut self, left: Expr, op: &str, right: Expr, any: bool) -> Result<Expr, QueryError> {
+        let op = plain(op.rsplit('.').next().unwrap_or_default().trim_end_matches(')'))?;
+        let right = match right {
+            Expr::Nested(inner) => *inner,
+            other => other,
+        };
+        let items = match &right {
+            Expr::Function(function) if last(&function.name) == "_array" => arguments(function),
+            Expr::Tuple(items) => Some(items.clone()),
+            _ => None,
+        };
+        match (items, &right) {
+            (Some(list), _) if (op == Op::Eq && any) || (op == Op::NotEq && !any) => {
+                let mut left = left;
+                let mut alike = Vec::new();
+                for item in list {
+                    let (value, item) = self.alike(left, item);
+                    left = value;
+                    alike.push(item);
+                }
+                Ok(Expr::InList { expr: Box::new(left), list: alike, negated: !any })
+            }
+            (_, Expr::Subquery(query)) if op == Op::Eq && any && last_is_plain(query) => {
+                let subquery = query.clone();
+                Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated: false })
+            }
+            _ => {
+                let name = if any { "_any" } else { "_all" };
+                Ok(call(name, vec![left, text(op.to_string()), right]))
+            }
+        }
+    }
+
+    fn function(&mut self, expr: &mut Expr) -> Result<(), QueryError> {
+        let Expr::Function(function) = expr else { return Ok(()) };
+        let name = last(&function.name);
+        if let FunctionArguments::Subquery(query) = &mut function.args {
+            if name == "array" {
+                let query = std::mem::replace(query.as_mut(), super::names::nothing());
+                *expr = array_of(query);
+                return Ok(());
+            }
+            return Err(not_supported("a question as the argument of a function"));
+        }
+        let inner = match name.as_str() {
+            "character_length" => "char_length",
+            "position" => "strpos",
+            "ceiling" => "ceil",
+            "pow" => "power",
+            "char_length" | "length" => "char_length",
+            "current_timestamp" | "localtimestamp" => "now",
+            "current_date" => "_today",
+            name => name,
+        };
+        // What only lives inside is no function of the question.
+        if answers(inner).is_none() || (name.starts_with('_') && self.written(&function.name)) {
+            let idents = parts(&function.name);
+            let at = idents.last().and_then(|ident| self.places.of_ident(ident));
+            let text = format!("function {name}() does not exist");
+            let hint = alike(&name, names());
+            return Err(QueryError::new(State::NoFunction, text).at(at).hint(hint));
+        }
+        if let FunctionArguments::None = function.args {
+            *expr = call(inner, Vec::new());
+            return Ok(());
+        }
+        let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+        for clause in &mut list.clauses {
+            if let sqlparser::ast::FunctionArgumentClause::OrderBy(orders) = clause {
+                orders.iter_mut().for_each(nulls_as_greatest);
+            }
+        }
+        // percentile_cont(0.9) WITHIN GROUP (ORDER BY x)
+        if let Some(order) = function.within_group.first() {
+            let value = FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone()));
+            list.args.insert(0, value);
+            function.within_group.clear();
+        }
+        function.name = sqlparser::ast::ObjectName(vec![
+            sqlparser::ast::ObjectNamePart::Identifier(Ident::new(inner)),
+        ]);
+        // sum and avg of nothing known are left to SQLite; round of a whole number stays one.
+        if inner == "date_trunc" || inner == "date_part" {
+            if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first() {
+                let unit = unit.clone();
+                self.expect(&unit, Kind::Text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a name stands in the text of the question.
+    fn written(&self, name: &sqlparser::ast::ObjectName) -> bool {
+        parts(name).last().is_some_and(|ident| self.places.of_ident(ident).is_some())
+    }
+}
+
+fn last_is_plain(query: &sqlparser::ast::Query) -> bool {
+    // ARRAY(SELECT …) became a question that answers one text.
+    query.with.as_ref().is_none_or(|with| {
+        with.cte_tables.first().is_none_or(|cte| folded(&cte.alias.name) != "_inner")
+    })
+}
+
+fn arguments(function: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let argument = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    list.args.iter().map(argument).collect()
+}
+
+fn cast_to(inner: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: sqlparser::ast::CastKind::Cast,
+        expr: Box::new(inner),
+        data_type,
+        format: None,
+    }
+}
+
+/// The operator of its sign.
+fn plain(sign: &str) -> Result<Op, QueryError> {
+    Ok(match sign {
+        "=" => Op::Eq,
+        "<>" | "!=" => Op::NotEq,
+        "<" => Op::Lt,
+        "<=" => Op::LtEq,
+        ">" => Op::Gt,
+        ">=" => Op::GtEq,
+        "~" => Op::PGRegexMatch,
+        "~*" => Op::PGRegexIMatch,
+        "!~" => Op::PGRegexNotMatch,
+        "!~*" => Op::PGRegexNotIMatch,
+        "~~" => Op::PGLikeMatch,
+        "~~*" => Op::PGILikeMatch,
+        "!~~" => Op::PGNotLikeMatch,
+        "!~~*" => Op::PGNotILikeMatch,
+        "+" => Op::Plus,
+        "-" => Op::Minus,
+        "*" => Op::Multiply,
+        "/" => Op::Divide,
+        "||" => Op::StringConcat,
+        "&" => Op::BitwiseAnd,
+        "|" => Op::BitwiseOr,
+        sign => return Err(not_supported(&format!("the operator {sign}"))),
+    })
+}

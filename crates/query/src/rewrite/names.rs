@@ -1,0 +1,248 @@
+//! Names: of tables, and of columns that have none.
+
+use sqlparser::ast::{Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query, SetExpr};
+use sqlparser::ast::{FunctionArg, FunctionArgExpr, Select, SelectItem, TableAlias, TableFactor};
+use sqlparser::ast::{TableFunctionArgs, With};
+
+use super::types::type_word;
+use super::{Pass, find, folded, not_supported, parts};
+use crate::error::QueryError;
+
+pub(super) fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+pub(super) fn object(name: &str) -> ObjectName {
+    ObjectName(vec![ObjectNamePart::Identifier(quoted(name))])
+}
+
+/// The name of a column that the question gives none, as PostgreSQL makes it up.
+pub(super) fn name_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(ident) => folded(ident),
+        Expr::CompoundIdentifier(idents) => idents.last().map(folded).unwrap_or_default(),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => name_of(inner),
+        Expr::Cast { expr: inner, data_type, .. } => match name_of(inner).as_str() {
+            "?column?" => type_word(data_type),
+            name => name.to_owned(),
+        },
+        Expr::Function(function) => last(&function.name),
+        Expr::Case { else_result, .. } => match else_result.as_deref().map(name_of).as_deref() {
+            None | Some("?column?") => "case".into(),
+            Some(name) => name.to_owned(),
+        },
+        Expr::Extract { .. } => "extract".into(),
+        Expr::Exists { .. } => "exists".into(),
+        Expr::Substring { .. } => "substring".into(),
+        Expr::Trim { .. } => "btrim".into(),
+        Expr::Ceil { .. } => "ceil".into(),
+        Expr::Floor { .. } => "floor".into(),
+        Expr::Position { .. } => "position".into(),
+        Expr::Array(_) => "array".into(),
+        Expr::Interval(_) => "interval".into(),
+        Expr::TypedString(typed) => type_word(&typed.data_type),
+        Expr::AtTimeZone { .. } => "timezone".into(),
+        Expr::CompoundFieldAccess { root, .. } => name_of(root),
+        Expr::Subquery(query) => match query.body.as_ref() {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
+                Some(SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
+                _ => "?column?".into(),
+            },
+            _ => "?column?".into(),
+        },
+        _ => "?column?".into(),
+    }
+}
+
+/// The last part of a name.
+pub(super) fn last(name: &ObjectName) -> String {
+    parts(name).last().map(|ident| folded(ident)).unwrap_or_default()
+}
+
+/// `WITH x(names) AS (query) SELECT * FROM x`: how a query's columns get names in SQLite.
+pub(super) fn with_names(query: Query, names: Vec<Ident>) -> Query {
+    let inner = Ident::new("_inner");
+    let columns = names.into_iter().map(|name| sqlparser::ast::TableAliasColumnDef {
+        name,
+        data_type: None,
+    });
+    let alias =
+        TableAlias { explicit: false, name: inner.clone(), columns: columns.collect(), at: None };
+    let cte = Cte {
+        alias,
+        query: Box::new(query),
+        from: None,
+        materialized: None,
+        closing_paren_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+    };
+    let mut outer = select_from("*", inner);
+    outer.with = Some(With {
+        with_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+        recursive: false,
+        cte_tables: vec![cte],
+    });
+    outer
+}
+
+/// `SELECT what FROM table`, read from its text.
+fn select_from(what: &str, table: Ident) -> Query {
+    let text = format!("SELECT {what} FROM {table}");
+    let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
+        .try_with_sql(&text)
+        .expect("a text of ours is read");
+    *parser.parse_query().expect("a text of ours is a query")
+}
+
+/// A question about nothing.
+pub(super) fn nothing() -> Query {
+    select_from("1", Ident::new("_inner"))
+}
+
+/// `SELECT * FROM (query) AS _part`
+pub(super) fn from_derived(query: Query) -> Query {
+    let mut outer = select_from("*", Ident::new("_inner"));
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+    {
+        let name = Ident::new("_part");
+        from.relation = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(query),
+            alias: Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }),
+            sample: None,
+        };
+    }
+    outer
+}
+
+/// `(WITH x(v) AS (query) SELECT array_agg(v) FROM x)`
+pub(super) fn array_of(query: Query) -> Expr {
+    let mut outer = with_names(query, vec![Ident::new("v")]);
+    let inner = select_from("array_agg(v)", Ident::new("_inner"));
+    outer.body = inner.body;
+    Expr::Subquery(Box::new(outer))
+}
+
+impl Pass<'_> {
+    /// A table gets its name inside of SQLite, and keeps its own as an alias.
+    pub(super) fn table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
+        match factor {
+            TableFactor::Table { args: Some(_), name, alias, with_ordinality, .. } => {
+                let function = last(name);
+                let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
+                let Some(table) = known.filter(|_| !*with_ordinality) else {
+                    return Err(not_supported(&format!("the function {name} in FROM")));
+                };
+                *name = object(&table.inner_name());
+                let alias = alias.get_or_insert_with(|| TableAlias {
+                    explicit: true,
+                    name: quoted(table.name),
+                    columns: Vec::new(),
+                    at: None,
+                });
+                alias.columns.clear();
+                Ok(())
+            }
+            TableFactor::Table { name, alias, .. } => {
+                let Some(table) = find(name, self.tables, &self.found.ctes, self.places)? else {
+                    return Ok(());
+                };
+                *name = object(&table.inner_name());
+                let columns = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
+                if columns {
+                    return Err(not_supported("an alias with names of columns for a table"));
+                }
+                if alias.is_none() {
+                    *alias = Some(TableAlias {
+                        explicit: true,
+                        name: quoted(table.name),
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                }
+                Ok(())
+            }
+            TableFactor::Derived { lateral: true, .. } => Err(not_supported("LATERAL")),
+            TableFactor::Derived { subquery, alias, .. } => {
+                if let Some(alias) = alias
+                    && !alias.columns.is_empty()
+                {
+                    let names = alias.columns.drain(..).map(|column| column.name).collect();
+                    let inner = std::mem::replace(subquery.as_mut(), nothing());
+                    **subquery = with_names(inner, names);
+                }
+                Ok(())
+            }
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality: false, with_offset: false, .. } => {
+                let args = array_exprs.drain(..).map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+                let args = TableFunctionArgs { args: args.collect(), settings: None };
+                let (mut made, alias) = (select_from("1", Ident::new("_inner")), alias.take());
+                if let SetExpr::Select(select) = made.body.as_mut()
+                    && let Some(from) = select.from.pop()
+                {
+                    *factor = from.relation;
+                }
+                if let TableFactor::Table { name, args: no_args, alias: no_alias, .. } = factor {
+                    (*name, *no_args, *no_alias) = (object("unnest"), Some(args), alias);
+                }
+                self.table(factor)
+            }
+            TableFactor::NestedJoin { .. } => Ok(()),
+            _ => Err(not_supported("this in FROM")),
+        }
+    }
+
+    /// Columns without a name get the one that PostgreSQL would give them.
+    pub(super) fn name_columns(select: &mut Select) {
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = expr
+                && !is_keyword(expr)
+            {
+                continue;
+            }
+            let alias = quoted(&name_of(expr));
+            let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("x")));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
+/// Words that are functions although they look like columns.
+pub(super) fn is_keyword(expr: &Expr) -> bool {
+    let Expr::Identifier(ident) = expr else { return false };
+    ident.quote_style.is_none() && KEYWORDS.contains(&ident.value.to_lowercase().as_str())
+}
+
+const KEYWORDS: &[&str] = &[
+    "current_user",
+    "session_user",
+    "user",
+    "current_role",
+    "current_catalog",
+    "current_schema",
+    "current_timestamp",
+    "current_date",
+    "localtimestamp",
+];
+
+/// A call of a function by its name.
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    use sqlparser::ast::{FunctionArgumentList, FunctionArguments};
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.collect(),
+            clauses: Vec::new(),
+        }),
+        within_group: Vec::new(),
+        filter: None,
+        null_treatment: None,
+        over: None,
+    })
+}

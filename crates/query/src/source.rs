@@ -1,0 +1,115 @@
+//! Who has the rows.
+
+use jiff::Timestamp;
+
+use crate::error::QueryError;
+use crate::table::Table;
+use crate::value::{Row, Value};
+
+/// Whoever has the rows. It answers only what the one who asks may see: nothing behind it filters.
+///
+/// It is called on a thread that may block.
+pub trait Source: Send + Sync {
+    /// The tables.
+    fn tables(&self) -> &'static [Table];
+    /// Begins to read a table.
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Pages>, QueryError>;
+    /// What the time is.
+    fn now(&self) -> Timestamp;
+    /// Who asks, and where.
+    fn session(&self) -> Session;
+}
+
+/// Who asks, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The user's name.
+    pub user: String,
+    /// The tenant, which is the database of a client of PostgreSQL.
+    pub database: String,
+    /// The number that clients cancel with.
+    pub backend: i32,
+    /// What `version()` answers.
+    pub version: String,
+}
+
+/// What is asked of a table.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The table.
+    pub table: &'static Table,
+    /// What the rows must be like. SQLite looks at all of it again, so a source may answer more rows
+    /// than were asked for, except where a limit comes with it.
+    pub constraints: Vec<Constraint>,
+    /// The order in which the rows must come.
+    pub order: Option<Order>,
+    /// No more rows than these are needed.
+    pub limit: Option<u64>,
+}
+
+/// A condition on a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constraint {
+    /// The place of the column in its table.
+    pub field: usize,
+    /// What its value must be.
+    pub is: Is,
+}
+
+/// What a value must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Is {
+    /// One of these.
+    In(Vec<Value>),
+    /// This or more.
+    AtLeast(Value),
+    /// More than this.
+    MoreThan(Value),
+    /// This or less.
+    AtMost(Value),
+    /// Less than this.
+    LessThan(Value),
+}
+
+/// An order of rows, the greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The place of the column in its table.
+    pub field: usize,
+    /// Whether rows without a value come first.
+    pub nulls_first: bool,
+}
+
+/// The rows of a table, a page at a time.
+pub trait Pages: Send {
+    /// The next rows; none when there are no more. A page may be empty.
+    fn next(&mut self) -> Result<Option<Vec<Row>>, QueryError>;
+}
+
+/// All rows at once.
+impl Pages for Option<Vec<Row>> {
+    fn next(&mut self) -> Result<Option<Vec<Row>>, QueryError> {
+        Ok(self.take())
+    }
+}
+
+impl Scan {
+    /// The values that a column may have, if they are given.
+    pub fn values(&self, name: &str) -> Option<&[Value]> {
+        let field = self.table.field(name)?;
+        self.constraints.iter().find_map(|constraint| match &constraint.is {
+            Is::In(values) if constraint.field == field => Some(values.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// What a column's value must be, as far as it is a range.
+    pub fn ranges<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Is> {
+        let field = self.table.field(name);
+        self.constraints
+            .iter()
+            .filter(move |constraint| Some(constraint.field) == field)
+            .map(|constraint| &constraint.is)
+            .filter(|is| !matches!(is, Is::In(_)))
+    }
+}

@@ -1,0 +1,5 @@
+//! Questions and their answers, as data.
+
+mod answers;
+mod limits;
+mod world;

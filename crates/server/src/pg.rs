@@ -1,0 +1,27 @@
+//! The SQL door: clients of PostgreSQL ask in the protocol that they know.
+//!
+//! ```text
+//!   door ──▶ startup ──▶ session ──▶ crate::sql       what is asked is understood and done there
+//!    │          │           │
+//!    │      scram       answer, extended, channel   what it is asked and answered in
+//!    └── wire, frame: the bytes
+//! ```
+//!
+//! Nothing here reads SQL. A client costs no more memory than its longest message, what it has
+//! prepared, and one answer; before it has proved who it is, much less.
+
+mod answer;
+mod cancel;
+mod channel;
+mod copy;
+mod door;
+mod extended;
+mod frame;
+mod portal;
+mod report;
+mod session;
+mod startup;
+mod value;
+mod wire;
+
+pub use door::{Door, Terms};

@@ -1,0 +1,241 @@
+//! Statements and their answers, whichever protocol they come by.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
+use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use query::{Column, Row, Value};
+use sql::{Copy, Discard, Parsed, Spot, Statement};
+use tokio::time::timeout;
+
+use super::copy::Style;
+use super::report::{self, Report, notice};
+use super::session::{Over, Prepared, Step, Talk};
+use super::value::{self, Format, size_of, type_of};
+use crate::limit::KeyId;
+use crate::sql::{Answer, Described, SqlError};
+
+/// What clients are told of columns.
+pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
+    let field = |(column, format): (&Column, &Format)| {
+        let (name, code) = (column.name.replace('\0', "\u{fffd}"), format.code());
+        FieldDescription::new(name, 0, 0, type_of(column.kind).oid(), size_of(column.kind), -1, code)
+    };
+    Out::RowDescription(RowDescription::new(columns.iter().zip(formats).map(field).collect()))
+}
+
+/// A row of an answer.
+pub(super) fn data_row(
+    columns: &[Column],
+    row: &Row,
+    formats: &[Format],
+) -> Result<Out, Report> {
+    let mut data = BytesMut::with_capacity(16 * row.len());
+    for ((column, value), format) in columns.iter().zip(row).zip(formats) {
+        value::put(&mut data, column.kind, value, *format)?;
+    }
+    let count = i16::try_from(columns.len());
+    let count = count.map_err(|_| Report::new(report::TOO_MUCH, "a row has too many columns"))?;
+    Ok(Out::DataRow(DataRow::new(data, count)))
+}
+
+impl Talk<'_> {
+    /// Settings that a client named when it began. What is unknown is no reason to send it away.
+    pub(super) fn adopt(&mut self, parameters: &BTreeMap<String, String>) {
+        for (name, value) in parameters {
+            if !matches!(name.as_str(), "user" | "database" | "options" | "replication") {
+                let _ = self.sql.set(name, value);
+            }
+        }
+    }
+
+    /// The simple protocol: a text of any number of statements. The first that fails ends it.
+    pub(super) async fn simple(&mut self, text: String) -> Result<(), Over> {
+        match self.all_of(&text).await {
+            Ok(()) => {}
+            Err(Step::Over(over)) => return Err(over),
+            Err(Step::Failed(report)) => {
+                self.sql.fail();
+                self.wire.send(report.error()).await?;
+            }
+        }
+        Ok(self.ready().await?)
+    }
+
+    async fn all_of(&mut self, text: &str) -> Result<(), Step> {
+        let statements = sql::parse(text).map_err(|error| Report::syntax(error, text))?;
+        if statements.is_empty() {
+            self.wire.send(Out::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
+        }
+        for statement in &statements {
+            let answer = self.run(text, statement, &[]).await?;
+            if let Statement::Copy(copy) = &statement.statement {
+                self.copy_out(copy, answer).await?;
+                continue;
+            }
+            let Answer { columns, rows, tag, .. } = answer;
+            if !columns.is_empty() {
+                let formats = vec![Format::Text; columns.len()];
+                self.wire.send(row_description(&columns, &formats)).await?;
+                for row in rows {
+                    self.wire.send(data_row(&columns, &row, &formats)?).await?;
+                }
+            }
+            self.wire.send(Out::CommandComplete(CommandComplete::new(tag))).await?;
+        }
+        Ok(())
+    }
+
+    /// What a statement does to the connection itself.
+    async fn apply(&mut self, statement: &Statement) -> Result<(), Step> {
+        let gone = |sqlstate, what: &str, name: &Spot<String>| {
+            Report::new(sqlstate, format!("there is no {what} {:?}", name.value))
+        };
+        match statement {
+            Statement::Listen(channel) => {
+                if let Some(warning) = self.channels.add(&channel.value, self.sql.actor()) {
+                    self.wire.send(notice(&warning)).await?;
+                }
+            }
+            Statement::Unlisten(channel) => {
+                self.channels.remove(channel.as_ref().map(|channel| channel.value.as_str()));
+            }
+            Statement::Deallocate(Some(name)) if !self.statements.remove(&name.value) => {
+                return Err(gone(report::NO_STATEMENT, "prepared statement", name).into());
+            }
+            Statement::Deallocate(None) => self.statements.clear(),
+            Statement::Close(Some(name)) if !self.portals.remove(&name.value) => {
+                return Err(gone(report::NO_PORTAL, "portal", name).into());
+            }
+            Statement::Close(None) => self.portals.clear(),
+            Statement::Discard(Discard::All) => {
+                self.statements.clear();
+                self.channels.remove(None);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes an answer out.
+    pub(super) async fn copy_out(&mut self, copy: &Copy, answer: Answer) -> Result<(), Step> {
+        let style = Style { csv: copy.csv, delimiter: copy.delimiter, null: &copy.null };
+        let Answer { columns, rows, tag, .. } = answer;
+        let count = i16::try_from(columns.len()).unwrap_or(i16::MAX);
+        let formats = vec![0; columns.len()];
+        self.wire.send(Out::CopyOutResponse(CopyOutResponse::new(0, count, formats))).await?;
+        if copy.header {
+            let line = style.line(columns.iter().map(|column| Some(column.name.clone())));
+            self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
+        }
+        for row in rows {
+            let line = style.line(row.iter().map(value::text_of));
+            self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
+        }
+        self.wire.send(Out::CopyDone(CopyDone::new())).await?;
+        self.wire.send(Out::CommandComplete(CommandComplete::new(tag))).await?;
+        Ok(())
+    }
+
+    /// What a statement takes and answers.
+    pub(super) async fn shape_of(
+        &mut self,
+        prepared: &Prepared,
+        parsed: &Parsed,
+    ) -> Result<Described, Report> {
+        let described = self.sql.describe(&parsed.statement).await;
+        described.map_err(|error| Report::of(error, &prepared.text))
+    }
+
+    /// Runs a statement in the name of whoever asks, as long as they may, the statement takes no
+    /// more time than it has, and nobody wants it to end. A change is not given up half-way.
+    pub(super) async fn run(
+        &mut self,
+        text: &str,
+        parsed: &Parsed,
+        values: &[Value],
+    ) -> Result<Answer, Step> {
+        let kind = parsed.statement.tag();
+        self.look_again().await?;
+        self.may_ask().await?;
+        let done = match parsed.statement.changes() {
+            true => Ok(self.sql.run(&parsed.statement, values).await),
+            false => self.patiently(parsed, values).await,
+        };
+        let metrics = &self.door.app.metrics;
+        match done {
+            Ok(Ok(answer)) => {
+                metrics.sql_statement(kind, "done");
+                for text in &answer.notices {
+                    self.wire.send(notice(text)).await?;
+                }
+                self.apply(&parsed.statement).await?;
+                self.report_settings().await?;
+                Ok(answer)
+            }
+            Ok(Err(error)) => {
+                metrics.sql_statement(kind, "failed");
+                Err(Report::of(error, text).into())
+            }
+            Err(step) => {
+                metrics.sql_statement(kind, "cancelled");
+                Err(step)
+            }
+        }
+    }
+
+    /// Runs a question, which can be given up at any time.
+    async fn patiently(
+        &mut self,
+        parsed: &Parsed,
+        values: &[Value],
+    ) -> Result<Result<Answer, SqlError>, Step> {
+        let (wish, door, guest) = (self.registered.wish(), self.door, self.guest.clone());
+        let patience = self.patience();
+        let watch = async {
+            let mut look = tokio::time::interval(super::session::LOOK);
+            loop {
+                look.tick().await;
+                if let Err(report) = super::session::actor_of(door, &guest).await {
+                    return report;
+                }
+            }
+        };
+        let run = timeout(patience, self.sql.run(&parsed.statement, values));
+        tokio::select! {
+            done = run => done.map_err(|_| {
+                let text = "the statement took longer than it may";
+                let hint = "ask for less, or SET statement_timeout";
+                Report::new(report::CANCELLED, text).hint(hint).into()
+            }),
+            () = wish => {
+                let text = "the statement was cancelled by its user";
+                Err(Report::new(report::CANCELLED, text).into())
+            }
+            report = watch => Err(Over::Fatal(report).into()),
+        }
+    }
+
+    /// How long a question may take: what the session says, and no longer than the door says.
+    fn patience(&self) -> Duration {
+        let most = self.door.terms.statement_timeout;
+        self.sql.statement_timeout().map_or(most, |wish| wish.min(most))
+    }
+
+    /// Nobody asks more often than their tenant may.
+    async fn may_ask(&mut self) -> Result<(), Report> {
+        let app = &self.door.app;
+        let actor = self.sql.actor();
+        let rate = crate::actor::rate_of(app, actor).await?;
+        let whose = match actor.key {
+            Some(key) => KeyId(key.text()),
+            None => KeyId(actor.user.0.to_string()),
+        };
+        self.door.limits.admit(&whose, rate, app.now())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! The listener of the SQL door: who may come in, how many, and how long they may take.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::cancel::Cancels;
+use super::report::{self, Report};
+use super::session;
+use super::startup::{self, Arrived};
+use super::wire::Ended;
+use crate::app::App;
+use crate::limit::Limits;
+
+/// After an error of the listener, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the administrator decides about the SQL door.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Sessions at the same time.
+    pub connections_max: usize,
+    /// Clients at the same time that have not proved who they are. More wait at the door.
+    pub strangers_max: usize,
+    /// How long that may take.
+    pub patience: Duration,
+    /// The longest message of a client, in bytes.
+    pub message_bytes_max: usize,
+    /// How long a question may take.
+    pub statement_timeout: Duration,
+    /// Whether clients of other machines must use TLS.
+    pub needs_tls: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms {
+            connections_max: 256,
+            strangers_max: 128,
+            patience: Duration::from_secs(10),
+            message_bytes_max: 4 << 20,
+            statement_timeout: Duration::from_secs(60),
+            needs_tls: false,
+        }
+    }
+}
+
+/// The SQL door.
+pub struct Door {
+    pub(crate) app: App,
+    pub(crate) terms: Terms,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) cancels: Cancels,
+    pub(crate) limits: Limits,
+    sessions: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
+}
+
+fn places(number: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(number.clamp(1, Semaphore::MAX_PERMITS)))
+}
+
+impl Door {
+    /// A door to an app; with TLS if there is a certificate.
+    pub fn new(app: App, terms: Terms, tls: Option<TlsAcceptor>) -> Self {
+        Door {
+            sessions: places(terms.connections_max),
+            strangers: places(terms.strangers_max),
+            app,
+            terms,
+            tls,
+            cancels: Cancels::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Answers clients until it is told to stop, and then until the last of them has gone.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        let door = Arc::new(self);
+        let (closing, closed) = watch::channel(());
+        // Whoever still talks holds one of these.
+        let (talking, mut all_gone) = tokio::sync::mpsc::channel::<()>(1);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let next = async {
+                let place = Arc::clone(&door.strangers).acquire_owned().await;
+                (place, listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                next = next => next,
+                () = &mut stop => break,
+            };
+            let (stream, caller) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a client of SQL cannot be taken in");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let (door, closed, talking) = (Arc::clone(&door), closed.clone(), talking.clone());
+            tokio::spawn(async move {
+                let arrived = door.receive(stream, caller.ip(), closed.clone()).await;
+                drop(place);
+                let metrics = &door.app.metrics;
+                metrics.sql_connection(match arrived {
+                    Ok(Some(_)) => "admitted",
+                    _ => "refused",
+                });
+                let ended = match arrived {
+                    Ok(Some(arrived)) => door.talk(arrived, closed).await,
+                    Ok(None) => Ok(()),
+                    Err(ended) => Err(ended),
+                };
+                if let Err(ended) = ended {
+                    tracing::debug!(%caller, %ended, "a conversation ended early");
+                }
+                drop(talking);
+            });
+        }
+        drop((closing, talking, listener));
+        let _ = all_gone.recv().await;
+    }
+
+    /// Finds out who it is. Nobody waits for somebody who dawdles.
+    async fn receive(
+        &self,
+        stream: TcpStream,
+        caller: IpAddr,
+        mut closed: watch::Receiver<()>,
+    ) -> Result<Option<Arrived>, Ended> {
+        stream.set_nodelay(true)?;
+        let begin = timeout(self.terms.patience, startup::begin(self, stream, caller));
+        tokio::select! {
+            begun = begin => begun.unwrap_or(Ok(None)),
+            _ = closed.changed() => Ok(None),
+        }
+    }
+
+    async fn talk(
+        &self,
+        arrived: Arrived,
+        closed: watch::Receiver<()>,
+    ) -> Result<(), Ended> {
+        let Ok(_place) = Arc::clone(&self.sessions).try_acquire_owned() else {
+            let text = "there are as many sessions as there may be";
+            let report = Report::new(report::TOO_MANY, text);
+            let refused = startup::refuse::<()>(arrived.wire, report).await;
+            return refused.map(|_| ());
+        };
+        let _open = self.app.metrics.sql_session();
+        session::run(self, arrived, closed).await
+    }
+}

@@ -1,0 +1,152 @@
+//! What a client has prepared: statements, and portals that give their rows little by little.
+//! There may be only so much of it.
+
+use std::collections::HashMap;
+
+use query::{Column, Row};
+
+use super::report::{NO_PORTAL, NO_STATEMENT, Report, TOO_MUCH};
+use super::value::Format;
+
+/// Prepared statements of a session.
+const STATEMENTS_MAX: usize = 4096;
+
+/// The bytes of their texts.
+const STATEMENT_BYTES_MAX: usize = 16 << 20;
+
+/// Portals of a session.
+const PORTALS_MAX: usize = 64;
+
+/// Things by name that a client made.
+pub(crate) struct Named<T> {
+    what: &'static str,
+    missing: &'static str,
+    count_max: usize,
+    bytes_max: usize,
+    bytes: usize,
+    by_name: HashMap<String, (T, usize)>,
+}
+
+impl<T> Named<T> {
+    /// No statement yet.
+    pub(crate) fn statements() -> Self {
+        Named::new("prepared statement", NO_STATEMENT, STATEMENTS_MAX, STATEMENT_BYTES_MAX)
+    }
+
+    /// No portal yet.
+    pub(crate) fn portals() -> Self {
+        Named::new("portal", NO_PORTAL, PORTALS_MAX, usize::MAX)
+    }
+
+    fn new(
+        what: &'static str,
+        missing: &'static str,
+        count_max: usize,
+        bytes_max: usize,
+    ) -> Self {
+        Named { what, missing, count_max, bytes_max, bytes: 0, by_name: HashMap::new() }
+    }
+
+    /// Keeps something of so many bytes. The one without a name is replaced, another one is not.
+    pub(crate) fn put(&mut self, name: &str, thing: T, bytes: usize) -> Result<(), Report> {
+        if name.is_empty() {
+            self.remove(name);
+        } else if self.by_name.contains_key(name) {
+            let text = format!("the {} {name:?} is there already", self.what);
+            let sqlstate = if self.missing == NO_PORTAL { "42P03" } else { "42P05" };
+            return Err(Report::new(sqlstate, text).hint("close it first"));
+        }
+        if self.by_name.len() >= self.count_max || self.bytes + bytes > self.bytes_max {
+            let text = format!("the session has as many {}s as it may have", self.what);
+            return Err(Report::new(TOO_MUCH, text).hint("close those that are not needed"));
+        }
+        self.bytes += bytes;
+        self.by_name.insert(name.to_owned(), (thing, bytes));
+        Ok(())
+    }
+
+    /// What was kept under a name.
+    pub(crate) fn get(&mut self, name: &str) -> Result<&mut T, Report> {
+        let text = || format!("there is no {} {name:?}", self.what);
+        match self.by_name.get_mut(name) {
+            Some((thing, _)) => Ok(thing),
+            None => Err(Report::new(self.missing, text())),
+        }
+    }
+
+    /// Forgets it, if it was there.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        match self.by_name.remove(name) {
+            Some((_, bytes)) => {
+                self.bytes -= bytes;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.by_name.clear();
+        self.bytes = 0;
+    }
+}
+
+/// An answer that is given little by little.
+pub(crate) struct Rows {
+    /// The columns.
+    pub(crate) columns: Vec<Column>,
+    /// What is left.
+    pub(crate) rows: std::vec::IntoIter<Row>,
+    /// What is said at the end.
+    pub(crate) tag: String,
+    /// Whether some were given already.
+    pub(crate) is_begun: bool,
+}
+
+/// The formats of so many things: one for each, one for all, or text.
+pub(crate) fn formats(codes: &[i16], count: usize) -> Result<Vec<Format>, Report> {
+    match codes {
+        [] => Ok(vec![Format::Text; count]),
+        [one] => Ok(vec![Format::of(*one)?; count]),
+        codes if codes.len() == count => codes.iter().map(|code| Format::of(*code)).collect(),
+        codes => {
+            let text = format!("there are {} formats for {count} values", codes.len());
+            Err(Report::new(super::report::PROTOCOL, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_prepares_no_more_than_it_may() {
+        let mut named = Named::new("prepared statement", NO_STATEMENT, 3, 10);
+        for name in ["a", "b", ""] {
+            named.put(name, (), 2).unwrap();
+        }
+        assert_eq!(named.put("c", (), 0).unwrap_err().sqlstate, TOO_MUCH);
+        assert_eq!(named.put("a", (), 0).unwrap_err().sqlstate, "42P05");
+        // The one without a name makes room for the next.
+        named.put("", (), 6).unwrap();
+        assert_eq!(named.put("", (), 7).unwrap_err().sqlstate, TOO_MUCH);
+        assert_eq!(named.get("").unwrap_err().sqlstate, NO_STATEMENT);
+        assert!(named.remove("a") && !named.remove("a"));
+        named.put("c", (), 8).unwrap();
+        assert_eq!(named.bytes, 10);
+        named.clear();
+        assert_eq!((named.bytes, named.by_name.len()), (0, 0));
+    }
+
+    #[test]
+    fn formats_are_one_for_all_or_one_for_each() {
+        use Format::{Binary, Text};
+        assert_eq!(formats(&[], 2).unwrap(), [Text, Text]);
+        assert_eq!(formats(&[1], 2).unwrap(), [Binary, Binary]);
+        assert_eq!(formats(&[0, 1], 2).unwrap(), [Text, Binary]);
+        assert_eq!(formats(&[0, 1], 3).unwrap_err().sqlstate, "08P01");
+        assert_eq!(formats(&[7], 1).unwrap_err().sqlstate, "22P02");
+    }
+}

@@ -1,0 +1,299 @@
+//! A session: what a client sends, one message after the other, and what it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::access::Actor;
+use pgwire::messages::startup::{BackendKeyData, ParameterStatus};
+use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::cancel::Registered;
+use super::channel::Channels;
+use super::door::Door;
+use super::frame::Frame;
+use super::portal::{Named, Rows};
+use super::report::{self, Report};
+use super::startup::Arrived;
+use super::wire::{Ended, Wire};
+use crate::admission::Guest;
+use crate::sql::{BlockState, Session};
+
+/// How often it is looked whether the client may still be here. What the engine remembers of a key
+/// is at most a second old.
+pub(super) const LOOK: Duration = Duration::from_secs(2);
+
+/// Why a session is over.
+pub(super) enum Over {
+    /// The client has gone, or sends what makes no sense.
+    Ended(Ended),
+    /// It has to go.
+    Fatal(Report),
+    /// It has said goodbye.
+    Left,
+}
+
+impl From<Ended> for Over {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Lost(lost) => Over::Fatal(lost.into()),
+            gone => Over::Ended(gone),
+        }
+    }
+}
+
+/// A statement that a client prepared.
+pub(super) struct Prepared {
+    /// The text that it sent.
+    pub(super) text: String,
+    /// What it asks for; none for an empty text.
+    pub(super) statement: Option<sql::Parsed>,
+    /// The types of its values, as far as the client said.
+    pub(super) types: Vec<pgwire::api::Type>,
+}
+
+/// A prepared statement with its values.
+pub(super) struct Portal {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) values: Vec<query::Value>,
+    pub(super) formats: Vec<i16>,
+    /// What was answered and not all given.
+    pub(super) rows: Option<Rows>,
+    /// Whether all was given.
+    pub(super) is_done: bool,
+}
+
+/// A client that is in.
+pub(super) struct Talk<'a> {
+    pub(super) door: &'a Door,
+    pub(super) wire: Wire,
+    pub(super) guest: Guest,
+    pub(super) registered: Registered,
+    pub(super) sql: Session,
+    pub(super) statements: Named<Arc<Prepared>>,
+    pub(super) portals: Named<Portal>,
+    pub(super) channels: Channels,
+    /// The settings as the client knows them.
+    reported: Vec<(&'static str, String)>,
+    /// When to look whether the client may still be here.
+    pub(super) look: Interval,
+    /// After an error, until the client has noticed it.
+    skips: bool,
+}
+
+/// Talks to a client until one of both has enough.
+pub(crate) async fn run(
+    door: &Door,
+    arrived: Arrived,
+    mut closed: watch::Receiver<()>,
+) -> Result<(), Ended> {
+    let Arrived { wire, guest, registered, tenant, parameters } = arrived;
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let actor = match actor_of(door, &guest).await {
+        Ok(actor) => actor,
+        Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
+    };
+    let mut talk = Talk {
+        sql: Session::new(door.app.clone(), crate::Actor(actor)).at(
+            &tenant,
+            registered.id(),
+            door.terms.statement_timeout,
+        ),
+        channels: Channels::new(door.app.clone()),
+        statements: Named::statements(),
+        portals: Named::portals(),
+        door,
+        wire,
+        guest,
+        registered,
+        look,
+        reported: Vec::new(),
+        skips: false,
+    };
+    talk.adopt(&parameters);
+    let over = match talk.welcome().await {
+        Ok(()) => talk.listen(&mut closed).await,
+        Err(ended) => ended.into(),
+    };
+    match over {
+        Over::Left => Ok(()),
+        Over::Ended(ended) => Err(ended),
+        Over::Fatal(report) => {
+            talk.wire.put(&report.fatal())?;
+            talk.wire.close().await;
+            Ok(())
+        }
+    }
+}
+
+/// Who a client is now, or why it has to go.
+pub(super) async fn actor_of(door: &Door, guest: &Guest) -> Result<Actor, Report> {
+    match door.app.authority.actor_of(guest).await {
+        Ok(Some(actor)) => Ok(actor),
+        Ok(None) => Err(Report::new(report::SHUTDOWN, "the key or the user of this session ended")),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+impl Talk<'_> {
+    async fn listen(&mut self, closed: &mut watch::Receiver<()>) -> Over {
+        loop {
+            let is_idle = self.status() == TransactionStatus::Idle && !self.skips;
+            let step = tokio::select! {
+                // In this order, so that a client that never pauses is looked at too.
+                biased;
+                _ = closed.changed() => {
+                    let text = "the server stops";
+                    return Over::Fatal(Report::new(report::SHUTDOWN, text));
+                }
+                _ = self.look.tick() => self.look_again().await,
+                frame = self.wire.next() => match frame {
+                    Ok(Some(frame)) => self.hear(frame).await,
+                    Ok(None) => return Over::Left,
+                    Err(ended) => Err(ended.into()),
+                },
+                news = self.channels.next(self.registered.id()), if is_idle => {
+                    self.tell(news).await
+                }
+            };
+            if let Err(over) = step {
+                return over;
+            }
+        }
+    }
+
+    /// What clients want to know of a server before they ask.
+    async fn welcome(&mut self) -> Result<(), Ended> {
+        let name = self.sql.actor().name.clone();
+        for (setting, value) in [("is_superuser", "off"), ("session_authorization", &name)] {
+            let status = ParameterStatus::new(setting.to_owned(), value.to_owned());
+            self.wire.put(&Out::ParameterStatus(status))?;
+        }
+        self.report_settings().await?;
+        let (id, secret) = self.registered.key();
+        self.wire.put(&Out::BackendKeyData(BackendKeyData::new(id, secret)))?;
+        self.ready().await
+    }
+
+    /// Tells the client what has changed of the settings that it wants to know.
+    pub(super) async fn report_settings(&mut self) -> Result<(), Ended> {
+        let now = self.sql.reported();
+        for told in now.iter().filter(|setting| !self.reported.contains(setting)) {
+            let status = ParameterStatus::new(told.0.to_owned(), told.1.clone());
+            self.wire.send(Out::ParameterStatus(status)).await?;
+        }
+        self.reported = now;
+        Ok(())
+    }
+
+    /// Looks whether the client may still be here, and as what.
+    pub(super) async fn look_again(&mut self) -> Result<(), Over> {
+        let actor = actor_of(self.door, &self.guest).await.map_err(Over::Fatal)?;
+        self.channels.set_actor(&actor);
+        self.sql.set_actor(crate::Actor(actor));
+        Ok(())
+    }
+
+    async fn tell(&mut self, news: Out) -> Result<(), Over> {
+        self.wire.send(news).await?;
+        Ok(self.wire.flush().await?)
+    }
+
+    async fn hear(&mut self, frame: Frame) -> Result<(), Over> {
+        let message = match frame {
+            Frame::Message(message) => message,
+            Frame::Unreadable(..) if self.skips => return Ok(()),
+            Frame::Unreadable(b'Q', flaw) => {
+                self.wire.send(Report::from(flaw).error()).await?;
+                return Ok(self.ready().await?);
+            }
+            Frame::Unreadable(_, flaw) => return self.fail(flaw.into()).await,
+        };
+        match message {
+            In::Terminate(_) => return Err(Over::Left),
+            In::Sync(_) => {
+                self.skips = false;
+                // Outside of a block, the end of a batch ends what it has opened.
+                if self.status() == TransactionStatus::Idle {
+                    self.portals.clear();
+                }
+                return Ok(self.ready().await?);
+            }
+            _ if self.skips => return Ok(()),
+            In::Query(query) => return self.simple(query.query).await,
+            In::Flush(_) => return Ok(self.wire.flush().await?),
+            // What is left of a COPY that has failed.
+            In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => return Ok(()),
+            _ => {}
+        }
+        let done = match message {
+            In::Parse(parse) => self.parse(parse).await,
+            In::Bind(bind) => self.bind(bind).await,
+            In::Describe(describe) => self.describe(describe).await,
+            In::Execute(execute) => self.execute(execute).await,
+            In::Close(close) => self.close(close).await,
+            _ => {
+                let text = "this message has no place here";
+                return Err(Over::Fatal(Report::new(report::PROTOCOL, text)));
+            }
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(Step::Over(over)) => Err(over),
+            Err(Step::Failed(report)) => self.fail(report).await,
+        }
+    }
+
+    /// Tells an error of the extended protocol; what comes before the next Sync is not looked at.
+    async fn fail(&mut self, report: Report) -> Result<(), Over> {
+        self.skips = true;
+        self.sql.fail();
+        self.wire.send(report.error()).await?;
+        // Some clients ask for the end of the batch only when they have seen it.
+        Ok(self.wire.flush().await?)
+    }
+
+    pub(super) fn status(&self) -> TransactionStatus {
+        match self.sql.block() {
+            BlockState::Idle => TransactionStatus::Idle,
+            BlockState::Open => TransactionStatus::Transaction,
+            BlockState::Failed => TransactionStatus::Error,
+        }
+    }
+
+    /// Says that the next question may come.
+    pub(super) async fn ready(&mut self) -> Result<(), Ended> {
+        let status = ReadyForQuery::new(self.status());
+        self.wire.send(Out::ReadyForQuery(status)).await?;
+        self.wire.flush().await
+    }
+}
+
+/// Why a step was not done.
+pub(super) enum Step {
+    /// The client is told, and goes on.
+    Failed(Report),
+    /// It does not.
+    Over(Over),
+}
+
+impl From<Report> for Step {
+    fn from(report: Report) -> Self {
+        Step::Failed(report)
+    }
+}
+
+impl From<Over> for Step {
+    fn from(over: Over) -> Self {
+        Step::Over(over)
+    }
+}
+
+impl From<Ended> for Step {
+    fn from(ended: Ended) -> Self {
+        Step::Over(ended.into())
+    }
+}

@@ -1,0 +1,296 @@
+//! How a conversation begins: TLS or not, who it is, and whether that is true.
+//!
+//! ```text
+//!   SSLRequest? ──▶ S/N ──▶ StartupMessage ──▶ SCRAM ──▶ settings, key for cancelling ──▶ ready
+//!                               │
+//!                               └──▶ CancelRequest: somebody's statement ends, and this does too
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+
+use bytes::{Buf, BytesMut};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::PgWireFrontendMessage;
+use pgwire::messages::startup::{
+    Authentication, NegotiateProtocolVersion, PasswordMessageFamily,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::cancel::{Registered, Secret};
+use super::door::Door;
+use super::frame::Frame;
+use super::report::{self, Report};
+use super::wire::{Ended, Wire};
+use crate::admission::Guest;
+use crate::limit::Caller;
+use crate::problem::Code;
+use crate::scram::{Exchange, MECHANISM};
+
+/// The longest message of somebody whom nobody knows.
+pub(crate) const STRANGER_BYTES_MAX: usize = 10_000;
+
+/// The first byte of TLS.
+const TLS: u8 = 0x16;
+
+/// What a client asks for that does without asking.
+const ALPN: &[u8] = b"postgresql";
+
+const SSL_REQUEST: i32 = 80_877_103;
+const GSS_REQUEST: i32 = 80_877_104;
+const CANCEL_REQUEST: i32 = 80_877_102;
+const MAJOR: i32 = 3;
+/// The newest protocol that is spoken here is 3.2.
+const MINOR_MAX: i32 = 2;
+
+/// What the first packet is.
+enum First {
+    /// Somebody wants to come in, with these parameters.
+    Start { minor: i32, parameters: BTreeMap<String, String> },
+    /// Somebody's statement shall end.
+    Cancel(i32, Secret),
+}
+
+/// Somebody who is in.
+pub(crate) struct Arrived {
+    /// The client.
+    pub(crate) wire: Wire,
+    /// Who it is.
+    pub(crate) guest: Guest,
+    /// By what their statements are cancelled.
+    pub(crate) registered: Registered,
+    /// The tenant, as they call it.
+    pub(crate) tenant: String,
+    /// What they asked for.
+    pub(crate) parameters: BTreeMap<String, String>,
+}
+
+/// Brings a client to where it can ask; none if it was not worth an answer, or has got it.
+pub(crate) async fn begin(
+    door: &Door,
+    stream: TcpStream,
+    caller: IpAddr,
+) -> Result<Option<Arrived>, Ended> {
+    let (mut wire, is_private) = match greet(door, stream).await? {
+        Some(greeted) => greeted,
+        None => return Ok(None),
+    };
+    let packet = match wire.first().await {
+        Ok(Some(packet)) => packet,
+        Ok(None) => return Ok(None),
+        Err(Ended::Lost(lost)) => return refuse(wire, lost.into()).await,
+        Err(gone) => return Err(gone),
+    };
+    let (minor, parameters) = match first_of(packet) {
+        Ok(First::Start { minor, parameters }) => (minor, parameters),
+        Ok(First::Cancel(id, secret)) => {
+            door.cancels.cancel(id, &secret);
+            wire.close().await;
+            return Ok(None);
+        }
+        Err(report) => return refuse(wire, report).await,
+    };
+    if door.terms.needs_tls && !is_private && !caller.to_canonical().is_loopback() {
+        let report = Report::new(report::NO_ENTRY, "this server is reached over TLS only");
+        return refuse(wire, report.hint("connect with sslmode=require")).await;
+    }
+    let minor = negotiate(&mut wire, minor, &parameters)?;
+    let user = parameters.get("user").map_or("", String::as_str);
+    if user.is_empty() {
+        return refuse(wire, Report::new(report::NO_ENTRY, "the client names no user")).await;
+    }
+    let tenant = parameters.get("database").filter(|name| !name.is_empty());
+    let tenant = tenant.map_or(user, String::as_str);
+    match authenticate(door, &mut wire, caller, tenant, user).await? {
+        Ok(guest) => {
+            let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
+            wire.bytes_max = door.terms.message_bytes_max;
+            let tenant = tenant.to_owned();
+            Ok(Some(Arrived { wire, guest, registered, tenant, parameters }))
+        }
+        Err(report) => refuse(wire, report).await,
+    }
+}
+
+/// Says no and hangs up.
+pub(crate) async fn refuse<T>(mut wire: Wire, report: Report) -> Result<Option<T>, Ended> {
+    wire.put(&report.fatal())?;
+    wire.close().await;
+    Ok(None)
+}
+
+/// Agrees on TLS, or that there is none. Answers also whether nobody listens.
+async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, bool)>, Ended> {
+    let mut byte = [0];
+    if stream.peek(&mut byte).await? > 0 && byte[0] == TLS {
+        let Some(tls) = &door.tls else { return Ok(None) };
+        let stream = tls.accept(stream).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+            return Ok(None);
+        }
+        return Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), true)));
+    }
+    let mut wire = Wire::new(stream, STRANGER_BYTES_MAX);
+    // Each may be asked once; what comes then is an answer to something else.
+    for _ in 0..2 {
+        match wire.peek_code().await? {
+            Some(GSS_REQUEST) => {
+                wire.first().await?;
+                wire.send_byte(b'N').await?;
+            }
+            Some(SSL_REQUEST) => {
+                wire.first().await?;
+                let Some(tls) = &door.tls else {
+                    wire.send_byte(b'N').await?;
+                    continue;
+                };
+                return encrypt(wire, tls).await;
+            }
+            _ => break,
+        }
+    }
+    Ok(Some((wire, false)))
+}
+
+async fn encrypt(mut wire: Wire, tls: &TlsAcceptor) -> Result<Option<(Wire, bool)>, Ended> {
+    // Whatever came in the clear behind the request was put there by somebody else.
+    if !wire.has_read_all() {
+        let text = "there is something in the clear behind the request for TLS";
+        return refuse(wire, Report::new(report::PROTOCOL, text)).await;
+    }
+    wire.send_byte(b'S').await?;
+    let stream = tls.accept(wire.into_line()).await?;
+    Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), true)))
+}
+
+fn first_of(mut packet: BytesMut) -> Result<First, Report> {
+    let wrong = |text: &str| Report::new(report::PROTOCOL, text);
+    packet.advance(4);
+    let code = packet.get_i32();
+    if code == CANCEL_REQUEST {
+        let id = packet.try_get_i32().map_err(|_| wrong("the request to cancel is too short"))?;
+        return Ok(First::Cancel(id, Secret::of(&packet)));
+    }
+    let (major, minor) = (code >> 16, code & 0xffff);
+    if major != MAJOR {
+        let text = format!("the protocol {major}.{minor} is not spoken here");
+        return Err(Report::new(report::NOT_DONE, text).hint("this server speaks 3.0 to 3.2"));
+    }
+    let text = std::str::from_utf8(&packet).map_err(|_| wrong("the start is not UTF-8"))?;
+    let text = text.strip_suffix('\0').ok_or_else(|| wrong("the start has no end"))?;
+    let mut parameters = BTreeMap::new();
+    let mut words = text.split('\0');
+    while let Some(name) = words.next().filter(|name| !name.is_empty()) {
+        let value = words.next().ok_or_else(|| wrong("a parameter has no value"))?;
+        parameters.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(First::Start { minor, parameters })
+}
+
+/// Tells a client what it asked for and does not get.
+fn negotiate(
+    wire: &mut Wire,
+    minor: i32,
+    parameters: &BTreeMap<String, String>,
+) -> Result<i32, Ended> {
+    let unknown: Vec<String> =
+        parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+    if minor <= MINOR_MAX && minor != 1 && unknown.is_empty() {
+        return Ok(minor);
+    }
+    let spoken = if minor >= MINOR_MAX { MINOR_MAX } else { 0 };
+    let message = NegotiateProtocolVersion::new((MAJOR << 16) | spoken, unknown);
+    wire.put(&PgWireBackendMessage::NegotiateProtocolVersion(message))?;
+    Ok(spoken)
+}
+
+/// Asks for a proof.
+async fn authenticate(
+    door: &Door,
+    wire: &mut Wire,
+    caller: IpAddr,
+    tenant: &str,
+    user: &str,
+) -> Result<Result<Guest, Report>, Ended> {
+    let mechanisms = Authentication::SASL(vec![MECHANISM.to_owned()]);
+    say(wire, mechanisms).await?;
+    let Some(first) = password_message(wire).await? else { return Ok(Err(out_of_order())) };
+    let Some((mechanism, first)) = initial_response(&first) else { return Ok(Err(out_of_order())) };
+    if mechanism != MECHANISM {
+        let text = format!("the only way in is {MECHANISM}");
+        return Ok(Err(Report::new(report::NO_ENTRY, text)));
+    }
+    let challenge = match door.app.authority.challenge(tenant, user).await {
+        Ok(challenge) => challenge,
+        Err(problem) => return Ok(Err(problem.into())),
+    };
+    let (salt, iterations) = challenge.terms();
+    let malformed = |what: &str| Report::new(report::PROTOCOL, format!("the proof {what}"));
+    let begun = Exchange::begin(first, salt, iterations, (door.app.random)());
+    let (exchange, reply) = match begun {
+        Ok(begun) => begun,
+        Err(wrong) => return Ok(Err(malformed(wrong.0))),
+    };
+    say(wire, Authentication::SASLContinue(reply.into())).await?;
+    let Some(last) = password_message(wire).await? else { return Ok(Err(out_of_order())) };
+    let proof = match exchange.proof(&last) {
+        Ok(proof) => proof,
+        Err(wrong) => return Ok(Err(malformed(wrong.0))),
+    };
+    match door.app.authority.admit(&challenge, &proof).await {
+        Ok(Some((guest, signature))) => {
+            wire.put(&PgWireBackendMessage::Authentication(Authentication::SASLFinal(
+                signature.into(),
+            )))?;
+            wire.put(&PgWireBackendMessage::Authentication(Authentication::Ok))?;
+            Ok(Ok(guest))
+        }
+        Ok(None) => {
+            let options = &door.app.options;
+            let caller = Some(Caller(caller));
+            let refusal = door.limits.refuse(caller, options.failure_rate, door.app.now());
+            Ok(Err(match refusal.code {
+                Code::RateLimited => refusal.into(),
+                _ => Report::new(
+                    report::WRONG_PASSWORD,
+                    format!("password authentication failed for user {user:?} in {tenant:?}"),
+                )
+                .hint(
+                    "the password is a password or an API key, and the database is a tenant, \
+                     such as default",
+                ),
+            }))
+        }
+        Err(problem) => Ok(Err(problem.into())),
+    }
+}
+
+fn out_of_order() -> Report {
+    Report::new(report::PROTOCOL, "a proof of the password was expected")
+}
+
+async fn say(wire: &mut Wire, what: Authentication) -> Result<(), Ended> {
+    wire.put(&PgWireBackendMessage::Authentication(what))?;
+    wire.flush().await
+}
+
+async fn password_message(wire: &mut Wire) -> Result<Option<BytesMut>, Ended> {
+    let gone = || Ended::Gone(io::ErrorKind::UnexpectedEof.into());
+    Ok(match wire.next().await?.ok_or_else(gone)? {
+        Frame::Message(PgWireFrontendMessage::PasswordMessageFamily(
+            PasswordMessageFamily::Raw(body),
+        )) => Some(body),
+        _ => None,
+    })
+}
+
+/// The mechanism that a client chose, and what it says first.
+fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
+    let end = body.iter().position(|byte| *byte == 0)?;
+    let mechanism = std::str::from_utf8(&body[..end]).ok()?;
+    let mut rest = &body[end + 1..];
+    let length = rest.try_get_i32().ok()?;
+    (usize::try_from(length).ok()? == rest.len()).then_some((mechanism, rest))
+}

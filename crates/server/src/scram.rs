@@ -1,0 +1,179 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677): how somebody proves at the SQL door that they know a
+//! password or a key, without sending it.
+//!
+//! ```text
+//!   client                                server
+//!   n,,n=,r=abc                 ──▶
+//!                               ◀──       r=abcdef,s=salt,i=16384
+//!   c=biws,r=abcdef,p=proof     ──▶                       tries what the user has, one by one
+//!                               ◀──       v=signature
+//! ```
+//!
+//! The server sends the salt before it knows which of their secrets somebody will use, so all
+//! secrets of a user share one: it is made of the user's id and a number that the cluster drew
+//! once. A name that nobody has gets a salt in the same way, and the same refusal.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use domain::access::Verifier;
+use domain::id::UserId;
+use hmac::{Hmac, KeyInit, Mac};
+use pgwire::api::auth::sasl::scram::{ScramSecret, gen_salted_password};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::problem::{Code, Problem, Result};
+use crate::scheduler::Scheduler;
+
+/// What it is called on the wire.
+pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// How often a secret is hashed. The client does that at each connection, the server once.
+pub(crate) const ITERATIONS: u32 = 16_384;
+
+/// The longest nonce of a client, in bytes.
+const NONCE_BYTES_MAX: usize = 256;
+
+/// Whether something is kept of a secret that can be used.
+pub(crate) fn is_current(kept: Option<&Verifier>) -> bool {
+    kept.is_some_and(|kept| kept.iterations == ITERATIONS)
+}
+
+/// A salt.
+pub(crate) type Salt = [u8; 16];
+
+/// The salt of somebody, of what the cluster drew.
+pub(crate) fn salt_of(drawn: &[u8; 32], whose: &[u8]) -> Salt {
+    let mut salt = Salt::default();
+    let length = salt.len();
+    salt.copy_from_slice(&hmac(drawn, whose)[..length]);
+    salt
+}
+
+/// What is kept of a secret.
+pub(crate) fn verifier(secret: &str, salt: Salt, iterations: u32) -> Option<Verifier> {
+    let rounds = usize::try_from(iterations).ok()?;
+    let salted = gen_salted_password(secret, &salt, rounds);
+    match ScramSecret::verifier_from_salted_password(salt.to_vec(), salted, rounds) {
+        ScramSecret::Verifier { stored_key, server_key, .. } => Some(Verifier {
+            iterations,
+            stored_key: stored_key.try_into().ok()?,
+            server_key: server_key.try_into().ok()?,
+        }),
+        ScramSecret::SaltedPassword { .. } => None,
+    }
+}
+
+/// What is kept of a user's password or key, made where it holds nobody up.
+pub(crate) async fn verifier_of(
+    scheduler: &dyn Scheduler,
+    user: UserId,
+    secret: String,
+) -> Result<Verifier> {
+    let salt = salt_of(&scheduler.salt().await?, user.0.as_bytes());
+    let made = tokio::task::spawn_blocking(move || verifier(&secret, salt, ITERATIONS)).await;
+    let failed = || Problem::new(Code::Internal, "a secret could not be hashed");
+    made.ok().flatten().ok_or_else(failed)
+}
+
+fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+    // A key of any length will do.
+    match Hmac::<Sha256>::new_from_slice(key) {
+        Ok(mac) => mac.chain_update(text).finalize().into_bytes().into(),
+        Err(_) => [0; 32],
+    }
+}
+
+/// What a client must not send.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+/// An exchange in which the server has sent the salt.
+pub(crate) struct Exchange {
+    /// `client-first-message-bare,server-first-message`
+    said: String,
+    nonce: String,
+    /// What the client must repeat of its first message.
+    binding: String,
+}
+
+impl Exchange {
+    /// Reads the first message of a client. Answers the exchange and what the server says.
+    pub(crate) fn begin(
+        first: &[u8],
+        salt: Salt,
+        iterations: u32,
+        drawn: u128,
+    ) -> std::result::Result<(Self, String), Malformed> {
+        let text = std::str::from_utf8(first).map_err(|_| Malformed("is not UTF-8"))?;
+        let mut parts = text.splitn(3, ',');
+        let (Some(flag), Some(author), Some(bare)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Malformed("has no header"));
+        };
+        // The server offers no channel binding: `y` says that the client has seen that.
+        if !matches!(flag, "n" | "y") {
+            return Err(Malformed("asks for channel binding, which is not offered here"));
+        }
+        if !author.is_empty() {
+            return Err(Malformed("names another identity"));
+        }
+        let mut fields = bare.split(',');
+        // The name of the start-up counts, as with PostgreSQL.
+        if !fields.next().is_some_and(|name| name.starts_with("n=")) {
+            return Err(Malformed("has no name"));
+        }
+        let nonce = fields.next().and_then(|nonce| nonce.strip_prefix("r="));
+        let is_plain = |nonce: &&str| {
+            (1..=NONCE_BYTES_MAX).contains(&nonce.len())
+                && nonce.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let nonce = nonce.filter(is_plain).ok_or(Malformed("has no good nonce"))?;
+        let nonce = format!("{nonce}{}", STANDARD.encode(drawn.to_be_bytes()));
+        let reply = format!("r={nonce},s={},i={iterations}", STANDARD.encode(salt));
+        let binding = STANDARD.encode(format!("{flag},,"));
+        Ok((Exchange { said: format!("{bare},{reply}"), nonce, binding }, reply))
+    }
+
+    /// Reads the last message of a client.
+    pub(crate) fn proof(&self, last: &[u8]) -> std::result::Result<Proof, Malformed> {
+        let text = std::str::from_utf8(last).map_err(|_| Malformed("is not UTF-8"))?;
+        let (said, proof) = text.rsplit_once(",p=").ok_or(Malformed("has no proof"))?;
+        let mut fields = said.split(',');
+        let binding = fields.next().and_then(|field| field.strip_prefix("c="));
+        if binding != Some(&self.binding) {
+            return Err(Malformed("has another channel binding than the first"));
+        }
+        let nonce = fields.next().and_then(|field| field.strip_prefix("r="));
+        if nonce != Some(&self.nonce) {
+            return Err(Malformed("has another nonce"));
+        }
+        let proof = STANDARD.decode(proof).map_err(|_| Malformed("has no good proof"))?;
+        let proof = proof.try_into().map_err(|_| Malformed("has a proof of another length"))?;
+        Ok(Proof { said: format!("{},{said}", self.said), proof })
+    }
+}
+
+/// What a client says to prove that it knows a secret.
+pub struct Proof {
+    said: String,
+    proof: [u8; 32],
+}
+
+impl Proof {
+    /// Whether it is one of this secret; answers what proves to the client that the server has it.
+    pub(crate) fn of(&self, verifier: &Verifier) -> Option<String> {
+        let signature = hmac(&verifier.stored_key, self.said.as_bytes());
+        let mut key = self.proof;
+        for (byte, mask) in key.iter_mut().zip(signature) {
+            *byte ^= mask;
+        }
+        let hash: [u8; 32] = Sha256::digest(key).into();
+        bool::from(hash.ct_eq(&verifier.stored_key)).then(|| {
+            format!("v={}", STANDARD.encode(hmac(&verifier.server_key, self.said.as_bytes())))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! SQL at the doors: a session runs statements in the name of an actor.
+//!
+//! A session asks the [`Scheduler`](crate::Scheduler) in the actor's name and decides nothing
+//! about rights. Each statement stands on its own: what it did stays done when the next one fails
+//! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, which
+//! happens at COMMIT, wholly or not at all.
+
+mod access;
+mod answer;
+mod explain;
+mod jobs;
+mod problem;
+mod runs;
+mod secrets;
+mod select;
+mod settings;
+mod show;
+
+use domain::id::RunId;
+use engine::as_author;
+use query::{Kind, Prepared, Value};
+use sql::{Literal, Parsed, Statement, Transaction};
+
+use crate::actor::{Actor, denied_event};
+use crate::app::App;
+use crate::problem::Code;
+
+pub use answer::{Answer, Described};
+pub use problem::SqlError;
+pub use settings::{SETTINGS, Setting};
+
+use select::Tables;
+use settings::Settings;
+
+/// The result of a statement.
+pub type Result<T> = std::result::Result<T, SqlError>;
+
+/// The statements of one client, one after the other.
+pub struct Session {
+    app: App,
+    actor: Actor,
+    settings: Settings,
+    block: Block,
+    tables: Tables,
+}
+
+/// Where a session is with regard to transactions.
+#[derive(Debug, Default)]
+enum Block {
+    /// Outside of a block: a statement is done when it answers.
+    #[default]
+    None,
+    /// Inside of one, with the change that COMMIT makes.
+    Open(Option<Pending>),
+    /// Inside of one in which something went wrong.
+    Failed,
+}
+
+/// A change that waits for COMMIT.
+#[derive(Debug)]
+struct Pending {
+    statement: Statement,
+    /// The id that its run gets, which was told already.
+    run: RunId,
+}
+
+/// Where a session is with regard to transactions, for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// Outside of a block.
+    Idle,
+    /// Inside of one.
+    Open,
+    /// Inside of one in which something went wrong: only ROLLBACK and COMMIT are answered.
+    Failed,
+}
+
+impl Session {
+    /// A session of somebody.
+    pub fn new(app: App, actor: Actor) -> Self {
+        Session {
+            app,
+            actor,
+            settings: Settings::default(),
+            block: Block::None,
+            tables: Tables::default(),
+        }
+    }
+
+    /// Whose it is.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// The same session for what its owner may do now.
+    pub fn set_actor(&mut self, actor: Actor) {
+        self.actor = actor;
+    }
+
+    /// Where it is with regard to transactions.
+    pub fn block(&self) -> BlockState {
+        match self.block {
+            Block::None => BlockState::Idle,
+            Block::Open(_) => BlockState::Open,
+            Block::Failed => BlockState::Failed,
+        }
+    }
+
+    /// The value of a setting.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name)
+    }
+
+    /// Sets a setting as a client asks for it when it connects.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.settings.set(name, Some(value), false, &self.app.zones)
+    }
+
+    /// The statements of a text.
+    pub fn parse(&self, text: &str) -> Result<Vec<Parsed>> {
+        Ok(sql::parse(text)?)
+    }
+
+    /// What a text with a mistake does to a block: it fails it.
+    pub fn fail(&mut self) {
+        if matches!(self.block, Block::Open(_)) {
+            self.block = Block::Failed;
+        }
+    }
+
+    /// What a statement will answer, and which values it takes.
+    pub async fn describe(&self, statement: &Statement) -> Result<Described> {
+        Ok(match statement {
+            Statement::Select(question) => {
+                let Prepared { columns, parameters, .. } = self.prepare(question).await?;
+                Described { columns, parameters }
+            }
+            Statement::Template(template) => Described {
+                columns: answer::columns(&template.shape),
+                parameters: vec![Kind::Text; template.parameters],
+            },
+            Statement::Copy(copy) => {
+                let columns = self.prepare(&copy.query).await?.columns;
+                Described { columns, parameters: Vec::new() }
+            }
+            statement => Described { columns: answer::columns(statement), parameters: Vec::new() },
+        })
+    }
+
+    /// Runs a statement with values for its `$1`, `$2`. Whoever may not is told so, and the audit
+    /// too.
+    pub async fn run(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Answer> {
+        let author = self.actor.name.clone();
+        as_author(author, async {
+            let result = self.perform(statement, parameters).await;
+            if let Err(error) = &result
+                && error.problem.code == Code::Forbidden
+            {
+                let tag = statement.tag();
+                let details =
+                    serde_json::json!({ "request": tag, "problem": error.problem.message });
+                let event = denied_event(&self.actor, details.to_string());
+                self.app.scheduler.record(event).await?;
+            }
+            result
+        })
+        .await
+    }
+
+    /// The same where the door tells the audit.
+    pub(crate) async fn perform(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let result = self.in_block(statement, parameters).await;
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    async fn in_block(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Answer> {
+        if let Statement::Transaction(transaction) = statement {
+            return self.transaction(*transaction).await;
+        }
+        if matches!(self.block, Block::Failed) {
+            return Err(SqlError::in_failed_block());
+        }
+        let bound;
+        let statement = match statement {
+            Statement::Template(template) => {
+                let values: Vec<Literal> = parameters.iter().map(answer::literal).collect();
+                bound = template.bind(&values)?;
+                &bound
+            }
+            statement => statement,
+        };
+        match &self.block {
+            Block::Open(Some(_)) if statement.changes() => Err(SqlError::second_change()),
+            Block::Open(None) if statement.changes() => {
+                let run = RunId::of_request(self.app.now(), (self.app.random)());
+                let told = self.check(statement, run).await?;
+                let statement = statement.clone();
+                self.block = Block::Open(Some(Pending { statement, run }));
+                Ok(told)
+            }
+            _ => self.execute(statement, parameters, None).await,
+        }
+    }
+
+    async fn transaction(&mut self, transaction: Transaction) -> Result<Answer> {
+        let block = std::mem::take(&mut self.block);
+        match (transaction, block) {
+            (Transaction::Characteristics, block) => {
+                self.block = block;
+                Ok(Answer::done("SET"))
+            }
+            (Transaction::Begin, Block::None) => {
+                self.block = Block::Open(None);
+                Ok(Answer::done("BEGIN"))
+            }
+            (Transaction::Begin, Block::Failed) => {
+                self.block = Block::Failed;
+                Err(SqlError::in_failed_block())
+            }
+            (Transaction::Begin, block) => {
+                self.block = block;
+                Ok(Answer::done("BEGIN").with_notice("there is already a transaction in progress"))
+            }
+            (Transaction::Commit | Transaction::Rollback, Block::None) => {
+                let tag = Statement::Transaction(transaction).tag();
+                Ok(Answer::done(tag).with_notice("there is no transaction in progress"))
+            }
+            (Transaction::Commit, Block::Open(pending)) => {
+                self.settings.end_block();
+                if let Some(Pending { statement, run }) = pending {
+                    let done = self.execute(&statement, &[], Some(run)).await?;
+                    return Ok(Answer { notices: done.notices, ..Answer::done("COMMIT") });
+                }
+                Ok(Answer::done("COMMIT"))
+            }
+            (Transaction::Commit | Transaction::Rollback, _) => {
+                self.settings.end_block();
+                Ok(Answer::done("ROLLBACK"))
+            }
+        }
+    }
+
+    /// Whether a change could be made now, and what is told about it.
+    async fn check(&self, statement: &Statement, run: RunId) -> Result<Answer> {
+        match statement {
+            Statement::CreateJob(create) => self.check_create(create).await?,
+            Statement::AlterJob(alter) => self.check_alter(alter).await?,
+            Statement::ExecuteJob(execute) => {
+                let job = self.job(&execute.name).await?;
+                return Ok(runs::started(&job, run, self.time_of(execute.at.as_ref())?));
+            }
+            Statement::BackfillJob(backfill) => {
+                let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
+                return self.backfill(&dry).await;
+            }
+            Statement::DropJob(drop) if !drop.if_exists => drop_it(self.job(&drop.name).await?),
+            Statement::PauseJob(name) | Statement::ResumeJob(name) => {
+                drop_it(self.job(name).await?)
+            }
+            _ => {}
+        }
+        Ok(Answer::done(statement.tag()))
+    }
+
+    async fn execute(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        run: Option<RunId>,
+    ) -> Result<Answer> {
+        match statement {
+            Statement::Select(question) => self.select(question, parameters).await,
+            Statement::Copy(copy) => self.copy(copy).await,
+            Statement::Template(_) | Statement::Transaction(_) => Err(SqlError::internal()),
+            Statement::CreateJob(create) => self.create_job(create).await,
+            Statement::AlterJob(alter) => self.alter_job(alter).await,
+            Statement::DropJob(drop) => self.drop_job(drop).await,
+            Statement::PauseJob(name) => self.hold_job(name, true).await,
+            Statement::ResumeJob(name) => self.hold_job(name, false).await,
+            Statement::ExecuteJob(execute) => self.execute_job(execute, run).await,
+            Statement::CancelRun(run) => self.cancel_run(run).await,
+            Statement::RetryRun(run) => self.retry_run(run).await,
+            Statement::BackfillJob(backfill) => self.backfill(backfill).await,
+            Statement::ExplainJob(explain) => self.explain_job(explain).await,
+            Statement::ShowCreateJob(name) => self.show_create_job(name).await,
+            Statement::ShowJobs { like } => self.show_jobs(like.as_deref()).await,
+            Statement::ShowRuns { job, limit } => self.show_runs(job, *limit).await,
+            Statement::Grant(grant) => self.grant(grant, true).await,
+            Statement::Revoke(grant) => self.grant(grant, false).await,
+            Statement::User(user) => self.user(user).await,
+            Statement::Role(role) => self.role(role).await,
+            Statement::Secret(secret) => self.secret(secret).await,
+            Statement::Set(set) => {
+                let is_local = set.is_local;
+                let value = set.value.as_deref();
+                let name = &set.name;
+                let done = self.settings.set(&name.value, value, is_local, &self.app.zones);
+                done.map_err(|error| error.or_at(name.at))?;
+                let answer = Answer::done("SET");
+                let outside = is_local && matches!(self.block, Block::None);
+                Ok(match outside {
+                    true => answer.with_notice("SET LOCAL can only be used in transaction blocks"),
+                    false => answer,
+                })
+            }
+            Statement::Reset(name) => {
+                match name {
+                    None => self.settings.reset(),
+                    Some(name) => {
+                        let done = self.settings.set(&name.value, None, false, &self.app.zones);
+                        done.map_err(|error| error.or_at(name.at))?;
+                    }
+                }
+                Ok(Answer::done("RESET"))
+            }
+            Statement::Show(name) => self.show_setting(name.as_ref()),
+            Statement::Discard(what) => {
+                if *what == sql::Discard::All {
+                    if !matches!(self.block, Block::None) {
+                        return Err(SqlError::not_in_block("DISCARD ALL"));
+                    }
+                    self.settings.reset();
+                }
+                Ok(Answer::done(statement.tag()))
+            }
+            // The wire listens, prepares and closes; here there is nothing to do.
+            Statement::Listen(_)
+            | Statement::Unlisten(_)
+            | Statement::Deallocate(_)
+            | Statement::Close(_) => Ok(Answer::done(statement.tag())),
+            Statement::Unsupported { verb, hint } => Err(SqlError::unsupported(verb, hint)),
+        }
+    }
+
+    /// The same to be written out.
+    async fn copy(&self, copy: &sql::Copy) -> Result<Answer> {
+        let answer = self.select(&copy.query, &[]).await?;
+        Ok(Answer { tag: format!("COPY {}", answer.rows.len()), ..answer })
+    }
+}
+
+fn drop_it<T>(_: T) {}

@@ -1,0 +1,150 @@
+//! What statements answer.
+
+use std::sync::Arc;
+
+use query::{Column, Kind, Row, Value};
+use sql::{Literal, Statement};
+
+/// What a statement answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The columns of its rows; none if it answers none.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// What it did, as clients of PostgreSQL expect it: `CREATE JOB`, `SELECT 3`.
+    pub tag: String,
+    /// What its author should know.
+    pub notices: Vec<String>,
+}
+
+/// What a statement will answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The columns of its rows; none if it answers none.
+    pub columns: Vec<Column>,
+    /// What the values are that it takes.
+    pub parameters: Vec<Kind>,
+}
+
+impl Answer {
+    /// Something was done.
+    pub(super) fn done(tag: &str) -> Self {
+        Answer { columns: Vec::new(), rows: Vec::new(), tag: tag.to_owned(), notices: Vec::new() }
+    }
+
+    /// Rows of a statement.
+    pub(super) fn rows(statement: Shape, rows: Vec<Row>) -> Self {
+        let (tag, columns) = statement.0;
+        Answer { columns: shaped(columns), rows, ..Answer::done(tag) }
+    }
+
+    /// The same with something that its author should know.
+    pub(super) fn with_notice(mut self, notice: impl Into<String>) -> Self {
+        self.notices.push(notice.into());
+        self
+    }
+}
+
+/// A tag and columns.
+#[derive(Clone, Copy)]
+pub(super) struct Shape((&'static str, &'static [(&'static str, Kind)]));
+
+/// A run that begins.
+pub(super) const STARTED: Shape = Shape((
+    "EXECUTE JOB",
+    &[("job_run_uuid", Kind::Uuid), ("job_name", Kind::Text), ("scheduled_time", Kind::Time)],
+));
+/// A run that begins once more.
+pub(super) const RETRIED: Shape = Shape(("RETRY JOB RUN", &[("job_run_uuid", Kind::Uuid)]));
+/// Times that are filled.
+pub(super) const BACKFILLED: Shape = Shape(("BACKFILL JOB", &[("scheduled_time", Kind::Time)]));
+/// Why a job runs.
+pub(super) const EXPLAINED: Shape =
+    Shape(("EXPLAIN", &[("aspect", Kind::Text), ("at", Kind::Time), ("explanation", Kind::Text)]));
+/// A job as the statement that makes it.
+pub(super) const PRINTED: Shape =
+    Shape(("SHOW", &[("job_name", Kind::Text), ("create_statement", Kind::Text)]));
+/// Jobs.
+pub(super) const JOBS: Shape = Shape((
+    "SHOW",
+    &[
+        ("job_name", Kind::Text),
+        ("state", Kind::Text),
+        ("schedule", Kind::Text),
+        ("next_run_time", Kind::Time),
+        ("last_run_time", Kind::Time),
+        ("last_status", Kind::Text),
+        ("description", Kind::Text),
+    ],
+));
+/// Runs.
+pub(super) const RUNS: Shape = Shape((
+    "SHOW",
+    &[
+        ("job_run_uuid", Kind::Uuid),
+        ("state", Kind::Text),
+        ("scheduled_time", Kind::Time),
+        ("started_at", Kind::Time),
+        ("completed_at", Kind::Time),
+        ("retry_count", Kind::Int),
+        ("result_message", Kind::Text),
+    ],
+));
+/// All settings.
+pub(super) const SETTINGS: Shape =
+    Shape(("SHOW", &[("name", Kind::Text), ("setting", Kind::Text), ("description", Kind::Text)]));
+
+fn shaped(columns: &[(&str, Kind)]) -> Vec<Column> {
+    let column = |(name, kind): &(&str, Kind)| Column { name: (*name).to_owned(), kind: *kind };
+    columns.iter().map(column).collect()
+}
+
+/// The columns of what a statement answers.
+pub(super) fn columns(statement: &Statement) -> Vec<Column> {
+    let Shape((_, columns)) = match statement {
+        Statement::ExecuteJob(_) => STARTED,
+        Statement::RetryRun(_) => RETRIED,
+        Statement::BackfillJob(_) => BACKFILLED,
+        Statement::ExplainJob(_) => EXPLAINED,
+        Statement::ShowCreateJob(_) => PRINTED,
+        Statement::ShowJobs { .. } => JOBS,
+        Statement::ShowRuns { .. } => RUNS,
+        Statement::Show(None) => SETTINGS,
+        Statement::Show(Some(name)) => return vec![setting_column(&name.value)],
+        Statement::Template(template) => return self::columns(&template.shape),
+        _ => return Vec::new(),
+    };
+    shaped(columns)
+}
+
+/// The column of a setting has its name, as PostgreSQL spells it.
+pub(super) fn setting_column(name: &str) -> Column {
+    let spelt = super::settings::SETTINGS.iter().find(|it| it.name.eq_ignore_ascii_case(name));
+    let name = spelt.map_or_else(|| name.to_owned(), |setting| setting.name.to_owned());
+    Column { name, kind: Kind::Text }
+}
+
+/// A text.
+pub(super) fn text(text: impl AsRef<str>) -> Value {
+    Value::Text(Arc::from(text.as_ref()))
+}
+
+/// A value that may be absent.
+pub(super) fn or_null<T>(value: Option<T>, of: impl FnOnce(T) -> Value) -> Value {
+    value.map_or(Value::Null, of)
+}
+
+/// A value for the place of `$1`.
+pub(super) fn literal(value: &Value) -> Literal {
+    match value {
+        Value::Null => Literal::Null,
+        Value::Bool(value) => Literal::Bool(*value),
+        Value::Int(number) => Literal::Number(number.to_string()),
+        Value::Float(number) => Literal::Number(number.to_string()),
+        Value::Text(text) => Literal::Text(text.to_string()),
+        Value::Time(time) => Literal::Text(time.to_string()),
+        Value::Uuid(id) => Literal::Text(id.to_string()),
+        Value::Bytes(bytes) => Literal::Text(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}

@@ -1,0 +1,105 @@
+//! EXPLAIN JOB: why a job will, did or did not run, as rows.
+
+use domain::decide::explain::Verdict;
+use domain::schedule::Schedule;
+use jiff::Timestamp;
+use query::{Row, Value};
+use sql::ExplainJob;
+
+use super::answer::{EXPLAINED, or_null, text};
+use super::{Answer, Result, Session, SqlError};
+use crate::rest::explain::sentence;
+
+/// How many times to come are told.
+const NEXT: usize = 5;
+
+fn row(aspect: &str, at: Option<Timestamp>, said: impl AsRef<str>) -> Row {
+    vec![text(aspect), or_null(at, Value::Time), text(said)]
+}
+
+impl Session {
+    pub(super) async fn explain_job(&self, explain: &ExplainJob) -> Result<Answer> {
+        let job = self.job(&explain.name).await?;
+        let now = self.app.now();
+        let at = self.time_of(explain.at.as_ref())?;
+        let asked = self.app.scheduler.explain(&self.actor, job.id, at).await;
+        let answer = asked.map_err(|error| SqlError::from(error).or_at(explain.name.at))?;
+        let compiled = job.definition.when.compile(&self.app.zones).ok().flatten();
+
+        let mut rows = vec![row("job", None, format!("{} is {}", job.name, in_words(&job)))];
+        rows.push(row(
+            "schedule",
+            None,
+            schedule_in_words(&job.definition.when, compiled.as_ref()),
+        ));
+        rows.push(row("verdict", Some(at), answer.verdict.to_string()));
+        if let Verdict::Recorded(record) = &answer.verdict {
+            rows.push(row("run", Some(record.first), record.id.to_string()));
+            if let Some(started) = record.started_at {
+                rows.push(row("started", Some(started), "its last attempt began"));
+            }
+            if let Some(finished) = record.finished_at {
+                rows.push(row("ended", Some(finished), format!("it ended as {}", record.state)));
+            }
+        }
+        for obstacle in &answer.obstacles {
+            rows.push(row("obstacle", None, sentence(obstacle)));
+        }
+        if let Some(before) = answer.before {
+            rows.push(row("previous", Some(before), local(compiled.as_ref(), before)));
+        }
+        for gap in &answer.skipped {
+            let said = match gap.count {
+                1 => format!("{} does not happen: clocks jump over it", gap.first),
+                n => format!(
+                    "{n} times from {} to {} do not happen: clocks jump over them",
+                    gap.first, gap.last
+                ),
+            };
+            rows.push(row("dst", Some(gap.transition), said));
+        }
+        let mut next = answer.after;
+        for _ in 0..NEXT {
+            let Some(time) = next else { break };
+            rows.push(row("next", Some(time), local(compiled.as_ref(), time)));
+            next = compiled.as_ref().and_then(|schedule| schedule.next(time));
+        }
+        if let Some(Schedule::Cron(cron)) = &compiled {
+            rows.extend(
+                cron.lint(now).iter().map(|warning| row("warning", None, warning.to_string())),
+            );
+        }
+        Ok(Answer::rows(EXPLAINED, rows))
+    }
+}
+
+fn in_words(job: &domain::job::Job) -> String {
+    format!("{:?}", job.state).to_lowercase()
+}
+
+fn schedule_in_words(when: &domain::job::When, compiled: Option<&Schedule>) -> String {
+    match compiled {
+        Some(Schedule::Cron(cron)) => cron.describe(),
+        Some(Schedule::Every(every)) => {
+            let ends = every.ends().map(|ends| format!(" until {ends}")).unwrap_or_default();
+            format!("every {:#} from {}{ends}", every.interval(), every.starts())
+        }
+        Some(Schedule::At(at)) => format!("once at {at}"),
+        None => match when {
+            domain::job::When::AfterDependencies => "when the jobs it depends on have ended",
+            _ => "only when somebody asks",
+        }
+        .to_owned(),
+    }
+}
+
+/// A time as people in the zone of the schedule say it.
+fn local(schedule: Option<&Schedule>, at: Timestamp) -> String {
+    match schedule {
+        Some(Schedule::Cron(cron)) => {
+            let zone = cron.zone().time_zone().clone();
+            at.to_zoned(zone).strftime("%a %F %T %:z").to_string()
+        }
+        _ => at.strftime("%a %F %T UTC").to_string(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Jobs: made, changed, removed, held.
+
+use std::collections::HashMap;
+
+use domain::id::JobId;
+use domain::job::{Definition, Job, JobState, When};
+use domain::schedule::{Zone, parse_instant};
+use engine::NewJob;
+use jiff::Timestamp;
+use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spot};
+
+use super::{Answer, Result, Session, SqlError};
+use crate::problem::{Code, Problem};
+use crate::rest::find;
+use crate::rest::shape::job::{check_tags, warnings};
+
+impl Session {
+    /// The job of a name or an id.
+    pub(super) async fn job(&self, name: &Spot<String>) -> Result<Job> {
+        let found = find::job(&self.app, &self.actor, &name.value).await;
+        found.map_err(|problem| SqlError::from(problem).or_at(name.at))
+    }
+
+    /// The job, or none when it is not there and nobody minds.
+    async fn job_if(&self, name: &Spot<String>, if_exists: bool) -> Result<Option<Job>> {
+        match self.job(name).await {
+            Ok(job) => Ok(Some(job)),
+            Err(error) if if_exists && error.problem.code == Code::JobNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The zone of local times that are written without one.
+    pub(super) fn zone(&self) -> Zone {
+        let name = self.settings.get("timezone").unwrap_or_default();
+        self.app.zones.find(&name).unwrap_or(Zone::UTC)
+    }
+
+    /// A time as it was written; the present when nothing was.
+    pub(super) fn time_of(&self, written: Option<&Spot<String>>) -> Result<Timestamp> {
+        let Some(Spot { value, at }) = written else { return Ok(self.app.now()) };
+        let time = parse_instant(value, &self.zone(), &self.app.zones);
+        time.map_err(|error| SqlError::from(error).or_at(*at))
+    }
+
+    /// What clauses make of a job.
+    async fn define(
+        &self,
+        clauses: &Clauses,
+        base: Option<&Definition>,
+        current: Option<&When>,
+    ) -> Result<Defined> {
+        let mut upstream: HashMap<String, JobId> = HashMap::new();
+        for name in clauses.upstream() {
+            if let Some(job) = self.job_if(name, true).await? {
+                upstream.insert(name.value.clone(), job.id);
+            }
+        }
+        let (zones, zone) = (&self.app.zones, self.zone());
+        let context =
+            Context { now: self.app.now(), zones, zone: &zone, upstream: &upstream, current };
+        let defined = clauses.define(base, &context)?;
+        check_tags(&defined.definition.tags)
+            .map_err(|problem| SqlError::of_clauses(problem, clauses, 0))?;
+        Ok(defined)
+    }
+
+    async fn new_job(&self, create: &CreateJob) -> Result<NewJob> {
+        let Defined { definition, state } = self.define(&create.clauses, None, None).await?;
+        Ok(NewJob {
+            tenant: self.actor.tenant,
+            owner: self.actor.user,
+            name: create.name.value.clone(),
+            definition,
+            state: state.unwrap_or(JobState::Enabled),
+        })
+    }
+
+    pub(super) async fn check_create(&self, create: &CreateJob) -> Result<()> {
+        let placed = |error: engine::EngineError| of_create(error.into(), create);
+        let new = self.new_job(create).await?;
+        let present = self.job_if(&create.name, true).await?;
+        match (present, create.if_present) {
+            (Some(job), IfPresent::Refuse) => {
+                let error = engine::EngineError::NameTaken { name: job.name, by: job.id };
+                Err(placed(error))
+            }
+            (Some(_), _) => Ok(()),
+            (None, _) => self.app.scheduler.check_job(&self.actor, new).await.map_err(placed),
+        }
+    }
+
+    pub(super) async fn create_job(&self, create: &CreateJob) -> Result<Answer> {
+        let tag = sql::Statement::CreateJob(create.clone()).tag();
+        let present = match create.if_present {
+            IfPresent::Refuse => None,
+            _ => self.job_if(&create.name, true).await?,
+        };
+        let Some(job) = present else {
+            let new = self.new_job(create).await?;
+            return self.create(new, create, tag).await;
+        };
+        if create.if_present == IfPresent::Keep {
+            let name = sql::quoted(&job.name);
+            let notice = format!("job {name} already exists, skipping");
+            return Ok(Answer::done(tag).with_notice(notice));
+        }
+        // The job becomes what the text says, in one step: nothing is lost between an old job and
+        // a new one, and what depends on it still does.
+        let anew = create.if_present == IfPresent::Replace;
+        let current = (!anew).then_some(&job.definition.when);
+        let Defined { definition, state } = self.define(&create.clauses, None, current).await?;
+        let edit = move |job: &mut Job| {
+            let rescheduled = job.definition.when != definition.when;
+            job.definition = definition;
+            job.state = match (state, job.state) {
+                (Some(state), _) => state,
+                (None, _) if anew => JobState::Enabled,
+                (None, JobState::Completed) if rescheduled => JobState::Enabled,
+                (None, state) => state,
+            };
+            Ok(())
+        };
+        let done = self.app.scheduler.alter_job(&self.actor, job.id, Box::new(edit)).await;
+        let job = done.map_err(|problem| of_create(problem, create))?;
+        Ok(self.told(Answer::done(tag), &job))
+    }
+
+    async fn create(&self, new: NewJob, create: &CreateJob, tag: &str) -> Result<Answer> {
+        let placed = |problem| of_create(problem, create);
+        let done = self.app.scheduler.create_jobs(&self.actor, vec![new]).await;
+        let done = done.map_err(|error| placed(error.into()))?.pop();
+        let job = done.ok_or_else(SqlError::internal)?.map_err(|error| placed(error.into()))?;
+        Ok(self.told(Answer::done(tag), &job))
+    }
+
+    /// An answer with what may surprise about a job.
+    fn told(&self, mut answer: Answer, job: &Job) -> Answer {
+        answer.notices.extend(warnings(&job.definition, self.app.now(), &self.app.zones));
+        answer
+    }
+
+    pub(super) async fn check_alter(&self, alter: &AlterJob) -> Result<()> {
+        if let Some(job) = self.job_if(&alter.name, alter.if_exists).await? {
+            self.define_change(alter, &job).await?;
+        }
+        Ok(())
+    }
+
+    async fn define_change(&self, alter: &AlterJob, job: &Job) -> Result<Defined> {
+        let now = &job.definition;
+        self.define(&alter.clauses, Some(now), Some(&now.when)).await
+    }
+
+    pub(super) async fn alter_job(&self, alter: &AlterJob) -> Result<Answer> {
+        let answer = Answer::done("ALTER JOB");
+        let Some(job) = self.job_if(&alter.name, alter.if_exists).await? else {
+            return Ok(answer.with_notice(no_job(&alter.name)));
+        };
+        let version = job.version;
+        let Defined { definition, state } = self.define_change(alter, &job).await?;
+        let rename = alter.rename.as_ref().map(|name| name.value.clone());
+        let edit = move |job: &mut Job| {
+            // What was read is what is changed: all of the clauses or none.
+            if job.version != version {
+                let (expected, current) = (version, job.version);
+                return Err(engine::EngineError::VersionConflict { expected, current }.into());
+            }
+            let rescheduled = job.definition.when != definition.when;
+            job.definition = definition;
+            if let Some(name) = rename {
+                job.name = name;
+            }
+            job.state = match (state, job.state) {
+                (Some(state), _) => state,
+                // A one-time job that has run gets another time.
+                (None, JobState::Completed) if rescheduled => JobState::Enabled,
+                (None, state) => state,
+            };
+            Ok(())
+        };
+        let done = self.app.scheduler.alter_job(&self.actor, job.id, Box::new(edit)).await;
+        let at = alter.rename.as_ref().map_or(alter.name.at, |name| name.at);
+        let job = done.map_err(|problem| SqlError::of_clauses(problem, &alter.clauses, at))?;
+        Ok(self.told(answer, &job))
+    }
+
+    pub(super) async fn drop_job(&self, drop: &DropJob) -> Result<Answer> {
+        let answer = Answer::done("DROP JOB");
+        let Some(job) = self.job_if(&drop.name, drop.if_exists).await? else {
+            return Ok(answer.with_notice(no_job(&drop.name)));
+        };
+        let done = self.app.scheduler.delete_job(&self.actor, job.id, drop.cascade, None).await;
+        done.map_err(|error| {
+            let is_needed = matches!(error, engine::EngineError::WrongState(_));
+            let error = SqlError::from(error).or_at(drop.name.at);
+            match is_needed {
+                true => {
+                    error.with_state("2BP01").with_hint("DROP JOB … CASCADE removes it anyway.")
+                }
+                false => error,
+            }
+        })?;
+        Ok(match drop.keep_history {
+            true => answer,
+            false => answer.with_notice("its history remains until its retention is over"),
+        })
+    }
+
+    pub(super) async fn hold_job(&self, name: &Spot<String>, hold: bool) -> Result<Answer> {
+        let job = self.job(name).await?;
+        let done = match hold {
+            true => self.app.scheduler.pause_job(&self.actor, job.id).await,
+            false => self.app.scheduler.resume_job(&self.actor, job.id).await,
+        };
+        done.map_err(|error| SqlError::from(error).or_at(name.at))?;
+        Ok(Answer::done(if hold { "PAUSE JOB" } else { "RESUME JOB" }))
+    }
+}
+
+fn of_create(problem: Problem, create: &CreateJob) -> SqlError {
+    SqlError::of_clauses(problem, &create.clauses, create.name.at)
+}
+
+fn no_job(name: &Spot<String>) -> String {
+    format!("job {} does not exist, skipping", sql::quoted(&name.value))
+}

@@ -1,0 +1,75 @@
+//! Runs: started, stopped, started once more.
+
+use domain::id::RunId;
+use domain::job::Job;
+use engine::{Backfill, Trigger};
+use jiff::Timestamp;
+use query::Value;
+use serde_json::Map;
+use sql::{BackfillJob, ExecuteJob, Spot};
+
+use super::answer::{BACKFILLED, RETRIED, STARTED, text};
+use super::{Answer, Result, Session, SqlError};
+use crate::problem::Code;
+
+/// What is told about a run that begins.
+pub(super) fn started(job: &Job, run: RunId, at: Timestamp) -> Answer {
+    Answer::rows(STARTED, vec![vec![Value::Uuid(run.0), text(&job.name), Value::Time(at)]])
+}
+
+impl Session {
+    /// Starts a run by hand, under the id that was told already if there is one.
+    pub(super) async fn execute_job(
+        &self,
+        execute: &ExecuteJob,
+        run: Option<RunId>,
+    ) -> Result<Answer> {
+        let job = self.job(&execute.name).await?;
+        let at = execute.at.as_ref().map(|at| self.time_of(Some(at))).transpose()?;
+        let mut parameters = Map::new();
+        for (name, value) in &execute.parameters {
+            if parameters.insert(name.clone(), value.json()).is_some() {
+                let message = format!("the parameter {name:?} is given twice");
+                return Err(SqlError::new(Code::ValidationFailed, message).or_at(execute.name.at));
+            }
+        }
+        let parameters = (!parameters.is_empty()).then(|| serde_json::Value::Object(parameters));
+        let trigger = Trigger {
+            at,
+            parameters: parameters.map(|parameters| parameters.to_string()),
+            with_dependencies: execute.with_dependencies,
+        };
+        let new = self.app.scheduler.trigger(&self.actor, job.id, trigger, run).await;
+        let new = new.map_err(|error| SqlError::from(error).or_at(execute.name.at))?;
+        Ok(started(&job, new.id, new.scheduled_for))
+    }
+
+    pub(super) async fn cancel_run(&self, run: &Spot<RunId>) -> Result<Answer> {
+        let text = format!("cancelled by {} with CANCEL JOB RUN", self.actor.name);
+        let done = self.app.scheduler.cancel(&self.actor, run.value, &text).await;
+        done.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        Ok(Answer::done("CANCEL JOB RUN"))
+    }
+
+    pub(super) async fn retry_run(&self, run: &Spot<RunId>) -> Result<Answer> {
+        let new = self.app.scheduler.redrive(&self.actor, run.value).await;
+        let new = new.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        Ok(Answer::rows(RETRIED, vec![vec![Value::Uuid(new.id.0)]]))
+    }
+
+    pub(super) async fn backfill(&self, backfill: &BackfillJob) -> Result<Answer> {
+        let job = self.job(&backfill.name).await?;
+        let from = self.time_of(Some(&backfill.from))?;
+        let until = self.time_of(Some(&backfill.until))?;
+        if from > until {
+            let message = "TO must not be before FROM";
+            return Err(SqlError::new(Code::ValidationFailed, message).or_at(backfill.until.at));
+        }
+        let BackfillJob { newest_first, dry_run, .. } = *backfill;
+        let asked = Backfill { from, until, newest_first, dry_run };
+        let times = self.app.scheduler.backfill(&self.actor, job.id, asked).await;
+        let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
+        let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
+        Ok(Answer::rows(BACKFILLED, rows))
+    }
+}

@@ -1,0 +1,604 @@
+//! `sys.job_runs`: attempts, and how a few of them are found among millions.
+//!
+//! A store lists runs by their ids, which sort by the time that a run stands for. A run starts at
+//! that time or later, and nobody knows how much later: catching up, backfills and queues start old
+//! runs today. So the order of ids is not the order of starts.
+//!
+//! ```text
+//!   by id      ────────▶ seen ········ not seen: stands for an earlier time, may have started late
+//!   by end  ◀──────────  ended since the n-th latest start that was seen
+//! ```
+//!
+//! What started after a moment also ended after it, or goes on. To answer the last `n` starts, two
+//! walks take turns: one over the ids, newest first, and one over everything that ended since the
+//! `n`-th latest start that is known. Whichever comes to its end first has proved the answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::id::{JobId, RunId};
+use domain::run::{Outcome, RunState};
+use engine::{AttemptView, Cursor, Page, RunFilter, RunView, RunsOf};
+use jiff::{SignedDuration, Timestamp};
+use query::{Is, Order, Pages, QueryError, Row, Scan, Value};
+use uuid::Uuid;
+
+use super::Sys;
+use super::jobs::{named, word};
+use super::pages::{Made, ROWS, all, maybe, meets, ms, text_of};
+
+/// Ends that one look at the store reads.
+const ENDS: u32 = 1_000;
+
+/// More attempts of a run than these are not found by their own identity.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// The identity of an attempt: that of the run for the first one, and for the others one that leads
+/// back to it.
+pub fn attempt_uuid(run: RunId, number: u32) -> Uuid {
+    Uuid::from_u128(run.0.as_u128() ^ u128::from(number.saturating_sub(1)))
+}
+
+/// The runs that an attempt's identity may belong to, the likeliest first.
+pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
+    (1..=ATTEMPTS_MAX).map(move |number| RunId(attempt_uuid(RunId(id), number)))
+}
+
+/// The attempts that a scan asks for.
+pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let mut reader = Reader::new(sys);
+    if let Some(found) = reader.by_identity(scan)? {
+        let mut rows = Vec::new();
+        for run in found {
+            rows.extend(reader.rows(run)?);
+        }
+        if let Some(order) = scan.order {
+            sort(&mut rows, order);
+        }
+        return Ok(all(rows));
+    }
+    let filters = reader.filters(scan)?;
+    if let (Some(order), Some(limit)) = (scan.order, scan.limit) {
+        return Ok(all(reader.latest(scan, &filters, order, limit as usize)?));
+    }
+    let size = scan.limit.map_or(ROWS, |limit| u32::try_from(limit).unwrap_or(ROWS).clamp(1, ROWS));
+    let mut walks: Vec<Walk> = filters.into_iter().map(|filter| Walk::new(filter, size)).collect();
+    Ok(Box::new(Made(move || {
+        let Some(walk) = walks.last_mut() else { return Ok(None) };
+        let Some(runs) = walk.next(&reader.sys)? else {
+            walks.pop();
+            return Ok(Some(Vec::new()));
+        };
+        let mut rows = Vec::new();
+        for run in runs {
+            rows.extend(reader.rows(run)?);
+        }
+        Ok(Some(rows))
+    })))
+}
+
+/// What became of the times that a scan asks for.
+pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let reader = Reader::new(sys);
+    let filters = reader.filters(scan)?;
+    whole(reader, scan, filters, ledger_row)
+}
+
+/// The runs that wait for somebody.
+pub(super) fn dead_letters(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let reader = Reader::new(sys);
+    let tenant = sys.actor.tenant;
+    let jobs: Vec<Option<JobId>> = match named(sys, scan)? {
+        Some(jobs) if scan.values("job_uuid").is_none_or(|ids| ids.len() == jobs.len()) => {
+            jobs.iter().map(|job| Some(job.id)).collect()
+        }
+        _ => vec![None],
+    };
+    let filter = |job| RunFilter::new(RunsOf::DeadLetters { tenant, job });
+    let filters = jobs.into_iter().map(filter).collect();
+    whole(reader, scan, filters, dead_row)
+}
+
+/// A row for each run.
+fn whole(
+    mut reader: Reader,
+    scan: &Scan,
+    filters: Vec<RunFilter>,
+    row: fn(&RunView, &Value) -> Row,
+) -> Result<Box<dyn Pages>, QueryError> {
+    if let Some(found) = reader.by_identity(scan)? {
+        let mut rows = Vec::new();
+        for run in found {
+            rows.push(row(&run, &reader.name(run.job)?));
+        }
+        return Ok(all(rows));
+    }
+    let mut walks: Vec<Walk> = filters.into_iter().map(|filter| Walk::new(filter, ROWS)).collect();
+    Ok(Box::new(Made(move || {
+        let Some(walk) = walks.last_mut() else { return Ok(None) };
+        let Some(runs) = walk.next(&reader.sys)? else {
+            walks.pop();
+            return Ok(Some(Vec::new()));
+        };
+        let mut rows = Vec::new();
+        for run in runs {
+            rows.push(row(&run, &reader.name(run.job)?));
+        }
+        Ok(Some(rows))
+    })))
+}
+
+/// The runs that a filter lets through, newest first, a page at a time.
+pub(super) struct Walk {
+    filter: RunFilter,
+    before: Option<RunId>,
+    size: u32,
+    over: bool,
+}
+
+impl Walk {
+    pub fn new(filter: RunFilter, size: u32) -> Self {
+        Walk { filter, before: None, size, over: false }
+    }
+
+    pub fn next(&mut self, sys: &Sys) -> Result<Option<Vec<RunView>>, QueryError> {
+        if self.over {
+            return Ok(None);
+        }
+        let list = sys.app.scheduler.list_runs(&sys.actor, &self.filter, self.before, self.size);
+        let Some(Page { items, next }) = sys.ask_for(list)? else {
+            self.over = true;
+            return Ok(None);
+        };
+        self.over = next.is_none();
+        self.before = next;
+        Ok(Some(items))
+    }
+}
+
+/// Reads runs, and remembers the names of their jobs.
+pub(super) struct Reader {
+    pub sys: Sys,
+    names: HashMap<JobId, Option<Arc<str>>>,
+}
+
+impl Reader {
+    pub fn new(sys: &Sys) -> Self {
+        Reader { sys: sys.clone(), names: HashMap::new() }
+    }
+
+    fn run(&self, id: RunId) -> Result<Option<RunView>, QueryError> {
+        Ok(self.sys.ask_for(self.sys.app.scheduler.run(&self.sys.actor, id))?.flatten())
+    }
+
+    /// The runs that a scan names; none when it names no runs.
+    pub fn by_identity(&self, scan: &Scan) -> Result<Option<Vec<RunView>>, QueryError> {
+        let ids = |name| scan.values(name).map(|values| values.iter().filter_map(uuid_of));
+        let mut found: Vec<RunView> = Vec::new();
+        if let Some(ids) = ids("execution_uuid") {
+            for id in ids {
+                found.extend(self.run(RunId(id))?);
+            }
+        } else if let Some(ids) = ids("job_run_uuid") {
+            for id in ids {
+                for run in run_of_attempt(id) {
+                    if let Some(run) = self.run(run)? {
+                        found.push(run);
+                        break;
+                    }
+                }
+            }
+        } else {
+            return Ok(None);
+        }
+        found.sort_by_key(|run| std::cmp::Reverse(run.id));
+        found.dedup_by_key(|run| run.id);
+        Ok(Some(found))
+    }
+
+    /// Where the runs of a scan are to be found: those of some jobs, or of the tenant.
+    pub fn filters(&self, scan: &Scan) -> Result<Vec<RunFilter>, QueryError> {
+        let tenant = self.sys.actor.tenant;
+        let of = match named(&self.sys, scan)? {
+            Some(jobs) => {
+                let mut of: Vec<RunsOf> = jobs.iter().map(|job| RunsOf::Job(job.id)).collect();
+                // What a job that is gone has left is found among everything.
+                let asked = scan.values("job_uuid").map_or(of.len(), <[Value]>::len);
+                if of.len() < asked {
+                    of = vec![RunsOf::Tenant(tenant)];
+                }
+                of
+            }
+            None => vec![RunsOf::Tenant(tenant)],
+        };
+        let (since, until) = times(scan);
+        let states = states(scan);
+        let filter = |of| RunFilter { states: states.clone(), since, until, ..RunFilter::new(of) };
+        Ok(of.into_iter().map(filter).collect())
+    }
+
+    /// The `limit` rows that come first in an order.
+    fn latest(
+        &mut self,
+        scan: &Scan,
+        filters: &[RunFilter],
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Row>, QueryError> {
+        let by_start = scan.table.fields[order.field].name == "started_at";
+        let wanted: Vec<_> =
+            scan.constraints.iter().filter(|it| matches!(it.is, Is::In(_))).cloned().collect();
+        let mut best: Vec<Row> = Vec::new();
+        if limit == 0 {
+            return Ok(best);
+        }
+        for filter in filters {
+            let mut seen = std::collections::HashSet::new();
+            if by_start {
+                // What goes on has no end to be found by.
+                let live = vec![RunState::Pending, RunState::Queued, RunState::Running];
+                let mut walk = Walk::new(RunFilter { states: live, ..filter.clone() }, ROWS);
+                while let Some(runs) = walk.next(&self.sys)? {
+                    for run in runs {
+                        seen.insert(run.id);
+                        best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, &wanted)));
+                    }
+                    keep(&mut best, order, limit);
+                }
+            }
+            let size = u32::try_from(limit).unwrap_or(ROWS).saturating_add(1).clamp(2, ROWS);
+            let mut walk = Walk::new(filter.clone(), size);
+            let mut ends: Option<Cursor> = None;
+            while let Some(runs) = walk.next(&self.sys)? {
+                let last = runs.last().map(|run| run.id);
+                for run in runs {
+                    if seen.insert(run.id) {
+                        best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, &wanted)));
+                    }
+                }
+                keep(&mut best, order, limit);
+                let Some(bound) = bound(&best, order, limit) else { continue };
+                if !by_start {
+                    // No run stands for a later time than its id says.
+                    if last.is_some_and(|last| last.time().as_millisecond() <= bound) {
+                        break;
+                    }
+                    continue;
+                }
+                let after = ends.take().unwrap_or_else(|| Cursor::from(from_ms(bound)));
+                match self.ended(filter, after, &mut seen, &mut best, &wanted)? {
+                    Some(next) => ends = Some(next),
+                    None => break,
+                }
+                keep(&mut best, order, limit);
+            }
+            keep(&mut best, order, limit);
+        }
+        Ok(best)
+    }
+
+    /// Reads a page of what ended after the cursor, and answers where to go on.
+    fn ended(
+        &mut self,
+        filter: &RunFilter,
+        after: Cursor,
+        seen: &mut std::collections::HashSet<RunId>,
+        best: &mut Vec<Row>,
+        wanted: &[query::Constraint],
+    ) -> Result<Option<Cursor>, QueryError> {
+        let until = self.sys.app.now().saturating_add(SignedDuration::from_hours(24));
+        let until = until.unwrap_or(Timestamp::MAX);
+        let scheduler = Arc::clone(&self.sys.app.scheduler);
+        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, ENDS))?;
+        for end in ended {
+            let meant = match filter.of {
+                RunsOf::Job(job) => end.job == job,
+                RunsOf::Tenant(_) | RunsOf::DeadLetters { .. } => true,
+            };
+            let state = RunState::Ended(end.outcome);
+            let state = filter.states.is_empty() || filter.states.contains(&state);
+            if meant && state && seen.insert(end.id) && end.started_at.is_some() {
+                if let Some(run) = self.run(end.id)? {
+                    best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, wanted)));
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    /// The name of a job, unless it is gone.
+    pub fn name(&mut self, job: JobId) -> Result<Value, QueryError> {
+        if !self.names.contains_key(&job) {
+            let scheduler = &self.sys.app.scheduler;
+            let found = self.sys.ask(scheduler.jobs_by_id(&self.sys.actor, &[job]))?;
+            let name = found.first().map(|job| job.name.as_str().into());
+            self.names.insert(job, name);
+        }
+        let name = self.names.get(&job).cloned().flatten();
+        Ok(name.map_or(Value::Null, Value::Text))
+    }
+
+    /// The rows of a run: one for each attempt, the last one first.
+    fn rows(&mut self, run: RunView) -> Result<Vec<Row>, QueryError> {
+        let name = self.name(run.job)?;
+        let ended = run.attempts + run.lost;
+        let over = matches!(run.state, RunState::Ended(_));
+        let earlier = match (over, ended) {
+            // The only attempt is in the run's own record.
+            (true, 0 | 1) | (false, 0) => Vec::new(),
+            _ => {
+                let scheduler = &self.sys.app.scheduler;
+                let attempts = scheduler.attempts(&self.sys.actor, run.id);
+                self.sys.ask_for(attempts)?.unwrap_or_default()
+            }
+        };
+        let last = if over { ended } else { ended + 1 };
+        let mut rows = vec![last_row(&run, &name, last)];
+        for attempt in earlier.iter().rev() {
+            if attempt.number < last || !over {
+                rows.push(attempt_row(&run, &name, attempt));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn uuid_of(value: &Value) -> Option<Uuid> {
+    match value {
+        Value::Uuid(id) => Some(*id),
+        _ => None,
+    }
+}
+
+fn from_ms(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MIN)
+}
+
+/// What a row is ordered by: nothing is greater than everything, or smaller.
+fn key(row: &Row, order: Order) -> i64 {
+    match row.get(order.field) {
+        Some(Value::Int(ms)) => *ms,
+        _ if order.nulls_first => i64::MAX,
+        _ => i64::MIN,
+    }
+}
+
+fn sort(rows: &mut [Row], order: Order) {
+    rows.sort_by_key(|row| std::cmp::Reverse(key(row, order)));
+}
+
+/// Keeps the rows that come first.
+fn keep(rows: &mut Vec<Row>, order: Order, limit: usize) {
+    sort(rows, order);
+    rows.truncate(limit);
+}
+
+/// What a row must be beyond to be among the first.
+fn bound(rows: &[Row], order: Order, limit: usize) -> Option<i64> {
+    let last = rows.get(limit.checked_sub(1)?)?;
+    Some(key(last, order))
+}
+
+/// The times that the ids of wanted runs can have. A run's id has the time that it stands for or,
+/// when somebody asked for it again, a later one; and no run starts before that.
+fn times(scan: &Scan) -> (Option<Timestamp>, Option<Timestamp>) {
+    let at = |value: &Value| match value {
+        Value::Int(ms) => Timestamp::from_millisecond(*ms).ok(),
+        Value::Float(ms) => Timestamp::from_millisecond(*ms as i64).ok(),
+        Value::Time(at) => Some(*at),
+        _ => None,
+    };
+    let mut since = None;
+    for name in ["scheduled_time", "scheduled_for"] {
+        for is in scan.ranges(name) {
+            if let Is::AtLeast(value) | Is::MoreThan(value) = is {
+                since = since.max(at(value));
+            }
+        }
+        let least = scan.values(name).and_then(|values| values.iter().filter_map(at).min());
+        since = since.max(least);
+    }
+    let mut until: Option<Timestamp> = None;
+    for name in ["started_at", "started"] {
+        for is in scan.ranges(name) {
+            if let Is::AtMost(value) | Is::LessThan(value) = is
+                && let Some(at) = at(value)
+                && let Ok(after) = at.checked_add(SignedDuration::from_millis(1))
+            {
+                until = Some(until.map_or(after, |until| until.min(after)));
+            }
+        }
+    }
+    (since, until)
+}
+
+/// The states that wanted runs can have; empty for all. An attempt that failed belongs to a run of
+/// any state.
+fn states(scan: &Scan) -> Vec<RunState> {
+    let words = |name| {
+        let values = scan.values(name)?;
+        let words = values.iter().filter_map(|value| match value {
+            Value::Text(word) => Some(word.to_string()),
+            _ => None,
+        });
+        Some(words.collect::<Vec<String>>())
+    };
+    let of_state = |word: &str| match word {
+        "PENDING" => Some(vec![RunState::Pending, RunState::Queued]),
+        "RUNNING" => Some(vec![RunState::Running]),
+        "COMPLETED" => Some(vec![RunState::Ended(Outcome::Completed)]),
+        _ => None,
+    };
+    let of_detail = |word: &str| match word {
+        "PENDING" => Some(vec![RunState::Pending]),
+        "QUEUED" => Some(vec![RunState::Queued]),
+        "RUNNING" => Some(vec![RunState::Running]),
+        "COMPLETED" => Some(vec![RunState::Ended(Outcome::Completed)]),
+        "SKIPPED" => Some(vec![RunState::Ended(Outcome::Skipped)]),
+        "MISSED" => Some(vec![RunState::Ended(Outcome::Missed)]),
+        _ => None,
+    };
+    let known = |words: Vec<String>, of: &dyn Fn(&str) -> Option<Vec<RunState>>| {
+        let states: Option<Vec<_>> = words.iter().map(|word| of(word)).collect();
+        states.map(|states| states.into_iter().flatten().collect::<Vec<_>>())
+    };
+    let states = words("state").and_then(|words| known(words, &of_state));
+    let details = words("state_detail").and_then(|words| known(words, &of_detail));
+    details.or(states).unwrap_or_default()
+}
+
+/// The word of the catalog, and ours.
+pub(super) fn words_of(state: RunState) -> (&'static str, &'static str) {
+    match state {
+        RunState::Pending => ("PENDING", "PENDING"),
+        RunState::Queued => ("PENDING", "QUEUED"),
+        RunState::Running => ("RUNNING", "RUNNING"),
+        RunState::Ended(outcome) => words_of_end(outcome.name()),
+    }
+}
+
+/// The same for the end of an attempt or a run, by name.
+fn words_of_end(name: &str) -> (&'static str, &'static str) {
+    match name {
+        "COMPLETED" => ("COMPLETED", "COMPLETED"),
+        "CANCELLED" => ("CANCELLED", "CANCELLED"),
+        "TIMEOUT" => ("CANCELLED", "TIMEOUT"),
+        "SKIPPED" => ("CANCELLED", "SKIPPED"),
+        "MISSED" => ("CANCELLED", "MISSED"),
+        "LOST" => ("FAILED", "LOST"),
+        _ => ("FAILED", "FAILED"),
+    }
+}
+
+/// The number in an error's name: `EXIT_3`, `HTTP_502`.
+fn error_number(error: Option<&str>) -> Value {
+    let number = error.and_then(|name| name.rsplit('_').next()).and_then(|last| last.parse().ok());
+    maybe(number, Value::Int)
+}
+
+/// What differs between the rows of a run.
+struct Attempt<'a> {
+    number: u32,
+    begun: bool,
+    state: (&'static str, &'static str),
+    node: Option<Uuid>,
+    started: Option<Timestamp>,
+    finished: Option<Timestamp>,
+    message: Option<&'a str>,
+    error: Option<&'a str>,
+    fence: Option<i64>,
+    is_last: bool,
+}
+
+fn last_row(run: &RunView, name: &Value, number: u32) -> Row {
+    let over = matches!(run.state, RunState::Ended(_));
+    let running = run.state == RunState::Running;
+    row(run, name, &Attempt {
+        number,
+        begun: over || running,
+        state: words_of(run.state),
+        node: run.node.filter(|_| over || running).map(|node| node.0),
+        // While it goes on, the times that are known are those of the attempt before.
+        started: run.started_at.filter(|_| over),
+        finished: run.finished_at,
+        message: run.message.as_deref().filter(|text| over && !text.is_empty()),
+        error: run.error.as_deref().filter(|_| over),
+        fence: run.fence.filter(|_| over),
+        is_last: true,
+    })
+}
+
+fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) -> Row {
+    row(run, name, &Attempt {
+        number: attempt.number,
+        begun: true,
+        state: words_of_end(&attempt.end),
+        node: Some(attempt.node.0),
+        started: Some(attempt.started_at),
+        finished: Some(attempt.finished_at),
+        message: attempt.message.as_deref().filter(|text| !text.is_empty()),
+        error: attempt.error.as_deref(),
+        fence: Some(attempt.fence),
+        is_last: false,
+    })
+}
+
+fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
+    let of_run = |value: Option<&str>| text_of(value.filter(|_| it.is_last));
+    let length = it.started.zip(it.finished);
+    let length = length.map(|(from, to)| to.duration_since(from).as_millis() as i64);
+    vec![
+        Value::Uuid(attempt_uuid(run.id, it.number)),
+        Value::Uuid(run.job.0),
+        maybe(it.node, Value::Uuid),
+        Value::Null,
+        ms(run.scheduled_for),
+        maybe(it.started, ms),
+        maybe(it.finished, ms),
+        Value::text(it.state.0),
+        Value::Int(i64::from(it.number.saturating_sub(1))),
+        text_of(it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty()))),
+        maybe(run.rows_affected.filter(|_| it.is_last), |rows| Value::Int(rows as i64)),
+        maybe(run.result.as_ref().filter(|_| it.is_last), |text| Value::Bytes(text.as_bytes().into())),
+        error_number(it.error),
+        name.clone(),
+        Value::Uuid(run.id.0),
+        Value::text(it.state.1),
+        of_run(run.reason.as_deref()),
+        of_run(run.reason_text.as_deref().filter(|text| !text.is_empty())),
+        text_of(it.error),
+        word(&run.origin),
+        Value::Int(if it.begun { i64::from(it.number) } else { i64::from(it.number.saturating_sub(1)) }),
+        Value::Bool(it.is_last),
+        Value::Time(run.scheduled_for),
+        maybe(it.started, Value::Time),
+        maybe(it.finished, Value::Time),
+        Value::Time(run.due_at),
+        maybe(length, Value::Int),
+        maybe(it.fence, Value::Int),
+        Value::Int(i64::from(run.job_version)),
+        Value::Int(run.count as i64),
+        Value::Int(i64::from(run.coalesced)),
+        Value::Bool(run.dead_letter),
+        text_of(run.parameters.as_ref()),
+        of_run(run.result.as_deref()),
+    ]
+}
+
+fn ledger_row(run: &RunView, name: &Value) -> Row {
+    vec![
+        Value::Uuid(run.id.0),
+        Value::Uuid(run.job.0),
+        name.clone(),
+        ms(run.scheduled_for),
+        Value::Time(run.scheduled_for),
+        Value::Time(run.scheduled_last),
+        Value::Int(run.count as i64),
+        Value::text(run.state.to_string()),
+        text_of(run.reason.as_ref()),
+        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
+        word(&run.origin),
+        Value::Int(i64::from(run.attempts)),
+        Value::Int(i64::from(run.lost)),
+        Value::Time(run.due_at),
+        maybe(run.started_at, Value::Time),
+        maybe(run.finished_at, Value::Time),
+        Value::Bool(run.dead_letter),
+    ]
+}
+
+fn dead_row(run: &RunView, name: &Value) -> Row {
+    vec![
+        Value::Uuid(run.id.0),
+        Value::Uuid(run.job.0),
+        name.clone(),
+        Value::Time(run.scheduled_for),
+        Value::text(run.state.to_string()),
+        text_of(run.reason.as_ref()),
+        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
+        text_of(run.error.as_ref()),
+        text_of(run.message.as_ref().filter(|text| !text.is_empty())),
+        Value::Int(i64::from(run.attempts)),
+        maybe(run.finished_at, Value::Time),
+    ]
+}

@@ -1,0 +1,36 @@
+@ admin
+CREATE USER ann PASSWORD 'short';
+CREATE USER ann PASSWORD 'correct horse';
+CREATE USER ann; CREATE USER IF NOT EXISTS ann;
+ALTER USER ann PASSWORD 'SCRAM-SHA-256$4096:abc$def:ghi';
+CREATE ROLE operators DESCRIPTION 'night shift'; CREATE ROLE operators;
+GRANT EXECUTE JOB, VIEW JOB HISTORY TO operators;
+GRANT operators TO ann; GRANT operators TO ann; GRANT nobody TO ann; GRANT operators TO nobody;
+REVOKE operators FROM ann; REVOKE operators FROM ann;
+GRANT CREATE JOB, ALTER JOB TO USER bob;
+CREATE JOB admins AS NOOP;
+CREATE SECRET API_TOKEN VALUE 'hunter22-hunter22'; CREATE SECRET API_TOKEN VALUE 'hunter22-hunter22';
+CREATE SECRET IF NOT EXISTS API_TOKEN VALUE 'hunter22-hunter22';
+ALTER SECRET API_TOKEN VALUE 'hunter23-hunter23'; CREATE OR ALTER SECRET API_TOKEN FOR JOB admins VALUE 'hunter22-hunter22';
+CREATE SECRET K VALUE ''; ALTER SECRET NOTHING VALUE 'hunter22-hunter22';
+DROP SECRET API_TOKEN FOR JOB admins; DROP SECRET API_TOKEN; DROP SECRET API_TOKEN; DROP SECRET IF EXISTS API_TOKEN;
+
+@ bob
+-- What is not his is not there; what he may not is refused.
+CREATE JOB bobs AS NOOP; ALTER JOB bobs SET PRIORITY = 7; DROP JOB bobs; EXECUTE JOB bobs;
+ALTER JOB admins SET PRIORITY = 7; SHOW CREATE JOB admins; EXPLAIN JOB admins; SHOW JOBS;
+CREATE USER eve; CREATE ROLE eves; GRANT ADMINISTER CLUSTER TO bob; CREATE SECRET S VALUE 'hunter22-hunter22'; CREATE SECRET S FOR CLUSTER VALUE 'hunter22-hunter22';
+CREATE JOB b DEPENDS ON admins AS NOOP; CREATE JOB b RUN AS postgres AS 'SELECT 1'; CREATE JOB b AS EXEC '/bin/true';
+BEGIN; CREATE USER eve; COMMIT;
+
+@ stranger
+-- Another tenant: the same answers as if nothing were there.
+SHOW JOBS; SHOW CREATE JOB admins; DROP JOB admins; PAUSE JOB admins; GRANT CREATE JOB TO ann; DROP USER ann; CREATE JOB b DEPENDS ON admins AS NOOP;
+
+@ reader
+-- A key that changes nothing.
+CREATE JOB x AS NOOP; ALTER JOB admins SET PRIORITY = 1; SHOW CREATE JOB admins;
+
+@ admin
+ALTER USER ann DISABLED RENAME TO anna; DROP USER anna; DROP USER IF EXISTS anna; DROP USER anna;
+ALTER ROLE operators RENAME TO ops; DROP ROLE ops; DROP ROLE IF EXISTS ops;

@@ -1,0 +1,134 @@
+//! What a job does.
+
+use serde_json::Value;
+use sqlparser::tokenizer::Token;
+
+use super::{ActionClause, Clause};
+use crate::reader::Reader;
+use crate::syntax::{Result, SyntaxError};
+
+const KINDS: [&str; 5] = ["CALL", "EXEC", "HTTP", "BACKUP", "NOOP"];
+
+pub(super) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::As(if reader.eat(&["CALL"]) {
+        call(reader)?
+    } else if reader.eat(&["EXEC"]) {
+        exec(reader)?
+    } else if reader.eat(&["HTTP"]) {
+        http(reader)?
+    } else if reader.eat(&["BACKUP"]) {
+        backup(reader)?
+    } else if reader.eat(&["NOOP"]) {
+        ActionClause::Noop
+    } else if reader.word_at(0).is_some() || reader.is_done() {
+        let expected = "a statement in quotes, CALL, EXEC, HTTP, BACKUP or NOOP";
+        return Err(reader.unexpected_word(expected, KINDS));
+    } else {
+        ActionClause::Sql(reader.text("a statement in quotes")?.value)
+    }))
+}
+
+fn call(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    const WHAT: &str = "the name of a procedure";
+    let procedure = match reader.lexemes().first().map(|lexeme| &lexeme.token) {
+        Some(Token::SingleQuotedString(_)) => reader.text(WHAT)?.value,
+        // Whoever calls it reads the name, with its quotes.
+        _ => reader.dotted(WHAT)?.to_owned(),
+    };
+    Ok(ActionClause::Call(procedure, reader.in_parentheses(argument)?))
+}
+
+/// An argument: a value, a parameter of the run, or JSON.
+fn argument(reader: &mut Reader<'_>) -> Result<Value> {
+    if reader.eat_sign(&Token::Colon) {
+        let name = reader.dotted_name("the name of a parameter")?;
+        return Ok(Value::String(format!(":{}", name.value)));
+    }
+    if reader.eat(&["JSON"]) {
+        return json(reader);
+    }
+    Ok(reader.literal("a value, :name or JSON 'json'")?.value.json())
+}
+
+fn json(reader: &mut Reader<'_>) -> Result<Value> {
+    if reader.is_placeholder() {
+        reader.skip(1);
+        return Ok(Value::Null);
+    }
+    let text = reader.text("JSON in quotes")?;
+    serde_json::from_str(&text.value)
+        .map_err(|error| SyntaxError::new(text.at, format!("this is not JSON: {error}")))
+}
+
+fn exec(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    let command = reader.text("a command in quotes")?.value;
+    let (mut arguments, mut environment) = (None, None);
+    loop {
+        if arguments.is_none() && reader.eat(&["ARGS"]) {
+            let text = |reader: &mut Reader<'_>| Ok(reader.text("a text in quotes")?.value);
+            arguments = Some(reader.in_parentheses(text)?);
+        } else if environment.is_none() && reader.eat(&["ENVIRONMENT"]) {
+            environment = Some(reader.in_parentheses(pair)?);
+        } else {
+            let (arguments, environment) =
+                (arguments.unwrap_or_default(), environment.unwrap_or_default());
+            return Ok(ActionClause::Exec { command, arguments, environment });
+        }
+    }
+}
+
+/// `NAME = 'value'`; a bare name keeps its capital letters.
+fn pair(reader: &mut Reader<'_>) -> Result<(String, String)> {
+    let name = match reader.word_at(0) {
+        Some(word) => {
+            reader.skip(1);
+            word.to_owned()
+        }
+        None => reader.text_or_name("a name")?.value,
+    };
+    reader.expect_sign(&Token::Eq)?;
+    Ok((name, reader.text("a text in quotes")?.value))
+}
+
+fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    let target = reader.text("a method and an address in quotes, 'POST https://…'")?;
+    let (method, endpoint) = match target.value.trim().split_once(char::is_whitespace) {
+        Some((method, endpoint)) => (method.to_ascii_uppercase(), endpoint.trim().to_owned()),
+        None => ("POST".to_owned(), target.value.trim().to_owned()),
+    };
+    let (mut headers, mut body, mut expected_status) = (None, None, None);
+    loop {
+        if headers.is_none() && reader.eat(&["HEADERS"]) {
+            headers = Some(reader.in_parentheses(pair)?);
+        } else if body.is_none() && reader.eat(&["BODY"]) {
+            let is_json = reader.eat(&["JSON"]);
+            body = Some(match is_json {
+                true => json(reader)?,
+                false => Value::String(reader.text("a text in quotes or JSON 'json'")?.value),
+            });
+        } else if expected_status.is_none() && reader.eat(&["EXPECT"]) {
+            let status = |reader: &mut Reader<'_>| Ok(reader.whole("a status code")?.value);
+            expected_status = Some(reader.in_parentheses(status)?);
+        } else {
+            return Ok(ActionClause::Http {
+                method,
+                endpoint,
+                headers: headers.unwrap_or_default(),
+                body,
+                expected_status: expected_status.unwrap_or_default(),
+            });
+        }
+    }
+}
+
+fn backup(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    reader.eat(&["CLUSTER"]);
+    reader.expect(&["TO"])?;
+    let target = reader.text_or_name("a target of backups")?.value;
+    let keep = match reader.eat(&["KEEP"]) {
+        true => Some(reader.whole("how many backups stay")?.value),
+        false => None,
+    };
+    let outputs = !reader.eat(&["WITHOUT", "OUTPUTS"]);
+    Ok(ActionClause::Backup { target, keep, outputs })
+}

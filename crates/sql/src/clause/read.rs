@@ -1,0 +1,223 @@
+//! Readers of the clauses that hold one value.
+
+use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::schedule::CatchUpPolicy;
+use sqlparser::tokenizer::Token;
+
+use super::{Clause, JobClass, Upstream};
+use crate::literal::Literal;
+use crate::reader::Reader;
+use crate::syntax::Result;
+
+macro_rules! durations {
+    ($($name:ident $clause:ident;)*) => {
+        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
+            Ok(Clause::$clause(reader.duration()?.value))
+        })*
+    };
+}
+
+durations! {
+    retry_backoff RetryBackoff;
+    max_backoff MaxBackoff;
+    timeout Timeout;
+    grace_period GracePeriod;
+    jitter Jitter;
+}
+
+macro_rules! optional_durations {
+    ($($name:ident $clause:ident;)*) => {
+        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
+            let none = reader.eat_none();
+            Ok(Clause::$clause(if none { None } else { Some(reader.duration()?.value) }))
+        })*
+    };
+}
+
+optional_durations! {
+    dependency_timeout DependencyTimeout;
+    start_deadline StartDeadline;
+}
+
+macro_rules! numbers {
+    ($($name:ident $clause:ident $what:literal;)*) => {
+        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
+            Ok(Clause::$clause(reader.whole($what)?.value))
+        })*
+    };
+}
+
+numbers! {
+    max_retries MaxRetries "a whole number of retries";
+    max_catch_up MaxCatchUp "a whole number of runs";
+    concurrency Concurrency "a whole number of runs";
+    priority Priority "a number from 0 to 9";
+}
+
+pub(super) fn backoff_multiplier(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::BackoffMultiplier(reader.decimal("a number of at least 1")?.value))
+}
+
+pub(super) fn retry_jitter(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::RetryJitter(reader.decimal("a number from 0 to 1")?.value))
+}
+
+macro_rules! words {
+    ($($name:ident $clause:ident [$($word:literal $value:expr),*];)*) => {
+        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
+            Ok(Clause::$clause(reader.one_of(&[$(($word, $value)),*])?.value))
+        })*
+    };
+}
+
+words! {
+    class Class [
+        "LOCAL_SAFE" JobClass::LocalSafe,
+        "LEADER_ONLY" JobClass::LeaderOnly,
+        "QUORUM_REQUIRED" JobClass::QuorumRequired
+    ];
+    catch_up CatchUp [
+        "NONE" CatchUpPolicy::None, "LAST" CatchUpPolicy::Last, "ALL" CatchUpPolicy::All
+    ];
+    overlap Overlap [
+        "ALLOW" Overlap::Allow,
+        "SKIP" Overlap::Skip,
+        "QUEUE" Overlap::Queue,
+        "CANCEL_PREVIOUS" Overlap::CancelPrevious
+    ];
+    on_completion OnCompletion [
+        "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
+    ];
+    on_lost OnLost ["RETRY" OnLost::Retry, "FAIL" OnLost::Fail];
+    state State [
+        "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
+    ];
+}
+
+macro_rules! states {
+    ($($name:ident $state:ident;)*) => {
+        $(pub(super) fn $name(_: &mut Reader<'_>) -> Result<Clause> {
+            Ok(Clause::State(JobState::$state))
+        })*
+    };
+}
+
+states! {
+    enabled Enabled;
+    disabled Disabled;
+    paused Paused;
+}
+
+macro_rules! names {
+    ($($name:ident $clause:ident $what:literal;)*) => {
+        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
+            let none = reader.eat_none();
+            Ok(Clause::$clause(if none { None } else { Some(reader.text_or_name($what)?.value) }))
+        })*
+    };
+}
+
+names! {
+    calendar Calendar "the name of a calendar";
+    queue Queue "the name of a queue";
+    run_as RunAs "the name of a role";
+    database Database "the name of a database";
+}
+
+pub(super) fn description(reader: &mut Reader<'_>) -> Result<Clause> {
+    let none = reader.eat_none();
+    Ok(Clause::Description(if none { None } else { Some(reader.text("a text in quotes")?.value) }))
+}
+
+pub(super) fn tags(reader: &mut Reader<'_>) -> Result<Clause> {
+    if reader.eat_none() {
+        return Ok(Clause::Tags(Vec::new()));
+    }
+    let tag = |reader: &mut Reader<'_>| Ok(reader.text_or_name("a tag")?.value);
+    let is_bare_list = !reader.is_sign(0, &Token::LParen);
+    Ok(Clause::Tags(if is_bare_list { reader.list(tag)? } else { reader.in_parentheses(tag)? }))
+}
+
+pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
+    if reader.eat_none() {
+        return Ok(Clause::DependsOn(Vec::new()));
+    }
+    let upstream = |reader: &mut Reader<'_>| {
+        let job = reader.name("the name of a job")?;
+        let words = [
+            ("SUCCESS", DependsOn::Success),
+            ("COMPLETION", DependsOn::Completion),
+            ("FAILURE", DependsOn::Failure),
+        ];
+        let said = words.into_iter().find(|(word, _)| reader.eat(&[word]));
+        Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
+    };
+    Ok(Clause::DependsOn(reader.list(upstream)?))
+}
+
+/// `(name = value, …)`.
+pub(crate) fn values(reader: &mut Reader<'_>) -> Result<Vec<(String, Literal)>> {
+    reader.in_parentheses(|reader| {
+        let name = reader.text_or_name("the name of a parameter")?.value;
+        if !reader.eat_sign(&Token::RArrow) {
+            reader.expect_sign(&Token::Eq)?;
+        }
+        Ok((name, reader.literal("a value: a text, a number, TRUE, FALSE or NULL")?.value))
+    })
+}
+
+pub(super) fn parameters(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::Parameters(values(reader)?))
+}
+
+pub(super) fn retention(reader: &mut Reader<'_>) -> Result<Clause> {
+    let mut kept = [None; 3];
+    if !reader.eat_none() {
+        reader.in_parentheses(|reader| {
+            let words = [("DAYS", 0), ("FAILED_DAYS", 1), ("KEEP_LAST", 2)];
+            let which: usize = reader.one_of(&words)?.value;
+            reader.eat_sign(&Token::Eq);
+            kept[which] = Some(reader.whole("a whole number")?.value);
+            Ok(())
+        })?;
+    }
+    Ok(Clause::Retention(kept))
+}
+
+pub(super) fn retry_on(reader: &mut Reader<'_>) -> Result<Clause> {
+    let all = reader.eat(&["ALL"]) || reader.eat_none();
+    Ok(Clause::RetryOn(if all { None } else { Some(errors(reader)?) }))
+}
+
+pub(super) fn no_retry_on(reader: &mut Reader<'_>) -> Result<Clause> {
+    let none = reader.eat_none();
+    Ok(Clause::NoRetryOn(if none { None } else { Some(errors(reader)?) }))
+}
+
+/// `(EXIT_CODES (1, 2), HTTP_STATUSES (5), SQLSTATES ('40001'))`.
+fn errors(reader: &mut Reader<'_>) -> Result<ErrorFilter> {
+    let mut filter = ErrorFilter::default();
+    reader.in_parentheses(|reader| {
+        let words = [("EXIT_CODES", 0), ("HTTP_STATUSES", 1), ("SQLSTATES", 2)];
+        match reader.one_of(&words)?.value {
+            0 => filter.exit_codes = reader.in_parentheses(exit_code)?,
+            1 => {
+                let status = |reader: &mut Reader<'_>| Ok(reader.whole("a status code")?.value);
+                filter.http_statuses = reader.in_parentheses(status)?;
+            }
+            _ => {
+                let state = |reader: &mut Reader<'_>| Ok(reader.text("an SQLSTATE")?.value);
+                filter.sqlstates = reader.in_parentheses(state)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(filter)
+}
+
+fn exit_code(reader: &mut Reader<'_>) -> Result<i32> {
+    let is_negative = reader.eat_sign(&Token::Minus);
+    let code: i64 = reader.whole("an exit code")?.value;
+    let code = if is_negative { -code } else { code };
+    i32::try_from(code).map_err(|_| reader.unexpected("an exit code"))
+}

@@ -1,0 +1,334 @@
+//! Clauses to a definition: what a person said, with what they left open filled in.
+
+use std::collections::HashMap;
+
+use domain::action::{
+    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
+};
+use domain::id::JobId;
+use domain::job::{Definition, Dependency, JobState, Retention, When};
+use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
+use jiff::Timestamp;
+
+use crate::clause::{ActionClause, Clause, Clauses, JobClass, ScheduleClause, Upstream};
+use crate::statement::Spot;
+
+/// What a definition depends on besides its clauses.
+pub struct Context<'a> {
+    /// The present.
+    pub now: Timestamp,
+    /// The time-zone databases.
+    pub zones: &'a Zones,
+    /// The zone of local times that are written without one.
+    pub zone: &'a Zone,
+    /// The jobs that DEPENDS ON names.
+    pub upstream: &'a HashMap<String, JobId>,
+    /// The schedule that the job has. The same interval without STARTS goes on as it began.
+    pub current: Option<&'a When>,
+}
+
+/// What clauses make of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Defined {
+    /// What it is.
+    pub definition: Definition,
+    /// The state that was asked for.
+    pub state: Option<JobState>,
+}
+
+/// Why clauses make no job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// What kind of problem it is.
+    pub kind: Kind,
+    /// What is wrong.
+    pub message: String,
+    /// The byte of the text at which it is.
+    pub at: usize,
+    /// What would be right.
+    pub hint: Option<String>,
+}
+
+/// A kind of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The server cannot do this.
+    NotSupported,
+    /// The cron expression is wrong.
+    Cron,
+    /// The zone does not exist.
+    Timezone,
+    /// The time or the schedule is wrong.
+    Schedule,
+    /// A job that does not exist.
+    NoJob,
+    /// A value that cannot be.
+    Value,
+}
+
+type Result<T> = std::result::Result<T, Refused>;
+
+fn refused(kind: Kind, at: usize, message: impl ToString) -> Refused {
+    Refused { kind, message: message.to_string(), at, hint: None }
+}
+
+fn not_supported(at: usize, what: &str, hint: &str) -> Refused {
+    let message = format!("{what} is not supported by this server yet");
+    Refused { hint: Some(hint.to_owned()), ..refused(Kind::NotSupported, at, message) }
+}
+
+impl Clauses {
+    /// The jobs that DEPENDS ON names.
+    pub fn upstream(&self) -> impl Iterator<Item = &Spot<String>> {
+        let lists = self.iter().filter_map(|(clause, _)| match clause {
+            Clause::DependsOn(list) => Some(list),
+            _ => None,
+        });
+        lists.flatten().map(|upstream| &upstream.job)
+    }
+
+    /// What they make of a job: of a new one, or of one that is there.
+    pub fn define(&self, base: Option<&Definition>, context: &Context<'_>) -> Result<Defined> {
+        let mut definition = base.cloned().unwrap_or_default();
+        let mut state = None;
+        for (clause, at) in self.iter() {
+            match clause {
+                Clause::State(asked) => state = Some(*asked),
+                clause => apply(&mut definition, clause, at, context)?,
+            }
+        }
+        self.define_when(base, &mut definition, context)?;
+        self.define_database(base, &mut definition)?;
+        Ok(Defined { definition, state })
+    }
+
+    /// The schedule, with the zone and the answers to daylight saving that belong to it.
+    fn define_when(
+        &self,
+        base: Option<&Definition>,
+        definition: &mut Definition,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let old = base.map(|base| &base.when);
+        let zone = self.iter().find_map(|(clause, at)| match clause {
+            Clause::Timezone(name) => Some((name.as_deref().unwrap_or("UTC"), at)),
+            _ => None,
+        });
+        let zone = match zone {
+            Some((name, at)) => {
+                let found = context.zones.find(name);
+                Some((found.map_err(|error| refused(Kind::Timezone, at, error))?, at))
+            }
+            None => None,
+        };
+        let local = zone.as_ref().map_or(context.zone, |(zone, _)| zone);
+        let schedule = self.iter().find_map(|(clause, _)| match clause {
+            Clause::Schedule(schedule) => Some(schedule),
+            _ => None,
+        });
+        let has_upstream = !definition.depends_on.is_empty();
+        let mut when = match (schedule, old) {
+            (Some(schedule), old) => schedule_of(schedule, old, local, context)?,
+            (None, Some(old)) => old.clone(),
+            (None, None) if has_upstream => When::AfterDependencies,
+            (None, None) => When::Manual,
+        };
+        let is_instant =
+            matches!(schedule, Some(ScheduleClause::At(_) | ScheduleClause::Every { .. }));
+        if let Some((zone, at)) = zone {
+            match &mut when {
+                When::Cron { zone: name, .. } => *name = zone.name().to_owned(),
+                _ if is_instant => {}
+                _ => {
+                    let text = "TIMEZONE needs a schedule with times: SCHEDULE = CRON or AT";
+                    return Err(refused(Kind::Schedule, at, text));
+                }
+            }
+        }
+        for (clause, at) in self.iter() {
+            let set: &dyn Fn(&mut DstPolicy) = match clause {
+                Clause::DstGap(gap) => &move |dst| dst.gap = *gap,
+                Clause::DstOverlap(overlap) => &move |dst| dst.overlap = *overlap,
+                _ => continue,
+            };
+            match &mut when {
+                When::Cron { dst, .. } => set(dst),
+                _ => {
+                    let text = "DST is about local times: it needs SCHEDULE = CRON";
+                    return Err(refused(Kind::Schedule, at, text));
+                }
+            }
+        }
+        definition.when = when;
+        Ok(())
+    }
+
+    /// The database of the action. Another action keeps the database of the old one.
+    fn define_database(
+        &self,
+        base: Option<&Definition>,
+        definition: &mut Definition,
+    ) -> Result<()> {
+        let said = self.iter().find_map(|(clause, at)| match clause {
+            Clause::Database(name) => Some((name.clone(), at)),
+            _ => None,
+        });
+        let old = base.and_then(|base| match &base.action {
+            Action::Sql(SqlAction { database, .. })
+            | Action::Procedure(ProcedureAction { database, .. }) => database.clone(),
+            _ => None,
+        });
+        match (&mut definition.action, said) {
+            (
+                Action::Sql(SqlAction { database, .. })
+                | Action::Procedure(ProcedureAction { database, .. }),
+                said,
+            ) => *database = said.map_or(old, |(name, _)| name),
+            (_, None | Some((None, _))) => {}
+            (_, Some((Some(_), at))) => {
+                let text = "DATABASE needs statements or a procedure: AS 'statement' or AS CALL";
+                return Err(refused(Kind::Value, at, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>) -> Result<()> {
+    match clause {
+        Clause::Class(JobClass::LocalSafe)
+        | Clause::PartitionBy(None)
+        | Clause::Queue(None)
+        | Clause::Calendar(None) => {}
+        Clause::Class(JobClass::LeaderOnly | JobClass::QuorumRequired) => {
+            return Err(not_supported(at, "this class", "Leave CLASS out, or say LOCAL_SAFE."));
+        }
+        Clause::PartitionBy(Some(_)) => {
+            return Err(not_supported(at, "PARTITION BY", "Leave it out: the job runs once."));
+        }
+        Clause::Queue(Some(_)) => {
+            return Err(not_supported(at, "QUEUE", "Leave it out, or use PRIORITY."));
+        }
+        Clause::Calendar(Some(_)) => return Err(not_supported(at, "CALENDAR", "Leave it out.")),
+        Clause::Parameters(list) if list.is_empty() => {}
+        Clause::Parameters(_) => {
+            let hint = "Give them with the run: EXECUTE JOB … WITH (name = value).";
+            return Err(not_supported(at, "PARAMETERS of a job", hint));
+        }
+        // They belong together, and are looked at afterwards.
+        Clause::Schedule(_)
+        | Clause::Timezone(_)
+        | Clause::DstGap(_)
+        | Clause::DstOverlap(_)
+        | Clause::Database(_)
+        | Clause::State(_) => {}
+        Clause::DependsOn(list) => job.depends_on = upstream(list, context)?,
+        Clause::DependencyTimeout(timeout) => job.dependency_timeout = *timeout,
+        Clause::MaxRetries(retries) => {
+            let too_many = || refused(Kind::Value, at, "there cannot be so many retries");
+            job.retry.max_attempts = retries.checked_add(1).ok_or_else(too_many)?;
+        }
+        Clause::RetryBackoff(backoff) => job.retry.backoff = *backoff,
+        Clause::MaxBackoff(backoff) => job.retry.max_backoff = *backoff,
+        Clause::BackoffMultiplier(multiplier) => job.retry.multiplier = *multiplier,
+        Clause::RetryJitter(jitter) => job.retry.jitter = *jitter,
+        Clause::RetryOn(filter) => job.retry.retry_on = filter.clone(),
+        Clause::NoRetryOn(filter) => job.retry.no_retry_on = filter.clone(),
+        Clause::Timeout(timeout) => job.timeout = *timeout,
+        Clause::GracePeriod(grace) => job.grace_period = *grace,
+        Clause::CatchUp(policy) => job.catch_up = *policy,
+        Clause::MaxCatchUp(most) => job.max_catch_up = *most,
+        Clause::StartDeadline(deadline) => job.start_deadline = *deadline,
+        Clause::Overlap(overlap) => job.overlap = *overlap,
+        Clause::Concurrency(most) => job.concurrency = *most,
+        Clause::Jitter(jitter) => job.jitter = *jitter,
+        Clause::Priority(priority) => job.priority = *priority,
+        Clause::Tags(tags) => job.tags.clone_from(tags),
+        Clause::Retention([days, failed_days, keep_last]) => {
+            job.retention =
+                Retention { days: *days, failed_days: *failed_days, keep_last: *keep_last };
+        }
+        Clause::OnCompletion(then) => job.on_completion = *then,
+        Clause::OnLost(then) => job.on_lost = *then,
+        Clause::RunAs(role) => job.run_as.clone_from(role),
+        Clause::Description(text) => job.description.clone_from(text),
+        Clause::As(action) => job.action = action_of(action),
+    }
+    Ok(())
+}
+
+fn upstream(list: &[Upstream], context: &Context<'_>) -> Result<Vec<Dependency>> {
+    let found = |upstream: &Upstream| {
+        let Spot { value: name, at } = &upstream.job;
+        let none = || refused(Kind::NoJob, *at, format!("there is no job {name:?}"));
+        let job = *context.upstream.get(name).ok_or_else(none)?;
+        Ok(Dependency { job, on: upstream.on })
+    };
+    list.iter().map(found).collect()
+}
+
+fn schedule_of(
+    schedule: &ScheduleClause,
+    old: Option<&When>,
+    zone: &Zone,
+    context: &Context<'_>,
+) -> Result<When> {
+    let time = |written: &Spot<String>| {
+        let instant = parse_instant(&written.value, zone, context.zones);
+        instant.map_err(|error| refused(Kind::Schedule, written.at, error))
+    };
+    Ok(match schedule {
+        ScheduleClause::Manual => When::Manual,
+        ScheduleClause::AfterDependencies => When::AfterDependencies,
+        ScheduleClause::At(at) => When::At { at: time(at)? },
+        ScheduleClause::Every { interval, starts, ends } => When::Every {
+            interval: *interval,
+            starts: match (starts, context.current) {
+                (Some(starts), _) => time(starts)?,
+                (None, Some(When::Every { interval: same, starts, .. })) if same == interval => {
+                    *starts
+                }
+                (None, _) => context.now,
+            },
+            ends: ends.as_ref().map(time).transpose()?,
+        },
+        ScheduleClause::Cron(expression) => {
+            check_cron(expression)?;
+            let (zone, dst) = match old {
+                Some(When::Cron { zone, dst, .. }) => (zone.clone(), *dst),
+                _ => ("UTC".to_owned(), DstPolicy::default()),
+            };
+            When::Cron { expression: expression.value.clone(), zone, dst }
+        }
+    })
+}
+
+/// Points into the expression: it stands after a quote.
+fn check_cron(expression: &Spot<String>) -> Result<()> {
+    expression.value.parse::<Cron>().map(drop).map_err(|error| {
+        let at = expression.at + 1 + error.span.start;
+        Refused { hint: error.hint.clone(), ..refused(Kind::Cron, at, &error) }
+    })
+}
+
+fn action_of(action: &ActionClause) -> Action {
+    match action.clone() {
+        ActionClause::Noop => Action::Noop,
+        ActionClause::Sql(sql) => Action::Sql(SqlAction { sql, database: None }),
+        ActionClause::Call(procedure, arguments) => {
+            Action::Procedure(ProcedureAction { procedure, arguments, database: None })
+        }
+        ActionClause::Exec { command, arguments, environment } => {
+            let environment = environment.into_iter().collect();
+            Action::External(ExternalAction { command, arguments, environment })
+        }
+        ActionClause::Http { method, endpoint, headers, body, expected_status } => {
+            let headers = headers.into_iter().collect();
+            Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
+        }
+        ActionClause::Backup { target, keep, outputs } => {
+            Action::Backup(BackupAction { target, keep, outputs })
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! SQL text to statements and back.
+//!
+//! The lexer is sqlparser's (`lex.rs`). What it finds is read by a [`Reader`](reader::Reader) that
+//! walks forward and never back: one file of `parse/` for each family of statements, and one table
+//! for the clauses of a job (`clause.rs`). `define.rs` makes a definition of clauses, `print.rs`
+//! clauses of a definition. A question about tables is kept as text; the room `query` reads it.
+
+mod clause;
+mod define;
+mod lex;
+mod literal;
+mod name;
+mod parse;
+mod print;
+mod reader;
+mod statement;
+mod syntax;
+
+pub use clause::{
+    ActionClause, Clause, Clauses, JobClass, Partition, RULES, Rule, ScheduleClause, Upstream,
+};
+pub use define::{Context, Defined, Kind as RefusedKind, Refused};
+pub use literal::Literal;
+pub use name::quoted;
+pub use parse::{TEXT_BYTES_MAX, VERBS, parse, placeholders};
+pub use print::create_job;
+pub use statement::*;
+pub use syntax::SyntaxError;

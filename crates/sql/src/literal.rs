@@ -1,0 +1,34 @@
+//! Values that stand in a text, or that are handed in for its `$1`, `$2`.
+
+use serde_json::{Number, Value};
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// Nothing.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A number as it was written, a sign included.
+    Number(String),
+    /// Text.
+    Text(String),
+}
+
+impl Literal {
+    /// The value as JSON; a number that JSON cannot hold stays text.
+    pub fn json(&self) -> Value {
+        match self {
+            Literal::Null => Value::Null,
+            Literal::Bool(value) => Value::Bool(*value),
+            Literal::Text(text) => Value::String(text.clone()),
+            Literal::Number(text) => {
+                let whole = text.parse::<i64>().ok().map(Number::from);
+                let large = || text.parse::<u64>().ok().map(Number::from);
+                let broken = || text.parse::<f64>().ok().and_then(Number::from_f64);
+                let number = whole.or_else(large).or_else(broken);
+                number.map_or_else(|| Value::String(text.clone()), Value::Number)
+            }
+        }
+    }
+}

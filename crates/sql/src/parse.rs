@@ -1,0 +1,252 @@
+//! A text to its statements: what comes first says which family reads the rest.
+
+use sqlparser::tokenizer::Token;
+
+use crate::lex::{Lexeme, bind, lex, placeholder};
+use crate::literal::Literal;
+use crate::reader::Reader;
+use crate::statement::{Parsed, Spot, Statement, Template};
+use crate::syntax::{Result, SyntaxError};
+
+mod access;
+mod job;
+mod run;
+mod session;
+mod show;
+
+/// The longest text.
+pub const TEXT_BYTES_MAX: usize = 8 << 20;
+
+type Read = fn(&mut Reader<'_>) -> Result<Statement>;
+
+/// The first words of every statement, and who reads what follows. Longer ones come first.
+const STATEMENTS: &[(&[&str], Read)] = &[
+    (&["SELECT"], select),
+    (&["WITH"], select),
+    (&["VALUES"], select),
+    (&["TABLE"], select),
+    (&["CREATE", "OR", "ALTER", "JOB"], job::create_or_alter),
+    (&["CREATE", "JOB"], job::create),
+    (&["RECREATE", "JOB"], job::recreate),
+    (&["ALTER", "JOB"], job::alter),
+    (&["DROP", "JOB"], job::drop),
+    (&["PAUSE", "JOB"], job::pause),
+    (&["RESUME", "JOB"], job::resume),
+    (&["EXECUTE", "JOB"], run::execute),
+    (&["CANCEL", "JOB", "RUN"], run::cancel),
+    (&["RETRY", "JOB", "RUN"], run::retry),
+    (&["BACKFILL", "JOB"], run::backfill),
+    (&["EXPLAIN", "JOB"], run::explain),
+    (&["SHOW", "CREATE"], show::create_job),
+    (&["SHOW", "JOBS"], show::jobs),
+    (&["SHOW", "JOB"], show::runs),
+    (&["SHOW"], session::show),
+    (&["GRANT"], access::grant),
+    (&["REVOKE"], access::revoke),
+    (&["CREATE", "USER"], access::create_user),
+    (&["ALTER", "USER"], access::alter_user),
+    (&["DROP", "USER"], access::drop_user),
+    (&["CREATE", "ROLE"], access::create_role),
+    (&["ALTER", "ROLE"], access::alter_role),
+    (&["DROP", "ROLE"], access::drop_role),
+    (&["CREATE", "OR", "ALTER", "SECRET"], access::create_or_alter_secret),
+    (&["CREATE", "SECRET"], access::create_secret),
+    (&["ALTER", "SECRET"], access::alter_secret),
+    (&["DROP", "SECRET"], access::drop_secret),
+    (&["SET"], session::set),
+    (&["RESET"], session::reset),
+    (&["BEGIN"], session::begin),
+    (&["START", "TRANSACTION"], session::start),
+    (&["COMMIT"], session::commit),
+    (&["END"], session::commit),
+    (&["ROLLBACK"], session::rollback),
+    (&["ABORT"], session::rollback),
+    (&["DISCARD"], session::discard),
+    (&["LISTEN"], session::listen),
+    (&["UNLISTEN"], session::unlisten),
+    (&["COPY"], session::copy),
+    (&["DEALLOCATE"], session::deallocate),
+    (&["CLOSE"], session::close),
+];
+
+/// The first words of what SQL has and this server has not, and what would be right.
+const UNSUPPORTED: &[(&[&str], &str)] = &[
+    (&["NOTIFY"], "Only the server notifies: LISTEN punctual_runs."),
+    (&["PREPARE"], "Prepare statements with the protocol of your driver."),
+    (&["EXECUTE"], "Prepare statements with the protocol of your driver, or write EXECUTE JOB."),
+    (&["SAVEPOINT"], "A transaction block holds one change; there is nothing to go back to."),
+    (&["RELEASE"], "A transaction block holds one change; there is nothing to release."),
+    (&["DECLARE"], "Ask for the rows with SELECT, and with a row limit of your driver."),
+    (&["FETCH"], "Ask for the rows with SELECT, and with a row limit of your driver."),
+    (&["MOVE"], "Ask for the rows with SELECT, and with a row limit of your driver."),
+    (&["EXPLAIN"], "EXPLAIN JOB says why a job did or did not run."),
+    (&["INSERT"], "Jobs are made with CREATE JOB."),
+    (&["UPDATE"], "Jobs are changed with ALTER JOB."),
+    (&["DELETE"], "Jobs are removed with DROP JOB."),
+    (&["MERGE"], "Jobs are made and changed with CREATE OR ALTER JOB."),
+    (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
+    (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
+    (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
+    (&["CREATE"], "CREATE makes a JOB, a USER, a ROLE or a SECRET."),
+    (&["ALTER"], "ALTER changes a JOB, a USER, a ROLE or a SECRET."),
+    (&["DROP"], "DROP removes a JOB, a USER, a ROLE or a SECRET."),
+    (&["ANALYZE"], "There is nothing to analyze here."),
+    (&["VACUUM"], "There is nothing to vacuum here."),
+    (&["LOCK"], "There is nothing to lock here."),
+    (&["COMMENT"], "ALTER JOB … SET DESCRIPTION = 'text' describes a job."),
+];
+
+/// The first words of every statement, for people.
+pub const VERBS: &[&str] = &[
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "TABLE",
+    "CREATE",
+    "RECREATE",
+    "ALTER",
+    "DROP",
+    "PAUSE",
+    "RESUME",
+    "EXECUTE",
+    "CANCEL",
+    "RETRY",
+    "BACKFILL",
+    "EXPLAIN",
+    "SHOW",
+    "GRANT",
+    "REVOKE",
+    "SET",
+    "RESET",
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "ABORT",
+    "DISCARD",
+    "LISTEN",
+    "UNLISTEN",
+    "COPY",
+    "DEALLOCATE",
+    "CLOSE",
+];
+
+/// The statements of a text, in order. Empty ones are left out.
+///
+/// ```
+/// let parsed = sql::parse("PAUSE JOB nightly; -- for now\nSELECT 1").unwrap();
+/// assert_eq!(parsed.len(), 2);
+/// assert_eq!(parsed[0].statement.tag(), "PAUSE JOB");
+/// let error = sql::parse("PAUSE JOV nightly").unwrap_err();
+/// assert_eq!((error.at, error.hint.as_deref()), (6, Some("Perhaps you meant JOB.")));
+/// ```
+pub fn parse(text: &str) -> Result<Vec<Parsed>> {
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!("a text has at most {TEXT_BYTES_MAX} bytes");
+        return Err(SyntaxError::new(0, message));
+    }
+    let lexemes = lex(text)?;
+    let mut parsed = Vec::new();
+    for part in lexemes.split(|lexeme| lexeme.token == Token::SemiColon) {
+        let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+        let place = first.place.start..last.place.end;
+        let statement = template(text, part, statement(text, part)?);
+        parsed.push(Parsed { statement, place });
+    }
+    Ok(parsed)
+}
+
+/// How many values a text takes: the highest of `$1`, `$2`.
+pub fn placeholders(text: &str) -> usize {
+    lex(text).map(|lexemes| highest(&lexemes)).unwrap_or(0)
+}
+
+fn highest(lexemes: &[Lexeme]) -> usize {
+    lexemes.iter().filter_map(|lexeme| placeholder(&lexeme.token)).max().unwrap_or(0)
+}
+
+/// A statement that is not whole without values. A question is asked with them as it is.
+fn template(text: &str, lexemes: &[Lexeme], statement: Statement) -> Statement {
+    let parameters = highest(lexemes);
+    match lexemes.first().zip(lexemes.last()) {
+        Some((first, last)) if parameters > 0 && !matches!(statement, Statement::Select(_)) => {
+            Statement::Template(Template {
+                text: text[first.place.start..last.place.end].to_owned(),
+                offset: first.place.start,
+                parameters,
+                shape: Box::new(statement),
+            })
+        }
+        _ => statement,
+    }
+}
+
+/// The one statement of a text with values in their places.
+pub(crate) fn bound(text: &str, offset: usize, values: &[Literal]) -> Result<Statement> {
+    let read = || statement(text, &bind(lex(text)?, values)?);
+    read().map_err(|error| SyntaxError { at: error.at + offset, ..error })
+}
+
+fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
+    let mut reader = Reader::new(text, lexemes);
+    if reader.is_sign(0, &Token::LParen) {
+        return select(&mut reader);
+    }
+    let found = STATEMENTS.iter().find(|(words, _)| reader.is(words));
+    if let Some((words, read)) = found {
+        if *read as usize != select as Read as usize {
+            reader.eat(words);
+        }
+        let statement = read(&mut reader)?;
+        reader.expect_end()?;
+        return Ok(statement);
+    }
+    // Known first words that go on in an unknown way: what could have come next?
+    let begins =
+        |length: usize| move |(words, _): &&(&'static [&'static str], Read)| words.len() > length;
+    let mut length = 0;
+    while STATEMENTS.iter().filter(begins(length)).any(|(words, _)| reader.is(&words[..=length])) {
+        length += 1;
+    }
+    let next = |length: usize| {
+        let known = STATEMENTS.iter().filter(begins(length));
+        let known = known.filter(|(words, _)| reader.is(&words[..length]));
+        known.map(|(words, _)| words[length]).collect::<Vec<_>>()
+    };
+    let unsupported = UNSUPPORTED.iter().find(|(words, _)| reader.is(words));
+    let known = next(length);
+    let ahead = reader.ahead(length);
+    let near = ahead.word_at(0).and_then(|word| crate::syntax::nearest(word, known.clone()));
+    match (near, unsupported) {
+        (Some(near), _) => {
+            let expected = expected(&known);
+            Err(ahead.unexpected(&expected).with_hint(format!("Perhaps you meant {near}.")))
+        }
+        (None, Some((_, hint))) if reader.word_at(1).is_some() || length == 0 => {
+            let count = 1 + usize::from(reader.word_at(1).is_some());
+            let at = reader.at();
+            let verb = reader.skip(count).to_uppercase();
+            reader.rest();
+            Ok(Statement::Unsupported { verb: Spot { value: verb, at }, hint })
+        }
+        _ => Err(ahead.unexpected(&expected(&known))),
+    }
+}
+
+fn expected(known: &[&str]) -> String {
+    let mut known = known.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    match &known[..] {
+        [] => "the end of the statement".to_owned(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
+        _ => "a statement".to_owned(),
+    }
+}
+
+fn select(reader: &mut Reader<'_>) -> Result<Statement> {
+    let at = reader.at();
+    Ok(Statement::Select(Spot { value: reader.rest().to_owned(), at }))
+}

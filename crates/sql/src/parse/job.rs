@@ -1,0 +1,94 @@
+//! Jobs: made, changed, removed, held.
+
+use sqlparser::tokenizer::Token;
+
+use crate::clause::Clauses;
+use crate::reader::Reader;
+use crate::statement::{AlterJob, CreateJob, DropJob, IfPresent, Spot, Statement};
+use crate::syntax::{Result, SyntaxError};
+
+pub(super) const JOB: &str = "the name of a job";
+
+pub(super) fn create(reader: &mut Reader<'_>) -> Result<Statement> {
+    let keep = reader.eat(&["IF", "NOT", "EXISTS"]);
+    created(reader, if keep { IfPresent::Keep } else { IfPresent::Refuse })
+}
+
+pub(super) fn create_or_alter(reader: &mut Reader<'_>) -> Result<Statement> {
+    created(reader, IfPresent::Alter)
+}
+
+pub(super) fn recreate(reader: &mut Reader<'_>) -> Result<Statement> {
+    created(reader, IfPresent::Replace)
+}
+
+fn created(reader: &mut Reader<'_>, if_present: IfPresent) -> Result<Statement> {
+    let name = reader.name(JOB)?;
+    let mut clauses = Clauses::default();
+    while !reader.is_done() {
+        clauses.read(reader)?;
+    }
+    if clauses.place_of("action").is_none() {
+        let hint = "Say what the job does: AS 'statement', AS CALL, AS EXEC or AS HTTP.";
+        return Err(reader.unexpected("AS").with_hint(hint));
+    }
+    Ok(Statement::CreateJob(CreateJob { name, if_present, clauses }))
+}
+
+/// `SET clause SET clause`, `SET clause, clause`, `RENAME TO name`.
+pub(super) fn alter(reader: &mut Reader<'_>) -> Result<Statement> {
+    let if_exists = reader.eat(&["IF", "EXISTS"]);
+    let name = reader.name(JOB)?;
+    let (mut clauses, mut rename) = (Clauses::default(), None);
+    loop {
+        let at = reader.at();
+        if reader.eat(&["RENAME"]) {
+            reader.expect(&["TO"])?;
+            if rename.replace(reader.name(JOB)?).is_some() {
+                return Err(SyntaxError::new(at, "RENAME TO is given twice"));
+            }
+        } else if reader.eat(&["SET"]) {
+            clauses.read(reader)?;
+            while reader.eat_sign(&Token::Comma) {
+                clauses.read(reader)?;
+            }
+        } else {
+            return Err(reader.unexpected_word("SET or RENAME TO", ["SET", "RENAME"]));
+        }
+        if reader.is_done() {
+            return Ok(Statement::AlterJob(AlterJob { name, if_exists, rename, clauses }));
+        }
+    }
+}
+
+pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
+    let if_exists = reader.eat(&["IF", "EXISTS"]);
+    let name = reader.name(JOB)?;
+    let (mut keep_history, mut cascade) = (false, false);
+    while !reader.is_done() {
+        if !keep_history && reader.eat(&["KEEP"]) {
+            reader.expect(&["HISTORY"])?;
+            keep_history = true;
+        } else if !cascade && reader.eat(&["CASCADE"]) {
+            cascade = true;
+        } else if !cascade && reader.eat(&["RESTRICT"]) {
+            // That is what happens anyway.
+        } else {
+            let known = ["KEEP", "CASCADE", "RESTRICT"];
+            return Err(reader.unexpected_word("KEEP HISTORY, CASCADE or the end", known));
+        }
+    }
+    Ok(Statement::DropJob(DropJob { name, if_exists, keep_history, cascade }))
+}
+
+pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::PauseJob(one(reader)?))
+}
+
+pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::ResumeJob(one(reader)?))
+}
+
+fn one(reader: &mut Reader<'_>) -> Result<Spot<String>> {
+    reader.name(JOB)
+}

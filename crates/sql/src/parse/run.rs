@@ -1,0 +1,75 @@
+//! Runs: started, stopped, asked about.
+
+use domain::id::RunId;
+
+use super::job::JOB;
+use crate::clause::values;
+use crate::reader::Reader;
+use crate::statement::{BackfillJob, ExecuteJob, ExplainJob, Spot, Statement};
+use crate::syntax::Result;
+
+const TIME: &str = "a time in quotes";
+
+pub(super) fn execute(reader: &mut Reader<'_>) -> Result<Statement> {
+    let name = reader.name(JOB)?;
+    let (mut parameters, mut at, mut with, mut without) = (None, None, false, false);
+    while !reader.is_done() {
+        if !with && !without && reader.eat(&["WITH", "DEPENDENCIES"]) {
+            with = true;
+        } else if !with && !without && reader.eat(&["IGNORE"]) {
+            reader.expect(&["DEPENDENCIES"])?;
+            without = true;
+        } else if parameters.is_none() && reader.eat(&["WITH"]) {
+            parameters = Some(values(reader)?);
+        } else if at.is_none() && reader.eat(&["AT"]) {
+            at = Some(reader.text(TIME)?);
+        } else {
+            let known = ["WITH", "AT", "IGNORE"];
+            let expected = "WITH (name = value, …), AT 'time' or IGNORE DEPENDENCIES";
+            return Err(reader.unexpected_word(expected, known));
+        }
+    }
+    let parameters = parameters.unwrap_or_default();
+    Ok(Statement::ExecuteJob(ExecuteJob { name, parameters, at, with_dependencies: with }))
+}
+
+pub(super) fn cancel(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::CancelRun(run(reader)?))
+}
+
+pub(super) fn retry(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::RetryRun(run(reader)?))
+}
+
+fn run(reader: &mut Reader<'_>) -> Result<Spot<RunId>> {
+    let Spot { value, at } = reader.uuid("the UUID of a run")?;
+    Ok(Spot { value: RunId(value), at })
+}
+
+pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
+    let name = reader.name(JOB)?;
+    reader.expect(&["FROM"])?;
+    let from = reader.text(TIME)?;
+    reader.expect(&["TO"])?;
+    let until = reader.text(TIME)?;
+    let (mut newest_first, mut dry_run) = (false, false);
+    while !reader.is_done() {
+        if !newest_first && reader.eat(&["NEWEST"]) {
+            reader.expect(&["FIRST"])?;
+            newest_first = true;
+        } else if !dry_run && reader.eat(&["DRY"]) {
+            reader.expect(&["RUN"])?;
+            dry_run = true;
+        } else {
+            let known = ["NEWEST", "DRY"];
+            return Err(reader.unexpected_word("NEWEST FIRST, DRY RUN or the end", known));
+        }
+    }
+    Ok(Statement::BackfillJob(BackfillJob { name, from, until, newest_first, dry_run }))
+}
+
+pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {
+    let name = reader.name(JOB)?;
+    let at = if reader.eat(&["AT"]) { Some(reader.text(TIME)?) } else { None };
+    Ok(Statement::ExplainJob(ExplainJob { name, at }))
+}

@@ -1,0 +1,277 @@
+//! What is about the session itself: settings, transactions, notifications, copies.
+
+use sqlparser::tokenizer::Token;
+
+use crate::literal::Literal;
+use crate::name::{folded, quoted};
+use crate::reader::Reader;
+use crate::statement::{Copy, Discard, SetStatement, Spot, Statement, Transaction};
+use crate::syntax::{Result, SyntaxError};
+
+const SETTING: &str = "the name of a setting";
+
+/// Names that PostgreSQL spells with spaces.
+const SPACED: [(&[&str], &str); 3] = [
+    (&["TIME", "ZONE"], "timezone"),
+    (&["TRANSACTION", "ISOLATION", "LEVEL"], "transaction_isolation"),
+    (&["SESSION", "AUTHORIZATION"], "session_authorization"),
+];
+
+fn setting(reader: &mut Reader<'_>) -> Result<Spot<String>> {
+    let at = reader.at();
+    if let Some((_, name)) = SPACED.iter().find(|(words, _)| reader.eat(words)) {
+        return Ok(Spot { value: (*name).to_owned(), at });
+    }
+    let Spot { value, at } = reader.dotted_name(SETTING)?;
+    Ok(Spot { value: folded(&value), at })
+}
+
+pub(super) fn set(reader: &mut Reader<'_>) -> Result<Statement> {
+    if reader.eat(&["TRANSACTION"]) || reader.eat(&["SESSION", "CHARACTERISTICS"]) {
+        reader.rest();
+        return Ok(Statement::Transaction(Transaction::Characteristics));
+    }
+    let is_local = reader.eat(&["LOCAL"]);
+    if !is_local && !reader.is_sign(1, &Token::Eq) {
+        reader.eat(&["SESSION"]);
+    }
+    if reader.eat(&["NAMES"]) {
+        let name = Spot { value: "client_encoding".to_owned(), at: reader.at() };
+        let value = value(reader)?;
+        return Ok(Statement::Set(SetStatement { name, value, is_local }));
+    }
+    let is_zone = reader.is(&["TIME", "ZONE"]);
+    let name = setting(reader)?;
+    if !is_zone && !reader.eat(&["TO"]) && !reader.eat_sign(&Token::Eq) {
+        return Err(reader.unexpected("TO or ="));
+    }
+    Ok(Statement::Set(SetStatement { name, value: value(reader)?, is_local }))
+}
+
+/// The value of a setting: words, texts and numbers with commas between them, or DEFAULT.
+fn value(reader: &mut Reader<'_>) -> Result<Option<String>> {
+    if reader.eat(&["DEFAULT"]) || reader.eat(&["LOCAL"]) {
+        return Ok(None);
+    }
+    let parts = reader.list(|reader| {
+        if let Some(word) = reader.word_at(0) {
+            reader.skip(1);
+            return Ok(word.to_owned());
+        }
+        if matches!(reader.lexemes().first().map(|it| &it.token), Some(Token::Word(_))) {
+            return Ok(reader.name("a value")?.value);
+        }
+        Ok(match reader.literal("a value")?.value {
+            Literal::Text(text) | Literal::Number(text) => text,
+            Literal::Bool(value) => value.to_string(),
+            Literal::Null => String::new(),
+        })
+    })?;
+    Ok(Some(parts.join(", ")))
+}
+
+pub(super) fn reset(reader: &mut Reader<'_>) -> Result<Statement> {
+    let all = reader.eat(&["ALL"]);
+    Ok(Statement::Reset(if all { None } else { Some(setting(reader)?) }))
+}
+
+pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement> {
+    if reader.is_done() {
+        return Err(reader.unexpected("JOBS, JOB RUNS FOR, CREATE JOB or the name of a setting"));
+    }
+    let all = reader.eat(&["ALL"]);
+    Ok(Statement::Show(if all { None } else { Some(setting(reader)?) }))
+}
+
+/// What may follow BEGIN. One change at a time is as isolated as any of them asks for.
+fn modes(reader: &mut Reader<'_>) -> Result<()> {
+    const MODES: [&[&str]; 8] = [
+        &["ISOLATION", "LEVEL", "SERIALIZABLE"],
+        &["ISOLATION", "LEVEL", "REPEATABLE", "READ"],
+        &["ISOLATION", "LEVEL", "READ", "COMMITTED"],
+        &["ISOLATION", "LEVEL", "READ", "UNCOMMITTED"],
+        &["READ", "WRITE"],
+        &["READ", "ONLY"],
+        &["NOT", "DEFERRABLE"],
+        &["DEFERRABLE"],
+    ];
+    while !reader.is_done() {
+        if !MODES.iter().any(|mode| reader.eat(mode)) {
+            return Err(reader.unexpected("ISOLATION LEVEL, READ WRITE, READ ONLY or the end"));
+        }
+        reader.eat_sign(&Token::Comma);
+    }
+    Ok(())
+}
+
+fn noise(reader: &mut Reader<'_>) {
+    if !reader.eat(&["WORK"]) {
+        reader.eat(&["TRANSACTION"]);
+    }
+}
+
+pub(super) fn begin(reader: &mut Reader<'_>) -> Result<Statement> {
+    noise(reader);
+    start(reader)
+}
+
+pub(super) fn start(reader: &mut Reader<'_>) -> Result<Statement> {
+    modes(reader)?;
+    Ok(Statement::Transaction(Transaction::Begin))
+}
+
+pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Statement> {
+    ended(reader, Transaction::Commit)
+}
+
+pub(super) fn rollback(reader: &mut Reader<'_>) -> Result<Statement> {
+    let at = reader.at();
+    noise(reader);
+    if reader.eat(&["TO"]) {
+        reader.rest();
+        let verb = Spot { value: "ROLLBACK TO SAVEPOINT".to_owned(), at };
+        let hint = "A transaction block holds one change; ROLLBACK forgets it.";
+        return Ok(Statement::Unsupported { verb, hint });
+    }
+    ended(reader, Transaction::Rollback)
+}
+
+fn ended(reader: &mut Reader<'_>, how: Transaction) -> Result<Statement> {
+    noise(reader);
+    if reader.eat(&["AND", "CHAIN"]) {
+        let error = SyntaxError::new(reader.at(), "AND CHAIN is not supported");
+        return Err(error.with_hint("Write BEGIN after it."));
+    }
+    reader.eat(&["AND", "NO", "CHAIN"]);
+    Ok(Statement::Transaction(how))
+}
+
+pub(super) fn discard(reader: &mut Reader<'_>) -> Result<Statement> {
+    let words = [
+        ("ALL", Discard::All),
+        ("PLANS", Discard::Plans),
+        ("SEQUENCES", Discard::Sequences),
+        ("TEMP", Discard::Temp),
+        ("TEMPORARY", Discard::Temp),
+    ];
+    Ok(Statement::Discard(reader.one_of(&words)?.value))
+}
+
+pub(super) fn listen(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::Listen(reader.name("the name of a channel")?))
+}
+
+pub(super) fn unlisten(reader: &mut Reader<'_>) -> Result<Statement> {
+    let all = reader.eat_sign(&Token::Mul);
+    Ok(Statement::Unlisten(if all { None } else { Some(reader.name("a channel or *")?) }))
+}
+
+pub(super) fn deallocate(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.eat(&["PREPARE"]);
+    let all = reader.eat(&["ALL"]);
+    let what = "the name of a prepared statement";
+    Ok(Statement::Deallocate(if all { None } else { Some(reader.name(what)?) }))
+}
+
+pub(super) fn close(reader: &mut Reader<'_>) -> Result<Statement> {
+    let all = reader.eat(&["ALL"]);
+    Ok(Statement::Close(if all { None } else { Some(reader.name("the name of a cursor")?) }))
+}
+
+/// `COPY (question) TO STDOUT [WITH] [(FORMAT csv, HEADER)]`, `COPY table TO STDOUT CSV HEADER`.
+pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
+    let at = reader.at();
+    let (query, at) = if reader.is_sign(0, &Token::LParen) {
+        let length = closing(reader).ok_or_else(|| reader.unexpected("a question and )"))?;
+        let written = reader.skip(length);
+        let inner = &written[1..written.len() - 1];
+        let question = inner.trim_start();
+        (question.trim_end().to_owned(), at + 1 + inner.len() - question.len())
+    } else {
+        let table = reader.dotted("a table or a question in parentheses")?;
+        let columns = match reader.is_sign(0, &Token::LParen) {
+            true => reader
+                .in_parentheses(|reader| Ok(quoted(&reader.name("a column")?.value)))?
+                .join(", "),
+            false => "*".to_owned(),
+        };
+        (format!("SELECT {columns} FROM {table}"), at)
+    };
+    if reader.is(&["FROM"]) {
+        let hint = "Jobs are made with CREATE JOB, and many at once with POST /v1/jobs:bulk.";
+        return Err(reader.unexpected("TO STDOUT").with_hint(hint));
+    }
+    reader.expect(&["TO", "STDOUT"])?;
+    reader.eat(&["WITH"]);
+    let mut options = Options::default();
+    if reader.is_sign(0, &Token::LParen) {
+        reader.in_parentheses(|reader| options.read(reader))?;
+    } else {
+        while !reader.is_done() {
+            options.read(reader)?;
+        }
+    }
+    let Options { csv, header, delimiter, null } = options;
+    Ok(Statement::Copy(Copy {
+        query: Spot { value: query, at },
+        csv,
+        header,
+        delimiter: delimiter.unwrap_or(if csv { ',' } else { '\t' }),
+        null: null.unwrap_or(if csv { String::new() } else { "\\N".to_owned() }),
+    }))
+}
+
+/// How many lexemes the parentheses that open next and what they hold are.
+fn closing(reader: &Reader<'_>) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (i, lexeme) in reader.lexemes().iter().enumerate() {
+        match lexeme.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(i + 1);
+        }
+    }
+    None
+}
+
+#[derive(Default)]
+struct Options {
+    csv: bool,
+    header: bool,
+    delimiter: Option<char>,
+    null: Option<String>,
+}
+
+impl Options {
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        if reader.eat(&["FORMAT"]) {
+            self.csv = reader.one_of(&[("TEXT", false), ("CSV", true)])?.value;
+        } else if reader.eat(&["CSV"]) {
+            self.csv = true;
+        } else if reader.eat(&["HEADER"]) {
+            let words = [("TRUE", true), ("ON", true), ("FALSE", false), ("OFF", false)];
+            let said = words.into_iter().find(|(word, _)| reader.eat(&[word]));
+            self.header = said.is_none_or(|(_, header)| header);
+        } else if reader.eat(&["DELIMITER"]) {
+            reader.eat(&["AS"]);
+            let text = reader.text("one letter in quotes")?;
+            let mut letters = text.value.chars();
+            match (letters.next(), letters.next()) {
+                (Some(letter), None) if letter.is_ascii() && !"\r\n\\\"".contains(letter) => {
+                    self.delimiter = Some(letter);
+                }
+                _ => return Err(SyntaxError::new(text.at, "a delimiter is one ASCII letter")),
+            }
+        } else if reader.eat(&["NULL"]) {
+            reader.eat(&["AS"]);
+            self.null = Some(reader.text("a text in quotes")?.value);
+        } else {
+            let known = ["FORMAT", "CSV", "HEADER", "DELIMITER", "NULL"];
+            return Err(reader.unexpected_word("FORMAT, HEADER, DELIMITER or NULL", known));
+        }
+        Ok(())
+    }
+}

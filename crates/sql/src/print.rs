@@ -1,0 +1,273 @@
+//! A job as the statement that makes it: S1's spelling, clauses in the order of the table, and
+//! nothing that the job would be without.
+
+use domain::action::{Action, HttpAction};
+use domain::id::JobId;
+use domain::job::{
+    Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When,
+};
+use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
+use jiff::SignedDuration;
+use serde_json::Value;
+use sqlparser::tokenizer::Token;
+
+use crate::lex::lex;
+use crate::name::{quoted, text};
+
+/// The statement that makes this job. `name_of` knows the jobs that it depends on.
+pub fn create_job(
+    name: &str,
+    state: JobState,
+    definition: &Definition,
+    name_of: &dyn Fn(JobId) -> String,
+) -> String {
+    let mut lines = vec![format!("CREATE JOB {}", quoted(name))];
+    lines.extend(clauses(definition, name_of));
+    match state {
+        JobState::Enabled => {}
+        JobState::Paused => lines.push("PAUSED".to_owned()),
+        JobState::Disabled | JobState::Completed | JobState::Deleted => {
+            lines.push("DISABLED".to_owned());
+        }
+    }
+    lines.push(format!("AS {}", action(&definition.action)));
+    format!("{};", lines.join("\n  "))
+}
+
+/// Every clause but the state and the action, in the order of the table.
+fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
+    let default = Definition::default();
+    let mut lines = when(&job.when);
+    let mut say = |differs: bool, clause: &dyn Fn() -> String| {
+        if differs {
+            lines.push(clause());
+        }
+    };
+    say(!job.depends_on.is_empty(), &|| {
+        let one = |it: &domain::job::Dependency| {
+            let name = quoted(&name_of(it.job));
+            match it.on {
+                DependsOn::Success => name,
+                DependsOn::Completion => format!("{name} COMPLETION"),
+                DependsOn::Failure => format!("{name} FAILURE"),
+            }
+        };
+        let names: Vec<String> = job.depends_on.iter().map(one).collect();
+        format!("DEPENDS ON {}", names.join(", "))
+    });
+    if let Some(timeout) = job.dependency_timeout {
+        say(true, &|| format!("DEPENDENCY_TIMEOUT = {}", duration(timeout)));
+    }
+    let (retry, usual) = (&job.retry, &default.retry);
+    say(retry.max_attempts != usual.max_attempts, &|| {
+        format!("MAX_RETRIES = {}", retry.max_attempts.saturating_sub(1))
+    });
+    say(retry.backoff != usual.backoff, &|| format!("RETRY_BACKOFF = {}", duration(retry.backoff)));
+    say(retry.max_backoff != usual.max_backoff, &|| {
+        format!("MAX_BACKOFF = {}", duration(retry.max_backoff))
+    });
+    say(retry.multiplier != usual.multiplier, &|| {
+        format!("BACKOFF_MULTIPLIER = {:?}", retry.multiplier)
+    });
+    say(retry.jitter != usual.jitter, &|| format!("RETRY_JITTER = {:?}", retry.jitter));
+    if let Some(filter) = &retry.retry_on {
+        say(true, &|| format!("RETRY ON {}", errors(filter)));
+    }
+    if let Some(filter) = &retry.no_retry_on {
+        say(true, &|| format!("NO RETRY ON {}", errors(filter)));
+    }
+    say(job.timeout != default.timeout, &|| format!("TIMEOUT = {}", duration(job.timeout)));
+    say(job.grace_period != default.grace_period, &|| {
+        format!("GRACE_PERIOD = {}", duration(job.grace_period))
+    });
+    say(job.catch_up != default.catch_up, &|| {
+        let word = match job.catch_up {
+            CatchUpPolicy::None => "NONE",
+            CatchUpPolicy::Last => "LAST",
+            CatchUpPolicy::All => "ALL",
+        };
+        format!("CATCH_UP = {word}")
+    });
+    say(job.max_catch_up != default.max_catch_up, &|| {
+        format!("MAX_CATCH_UP = {}", job.max_catch_up)
+    });
+    if let Some(deadline) = job.start_deadline {
+        say(true, &|| format!("START_DEADLINE = {}", duration(deadline)));
+    }
+    say(job.overlap != default.overlap, &|| {
+        let word = match job.overlap {
+            Overlap::Allow => "ALLOW",
+            Overlap::Skip => "SKIP",
+            Overlap::Queue => "QUEUE",
+            Overlap::CancelPrevious => "CANCEL_PREVIOUS",
+        };
+        format!("OVERLAP = {word}")
+    });
+    say(job.concurrency != default.concurrency, &|| format!("CONCURRENCY = {}", job.concurrency));
+    say(job.jitter != default.jitter, &|| format!("JITTER = {}", duration(job.jitter)));
+    say(job.priority != default.priority, &|| format!("PRIORITY = {}", job.priority));
+    say(!job.tags.is_empty(), &|| format!("TAGS = ({})", texts(&job.tags)));
+    say(job.retention != default.retention, &|| {
+        let kept = job.retention;
+        let parts =
+            [("DAYS", kept.days), ("FAILED_DAYS", kept.failed_days), ("KEEP_LAST", kept.keep_last)];
+        let parts = parts.iter().filter_map(|(word, n)| n.map(|n| format!("{word} = {n}")));
+        format!("RETENTION ({})", parts.collect::<Vec<_>>().join(", "))
+    });
+    say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
+    say(job.on_lost == OnLost::Fail, &|| "ON LOST FAIL".to_owned());
+    if let Some(role) = &job.run_as {
+        say(true, &|| format!("RUN AS {}", quoted(role)));
+    }
+    if let Action::Sql(domain::action::SqlAction { database: Some(name), .. })
+    | Action::Procedure(domain::action::ProcedureAction { database: Some(name), .. }) =
+        &job.action
+    {
+        say(true, &|| format!("DATABASE = {}", quoted(name)));
+    }
+    if let Some(description) = &job.description {
+        say(true, &|| format!("DESCRIPTION = {}", text(description)));
+    }
+    lines
+}
+
+fn when(when: &When) -> Vec<String> {
+    match when {
+        When::Manual => vec!["SCHEDULE = MANUAL".to_owned()],
+        When::AfterDependencies => vec!["SCHEDULE = AFTER DEPENDENCIES".to_owned()],
+        When::At { at } => vec![format!("SCHEDULE = AT '{at}'")],
+        When::Every { interval, starts, ends } => {
+            let ends = ends.map(|ends| format!(" ENDS '{ends}'")).unwrap_or_default();
+            vec![format!("SCHEDULE = EVERY {} STARTS '{starts}'{ends}", duration(*interval))]
+        }
+        When::Cron { expression, zone, dst } => {
+            let mut lines = vec![format!("SCHEDULE = CRON {}", text(expression))];
+            if zone != "UTC" {
+                lines.push(format!("TIMEZONE = {}", text(zone)));
+            }
+            if let Some(gap) = dst.gap {
+                let word = match gap {
+                    GapRule::Skip => "SKIP",
+                    GapRule::ShiftAfter => "SHIFT_AFTER",
+                    GapRule::ShiftByOffset => "SHIFT_BY_OFFSET",
+                };
+                lines.push(format!("DST GAP = {word}"));
+            }
+            if let Some(overlap) = dst.overlap {
+                let word = match overlap {
+                    OverlapRule::First => "FIRST",
+                    OverlapRule::Second => "SECOND",
+                    OverlapRule::Both => "BOTH",
+                };
+                lines.push(format!("DST OVERLAP = {word}"));
+            }
+            lines
+        }
+    }
+}
+
+/// A length of time in the largest unit that it is a multiple of.
+fn duration(length: SignedDuration) -> String {
+    let seconds = length.as_secs();
+    if length.subsec_nanos() != 0 || seconds < 0 {
+        return text(&format!("{length:#}"));
+    }
+    let units = [(86_400, "DAY"), (3_600, "HOUR"), (60, "MINUTE"), (1, "SECOND")];
+    let fits = |(size, _): &&(i64, &str)| seconds % size == 0 && seconds >= *size;
+    let (size, unit) = units.iter().find(fits).unwrap_or(&units[3]);
+    let count = seconds / size;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "S" })
+}
+
+fn texts(list: &[String]) -> String {
+    list.iter().map(|it| text(it)).collect::<Vec<_>>().join(", ")
+}
+
+fn pairs<'a>(list: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let pair = |(name, value): (&String, &String)| format!("{} = {}", text(name), text(value));
+    list.into_iter().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+fn numbers<T: ToString>(list: &[T]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn errors(filter: &ErrorFilter) -> String {
+    let parts = [
+        ("EXIT_CODES", numbers(&filter.exit_codes)),
+        ("HTTP_STATUSES", numbers(&filter.http_statuses)),
+        ("SQLSTATES", texts(&filter.sqlstates)),
+    ];
+    let parts = parts.iter().filter(|(_, list)| !list.is_empty());
+    let parts: Vec<String> = parts.map(|(word, list)| format!("{word} ({list})")).collect();
+    format!("({})", parts.join(", "))
+}
+
+fn action(action: &Action) -> String {
+    match action {
+        Action::Noop => "NOOP".to_owned(),
+        Action::Sql(sql) => text(&sql.sql),
+        Action::Procedure(procedure) => {
+            let arguments: Vec<String> = procedure.arguments.iter().map(value).collect();
+            let name = &procedure.procedure;
+            let name = if is_name(name) { name.clone() } else { text(name) };
+            format!("CALL {name}({})", arguments.join(", "))
+        }
+        Action::External(external) => {
+            let mut parts = vec![format!("EXEC {}", text(&external.command))];
+            if !external.arguments.is_empty() {
+                parts.push(format!("ARGS ({})", texts(&external.arguments)));
+            }
+            if !external.environment.is_empty() {
+                parts.push(format!("ENVIRONMENT ({})", pairs(&external.environment)));
+            }
+            parts.join(" ")
+        }
+        Action::Http(request) => http(request),
+        Action::Backup(backup) => {
+            let keep = backup.keep.map(|keep| format!(" KEEP {keep}")).unwrap_or_default();
+            let outputs = if backup.outputs { "" } else { " WITHOUT OUTPUTS" };
+            format!("BACKUP TO {}{keep}{outputs}", text(&backup.target))
+        }
+    }
+}
+
+fn http(request: &HttpAction) -> String {
+    let target = format!("{} {}", request.method, request.endpoint);
+    let mut parts = vec![format!("HTTP {}", text(&target))];
+    if !request.headers.is_empty() {
+        parts.push(format!("HEADERS ({})", pairs(&request.headers)));
+    }
+    match &request.body {
+        None => {}
+        Some(Value::String(body)) => parts.push(format!("BODY {}", text(body))),
+        Some(json) => parts.push(format!("BODY JSON {}", text(&json.to_string()))),
+    }
+    if !request.expected_status.is_empty() {
+        parts.push(format!("EXPECT ({})", numbers(&request.expected_status)));
+    }
+    parts.join(" ")
+}
+
+/// An argument of a procedure.
+fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bool(value) => value.to_string().to_uppercase(),
+        Value::Number(number) => number.to_string(),
+        Value::String(value) => text(value),
+        json => format!("JSON {}", text(&json.to_string())),
+    }
+}
+
+/// Whether a text is a name, perhaps with dots, and can stand without quotes of its own.
+fn is_name(name: &str) -> bool {
+    let Ok(lexemes) = lex(name) else { return false };
+    let is_whole = lexemes.first().is_some_and(|first| first.place.start == 0)
+        && lexemes.last().is_some_and(|last| last.place.end == name.len());
+    let fits = |(i, lexeme): (usize, &crate::lex::Lexeme)| match i % 2 {
+        0 => matches!(lexeme.token, Token::Word(_)),
+        _ => lexeme.token == Token::Period,
+    };
+    is_whole && lexemes.len() % 2 == 1 && lexemes.iter().enumerate().all(fits)
+}

@@ -1,0 +1,226 @@
+//! Values: names, texts, numbers, lengths of time, UUIDs.
+
+use domain::schedule::parse_duration;
+use jiff::SignedDuration;
+use sqlparser::tokenizer::Token;
+use uuid::Uuid;
+
+use super::Reader;
+use crate::lex::{Lexeme, placeholder};
+use crate::literal::Literal;
+use crate::name::folded;
+use crate::statement::Spot;
+use crate::syntax::{Result, SyntaxError};
+
+/// Units of time, for those who mistyped one.
+const UNITS: [&str; 4] = ["SECONDS", "MINUTES", "HOURS", "DAYS"];
+
+impl<'a> Reader<'a> {
+    /// A name: unquoted in small letters, quoted as it is, or a value that was handed in.
+    pub(crate) fn name(&mut self, what: &str) -> Result<Spot<String>> {
+        let at = self.at();
+        let value = match self.peek() {
+            Some(Lexeme { token: Token::Word(word), .. }) => match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => folded(&word.value),
+            },
+            Some(Lexeme { token: Token::SingleQuotedString(text), is_bound: true, .. }) => {
+                text.clone()
+            }
+            Some(lexeme) if placeholder(&lexeme.token).is_some() => String::new(),
+            _ => return Err(self.unexpected(what)),
+        };
+        self.next += 1;
+        Ok(Spot { value, at })
+    }
+
+    /// A name with dots: `public.refresh`. Quoted parts stay quoted.
+    pub(crate) fn dotted_name(&mut self, what: &str) -> Result<Spot<String>> {
+        let mut name = self.name(what)?;
+        while self.eat_sign(&Token::Period) {
+            let part = self.name(what)?;
+            name.value = format!("{}.{}", name.value, part.value);
+        }
+        Ok(name)
+    }
+
+    /// A name with dots as it was written, quotes included.
+    pub(crate) fn dotted(&mut self, what: &str) -> Result<&'a str> {
+        let from = self.next;
+        self.dotted_name(what)?;
+        let count = self.next - from;
+        self.next = from;
+        Ok(self.skip(count))
+    }
+
+    /// A text in quotes.
+    pub(crate) fn text(&mut self, what: &str) -> Result<Spot<String>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: String::new(), at });
+        }
+        match self.peek() {
+            Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => {
+                self.next += 1;
+                Ok(Spot { value: text.clone(), at })
+            }
+            Some(Lexeme { token: Token::Word(word), .. }) if word.quote_style == Some('"') => {
+                Err(self.unexpected(what).with_hint("Texts stand in single quotes."))
+            }
+            _ => Err(self.unexpected(what)),
+        }
+    }
+
+    /// A text or a bare word, where both mean the same.
+    pub(crate) fn text_or_name(&mut self, what: &str) -> Result<Spot<String>> {
+        match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::SingleQuotedString(_)) => self.text(what),
+            _ => self.name(what),
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn whole<T: std::str::FromStr>(&mut self, what: &str) -> Result<Spot<T>> {
+        let at = self.at();
+        let text = match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::Number(text, false)) => text.clone(),
+            Some(token) if placeholder(token).is_some() => "1".to_owned(),
+            _ => return Err(self.unexpected(what)),
+        };
+        let value = text.parse().map_err(|_| self.unexpected(what))?;
+        self.next += 1;
+        Ok(Spot { value, at })
+    }
+
+    /// A number, also with a point.
+    pub(crate) fn decimal(&mut self, what: &str) -> Result<Spot<f64>> {
+        self.whole(what)
+    }
+
+    /// A value: text, number, TRUE, FALSE or NULL.
+    pub(crate) fn literal(&mut self, what: &str) -> Result<Spot<Literal>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: Literal::Null, at });
+        }
+        let is_negative = self.is_sign(0, &Token::Minus) && self.is_number(1);
+        if is_negative {
+            self.next += 1;
+        }
+        let value = match self.take().map(|lexeme| &lexeme.token) {
+            Some(Token::Number(digits, false)) => {
+                Literal::Number(if is_negative { format!("-{digits}") } else { digits.clone() })
+            }
+            Some(Token::SingleQuotedString(text)) => Literal::Text(text.clone()),
+            Some(Token::Word(word)) if word.quote_style.is_none() => {
+                match word.value.to_ascii_uppercase().as_str() {
+                    "TRUE" => Literal::Bool(true),
+                    "FALSE" => Literal::Bool(false),
+                    "NULL" => Literal::Null,
+                    _ => {
+                        self.next -= 1;
+                        return Err(self.unexpected(what));
+                    }
+                }
+            }
+            taken => {
+                self.next -= usize::from(taken.is_some());
+                return Err(self.unexpected(what));
+            }
+        };
+        Ok(Spot { value, at })
+    }
+
+    fn is_number(&self, ahead: usize) -> bool {
+        let lexeme = self.lexemes.get(self.next + ahead);
+        matches!(lexeme.map(|lexeme| &lexeme.token), Some(Token::Number(_, false)))
+    }
+
+    /// One of some words.
+    pub(crate) fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Spot<T>> {
+        let at = self.at();
+        let known = || words.iter().map(|(word, _)| *word);
+        let found = words.iter().find(|(word, _)| self.is(&[word]));
+        match found {
+            Some((_, value)) => {
+                self.next += 1;
+                Ok(Spot { value: *value, at })
+            }
+            None => {
+                let expected = known().collect::<Vec<_>>().join(", ");
+                let expected = match expected.rsplit_once(", ") {
+                    Some((most, last)) => format!("{most} or {last}"),
+                    None => expected,
+                };
+                Err(self.unexpected_word(&expected, known()))
+            }
+        }
+    }
+
+    /// NONE or NULL: the absence of a value.
+    pub(crate) fn eat_none(&mut self) -> bool {
+        self.eat(&["NONE"]) || self.eat(&["NULL"])
+    }
+
+    /// A length of time: `90 SECONDS`, `1 HOUR 30 MINUTES`, `90s`, `'1h 30m'`, `INTERVAL '1 day'`.
+    pub(crate) fn duration(&mut self) -> Result<Spot<SignedDuration>> {
+        const WHAT: &str = "a length of time, for example 90 SECONDS or '1h 30m'";
+        self.eat(&["INTERVAL"]);
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: SignedDuration::from_secs(1), at });
+        }
+        let mut written = String::new();
+        match self.peek().map(|lexeme| &lexeme.token) {
+            Some(Token::SingleQuotedString(text)) => {
+                written.push_str(text);
+                self.next += 1;
+            }
+            Some(Token::Number(..)) => {
+                while let Some(Token::Number(digits, _)) = self.peek().map(|it| &it.token) {
+                    self.next += 1;
+                    let is_unit = |unit: &&str| parse_duration(&format!("1 {unit}")).is_ok();
+                    let Some(unit) = self.word_at(0).filter(is_unit) else {
+                        let expected = "SECONDS, MINUTES, HOURS or DAYS";
+                        return Err(self.unexpected_word(expected, UNITS));
+                    };
+                    self.next += 1;
+                    written.push_str(&format!("{digits} {unit} "));
+                }
+            }
+            _ => return Err(self.unexpected(WHAT)),
+        }
+        let value =
+            parse_duration(&written).map_err(|error| SyntaxError::new(at, error.to_string()))?;
+        Ok(Spot { value, at })
+    }
+
+    /// A UUID, in quotes or bare.
+    pub(crate) fn uuid(&mut self, what: &str) -> Result<Spot<Uuid>> {
+        let at = self.at();
+        if self.eat_placeholder() {
+            return Ok(Spot { value: Uuid::nil(), at });
+        }
+        let from = self.next;
+        let text = match self.take() {
+            None => return Err(self.unexpected(what)),
+            Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => text.clone(),
+            // Without quotes it falls into pieces that touch each other.
+            Some(first) => {
+                let mut end = first.place.end;
+                while let Some(lexeme) = self.peek().filter(|lexeme| lexeme.place.start == end) {
+                    end = lexeme.place.end;
+                    self.next += 1;
+                }
+                self.text[first.place.start..end].to_owned()
+            }
+        };
+        match text.parse() {
+            Ok(value) => Ok(Spot { value, at }),
+            Err(_) => {
+                self.next = from;
+                Err(self.unexpected(what).with_hint("A UUID has 32 hexadecimal digits."))
+            }
+        }
+    }
+}

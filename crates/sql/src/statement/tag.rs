@@ -1,0 +1,83 @@
+//! What is said about a statement that was run.
+
+use super::{CreateJob, Discard, IfPresent, Statement, Transaction, Verb};
+
+impl Statement {
+    /// The words that say what was done, as clients of PostgreSQL expect them.
+    pub fn tag(&self) -> &'static str {
+        let thing = |verb: Verb, tags: [&'static str; 3]| match verb {
+            Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter => tags[0],
+            Verb::Alter => tags[1],
+            Verb::Drop | Verb::DropIfPresent => tags[2],
+        };
+        match self {
+            Statement::Select(_) => "SELECT",
+            Statement::Template(template) => template.shape.tag(),
+            Statement::CreateJob(CreateJob { if_present: IfPresent::Replace, .. }) => {
+                "RECREATE JOB"
+            }
+            Statement::CreateJob(_) => "CREATE JOB",
+            Statement::AlterJob(_) => "ALTER JOB",
+            Statement::DropJob(_) => "DROP JOB",
+            Statement::PauseJob(_) => "PAUSE JOB",
+            Statement::ResumeJob(_) => "RESUME JOB",
+            Statement::ExecuteJob(_) => "EXECUTE JOB",
+            Statement::CancelRun(_) => "CANCEL JOB RUN",
+            Statement::RetryRun(_) => "RETRY JOB RUN",
+            Statement::BackfillJob(_) => "BACKFILL JOB",
+            Statement::ExplainJob(_) => "EXPLAIN",
+            Statement::ShowCreateJob(_)
+            | Statement::ShowJobs { .. }
+            | Statement::ShowRuns { .. }
+            | Statement::Show(_) => "SHOW",
+            Statement::Grant(_) => "GRANT",
+            Statement::Revoke(_) => "REVOKE",
+            // PostgreSQL has one kind of them, and its clients know one word.
+            Statement::User(user) => thing(user.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
+            Statement::Role(role) => thing(role.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
+            Statement::Secret(secret) => {
+                thing(secret.verb, ["CREATE SECRET", "ALTER SECRET", "DROP SECRET"])
+            }
+            Statement::Set(_) | Statement::Transaction(Transaction::Characteristics) => "SET",
+            Statement::Reset(_) => "RESET",
+            Statement::Transaction(Transaction::Begin) => "BEGIN",
+            Statement::Transaction(Transaction::Commit) => "COMMIT",
+            Statement::Transaction(Transaction::Rollback) => "ROLLBACK",
+            Statement::Discard(Discard::All) => "DISCARD ALL",
+            Statement::Discard(Discard::Plans) => "DISCARD PLANS",
+            Statement::Discard(Discard::Sequences) => "DISCARD SEQUENCES",
+            Statement::Discard(Discard::Temp) => "DISCARD TEMP",
+            Statement::Listen(_) => "LISTEN",
+            Statement::Unlisten(_) => "UNLISTEN",
+            Statement::Copy(_) => "COPY",
+            Statement::Deallocate(None) => "DEALLOCATE ALL",
+            Statement::Deallocate(Some(_)) => "DEALLOCATE",
+            Statement::Close(None) => "CLOSE CURSOR ALL",
+            Statement::Close(Some(_)) => "CLOSE CURSOR",
+            Statement::Unsupported { .. } => "",
+        }
+    }
+
+    /// Whether it changes something that outlives the session, or may.
+    pub fn changes(&self) -> bool {
+        match self {
+            Statement::Template(template) => template.shape.changes(),
+            Statement::BackfillJob(backfill) => !backfill.dry_run,
+            Statement::CreateJob(_)
+            | Statement::AlterJob(_)
+            | Statement::DropJob(_)
+            | Statement::PauseJob(_)
+            | Statement::ResumeJob(_)
+            | Statement::ExecuteJob(_)
+            | Statement::CancelRun(_)
+            | Statement::RetryRun(_)
+            | Statement::Grant(_)
+            | Statement::Revoke(_)
+            | Statement::User(_)
+            | Statement::Role(_)
+            | Statement::Secret(_)
+            | Statement::Transaction(Transaction::Commit) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a text cannot be read.
+
+/// Why a text cannot be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// What is wrong.
+    pub message: String,
+    /// The byte of the text at which it is.
+    pub at: usize,
+    /// What would be right.
+    pub hint: Option<String>,
+}
+
+impl SyntaxError {
+    /// Something is wrong at a place.
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        SyntaxError { message: message.into(), at, hint: None }
+    }
+
+    /// The same with what would be right.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        SyntaxError { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The result of reading.
+pub(crate) type Result<T> = std::result::Result<T, SyntaxError>;
+
+/// The known word that somebody may have meant.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_ascii_uppercase();
+    // A word that is far too long is not a slip of the finger, and costs nothing.
+    if word.len() > 40 {
+        return None;
+    }
+    let begins = |known: &str| word.len() >= 3 && known.to_ascii_uppercase().starts_with(&word);
+    let known: Vec<&str> = known.into_iter().filter(|known| *known != word).collect();
+    if let Some(longer) = known.iter().find(|known| begins(known)) {
+        return Some(longer);
+    }
+    let distance = |known: &str| strsim::osa_distance(&word, &known.to_ascii_uppercase());
+    let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;
+    (distance <= 1 + word.len() / 4 && distance < word.len()).then_some(nearest)
+}

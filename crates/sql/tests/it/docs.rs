@@ -1,0 +1,35 @@
+//! The reference: its examples are read, and it speaks of every clause.
+
+use std::path::Path;
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn examples_of_the_reference_are_read() {
+    let page = page();
+    let blocks = page.split("```sql").skip(1).map(|rest| rest.split("```").next().unwrap_or(""));
+    let mut count = 0;
+    for block in blocks {
+        let text = block.split_once('\n').map_or("", |(_, text)| text);
+        let parsed = sql::parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        count += parsed.len();
+    }
+    assert!(count > 60, "{count} examples");
+}
+
+/// The table of clauses is the one in force.
+#[test]
+fn the_table_of_clauses_is_the_one_in_force() {
+    let page = page();
+    for rule in sql::RULES {
+        let row = format!("| `{}` | `{}` |", rule.name(), rule.form.replace('|', "\\|"));
+        let row = row.replace("| `` |", "| |");
+        assert!(page.contains(&row), "docs/sql.md must contain the row\n{row}");
+    }
+    for verb in sql::VERBS {
+        assert!(page.contains(verb), "docs/sql.md does not speak of {verb}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Examples word by word: the text, what it asks for, and the job printed.
+
+use std::fmt::Write;
+
+use domain::job::{Definition, JobState};
+use sql::{Clauses, Statement};
+
+use crate::{define, examples, golden, name_of};
+
+fn printed(clauses: &Clauses, name: &str, base: Option<&Definition>) -> String {
+    match define(clauses, base) {
+        Ok(defined) => {
+            let state = defined.state.unwrap_or(JobState::Enabled);
+            sql::create_job(name, state, &defined.definition, &name_of)
+        }
+        Err(refused) => format!("refused at {}: {refused}", refused.at),
+    }
+}
+
+fn shown(file: &str) -> String {
+    let mut out = String::new();
+    for (title, text) in examples(file) {
+        writeln!(out, "@ {title}").unwrap();
+        let parsed = match sql::parse(&text) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                writeln!(out, "{text}\n  error at {}: {error}\n", error.at).unwrap();
+                continue;
+            }
+        };
+        for one in parsed {
+            writeln!(out, "{}", &text[one.place.clone()]).unwrap();
+            match &one.statement {
+                Statement::CreateJob(create) => {
+                    writeln!(out, "  {:?}", create.if_present).unwrap();
+                    for (clause, _) in create.clauses.iter() {
+                        let clause = format!("{clause:?}").replace('\n', "\n    ");
+                        writeln!(out, "  {clause}").unwrap();
+                    }
+                    let job = printed(&create.clauses, &create.name.value, None);
+                    writeln!(out, "=>\n{job}\n").unwrap();
+                }
+                Statement::AlterJob(alter) => {
+                    let base = Definition {
+                        when: domain::job::When::Cron {
+                            expression: "0 2 * * *".into(),
+                            zone: "Europe/Berlin".into(),
+                            dst: Default::default(),
+                        },
+                        ..Definition::default()
+                    };
+                    let job = printed(&alter.clauses, &alter.name.value, Some(&base));
+                    writeln!(out, "  rename {:?}\n=>\n{job}\n", alter.rename).unwrap();
+                }
+                statement => {
+                    writeln!(out, "=> {}\n   {}\n", statement.tag(), format_args!("{statement:?}"))
+                        .unwrap()
+                }
+            }
+        }
+    }
+    out
+}
+
+/// S0.65 to S0.152 and S1.109 to S1.112.
+#[test]
+fn the_examples_of_the_source_documents() {
+    golden("seeds.golden", &shown("seeds.sql"));
+}
+
+#[test]
+fn every_clause_and_every_statement() {
+    golden("clauses.golden", &shown("clauses.sql"));
+}
+
+/// Every clause and every first word of a statement has an example.
+#[test]
+fn nothing_is_without_an_example() {
+    let text: String = examples("clauses.sql").into_iter().map(|(_, text)| text + "\n").collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for rule in sql::RULES {
+        assert!(text.contains(&rule.name()), "no example of {}", rule.name());
+    }
+    for verb in sql::VERBS {
+        assert!(text.contains(verb), "no example of {verb}");
+    }
+}
+
+/// What was read, printed and read again is the same job.
+#[test]
+fn printed_examples_are_read_back() {
+    for file in ["seeds.sql", "clauses.sql"] {
+        for (_, text) in examples(file) {
+            for one in sql::parse(&text).unwrap_or_default() {
+                let Statement::CreateJob(create) = one.statement else { continue };
+                let Ok(defined) = define(&create.clauses, None) else { continue };
+                let state = defined.state.unwrap_or(JobState::Enabled);
+                let name = &create.name.value;
+                let text = sql::create_job(name, state, &defined.definition, &name_of);
+                let again = sql::parse(&text).unwrap();
+                let [sql::Parsed { statement: Statement::CreateJob(again), .. }] = &again[..]
+                else {
+                    panic!("{text}");
+                };
+                assert_eq!(&again.name.value, name);
+                let defined_again = define(&again.clauses, None).unwrap();
+                assert_eq!(defined_again.definition, defined.definition, "{text}");
+                assert_eq!(defined_again.state.unwrap_or(JobState::Enabled), state);
+                // And printing settles: the canonical text is its own canonical text.
+                let printed = sql::create_job(name, state, &defined_again.definition, &name_of);
+                assert_eq!(printed, text);
+            }
+        }
+    }
+}

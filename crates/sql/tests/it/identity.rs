@@ -1,0 +1,243 @@
+//! A job that is printed and read back is the same job.
+
+use std::collections::BTreeMap;
+
+use domain::action::{
+    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
+};
+use domain::id::JobId;
+use domain::job::{
+    Definition, Dependency, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap,
+    Retention, RetryPolicy, When,
+};
+use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
+use jiff::{SignedDuration, Timestamp};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::RngSeed;
+use sql::Statement;
+use uuid::Uuid;
+
+use crate::{UPSTREAM, define, name_of};
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 3_000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x5eed_1d),
+        ..ProptestConfig::default()
+    }
+}
+
+/// A text with what could confuse somebody who reads it.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => "[a-z_]{1,12}",
+        1 => "[ -~]{0,20}",
+        1 => "\\PC{0,12}",
+        1 => select(vec!["it's", "\"", "$$", "--", "/*", ";", "none", "NULL", "\\", "a\nb", "$1", "if", "E'"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    text().prop_filter("a name is not empty", |name| !name.is_empty())
+}
+
+fn length() -> impl Strategy<Value = SignedDuration> {
+    prop_oneof![
+        (0_i64..400_000).prop_map(SignedDuration::from_secs),
+        (0_i64..400).prop_map(|days| SignedDuration::from_hours(24 * days)),
+        (1_i64..10_000_000_000).prop_map(SignedDuration::from_nanos),
+    ]
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        (0_i64..4_000_000_000).prop_map(|s| Timestamp::from_second(s).unwrap()),
+        (0_i64..4_000_000_000_000_000).prop_map(|us| Timestamp::from_microsecond(us).unwrap()),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    let gap = option::of(select(vec![GapRule::Skip, GapRule::ShiftAfter, GapRule::ShiftByOffset]));
+    let overlap =
+        option::of(select(vec![OverlapRule::First, OverlapRule::Second, OverlapRule::Both]));
+    let expression = select(vec!["* * * * *", "*/15 9-17 * * MON-FRI", "0 0 LW 2 *", "@daily"]);
+    let zone = select(vec!["UTC", "Europe/Berlin", "America/New_York", "Etc/GMT+5"]);
+    let cron = (expression, zone, gap, overlap).prop_map(|(expression, zone, gap, overlap)| {
+        let (expression, zone) = (expression.to_owned(), zone.to_owned());
+        When::Cron { expression, zone, dst: DstPolicy { gap, overlap } }
+    });
+    let every = (1_i64..10_000_000, instant(), option::of(instant())).prop_map(
+        |(seconds, starts, ends)| When::Every {
+            interval: SignedDuration::from_secs(seconds),
+            starts,
+            ends,
+        },
+    );
+    prop_oneof![
+        Just(When::Manual),
+        Just(When::AfterDependencies),
+        cron,
+        every,
+        instant().prop_map(|at| When::At { at }),
+    ]
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    prop_oneof![
+        Just(serde_json::json!(null)),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        any::<u64>().prop_map(Into::into),
+        // What JSON reads back exactly.
+        any::<i32>().prop_map(|n| (f64::from(n) / 8.0).into()),
+        text().prop_map(Into::into),
+        (text(), any::<i32>()).prop_map(|(name, n)| serde_json::json!({ name: [n, null, "x'y"] })),
+    ]
+}
+
+fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    prop::collection::btree_map(text(), text(), 0..3)
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let list = |what| prop::collection::vec(what, 0..3);
+    let sql = (text(), option::of(name()))
+        .prop_map(|(sql, database)| Action::Sql(SqlAction { sql, database }));
+    let procedure = prop_oneof![
+        name(),
+        select(vec!["a.b", "\"A b\".\"c\"\"d\"", "Mixed", "a . b", " a", "a."])
+            .prop_map(str::to_owned),
+    ];
+    let procedure = (procedure, prop::collection::vec(json(), 0..4), option::of(name())).prop_map(
+        |(procedure, arguments, database)| {
+            Action::Procedure(ProcedureAction { procedure, arguments, database })
+        },
+    );
+    let external =
+        (text(), list(text().boxed()), map()).prop_map(|(command, arguments, environment)| {
+            Action::External(ExternalAction { command, arguments, environment })
+        });
+    let method = select(vec!["GET", "POST", "PATCH"]);
+    let endpoint = "https?://[a-z]{1,8}(/[!-~]{0,8})?";
+    let statuses = prop::collection::vec(1_u16..600, 0..3);
+    let http = (method, endpoint, map(), option::of(json()), statuses).prop_map(
+        |(method, endpoint, headers, body, expected_status)| {
+            let method = method.to_owned();
+            Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
+        },
+    );
+    let backup = (text(), option::of(1_u32..100), any::<bool>())
+        .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
+    prop_oneof![Just(Action::Noop), sql, procedure, external, http, backup]
+}
+
+fn filter() -> impl Strategy<Value = ErrorFilter> {
+    let codes = prop::collection::vec(any::<i32>(), 0..3);
+    let statuses = prop::collection::vec(any::<u16>(), 0..3);
+    let states = prop::collection::vec(text(), 0..3);
+    (codes, statuses, states).prop_map(|(exit_codes, http_statuses, sqlstates)| ErrorFilter {
+        exit_codes,
+        http_statuses,
+        sqlstates,
+    })
+}
+
+fn retry() -> impl Strategy<Value = RetryPolicy> {
+    let number = || (0_u32..5_000).prop_map(|n| f64::from(n) / 7.0);
+    (
+        1..u32::MAX,
+        length(),
+        number(),
+        length(),
+        number(),
+        option::of(filter()),
+        option::of(filter()),
+    )
+        .prop_map(
+            |(max_attempts, backoff, multiplier, max_backoff, jitter, retry_on, no_retry_on)| {
+                RetryPolicy {
+                    max_attempts,
+                    backoff,
+                    multiplier,
+                    max_backoff,
+                    jitter,
+                    retry_on,
+                    no_retry_on,
+                }
+            },
+        )
+}
+
+fn dependencies() -> impl Strategy<Value = Vec<Dependency>> {
+    let on = select(vec![DependsOn::Success, DependsOn::Completion, DependsOn::Failure]);
+    let one = (0..UPSTREAM.len() as u128, on)
+        .prop_map(|(i, on)| Dependency { job: JobId(Uuid::from_u128(100 + i)), on });
+    prop::collection::vec(one, 0..4)
+}
+
+prop_compose! {
+    fn definition()(
+        (description, when, action, run_as, retry, timeout, grace_period)
+            in (option::of(text()), when(), action(), option::of(name()), retry(), length(), length()),
+        (catch_up, max_catch_up, start_deadline, overlap, concurrency, jitter, priority) in (
+            select(vec![CatchUpPolicy::None, CatchUpPolicy::Last, CatchUpPolicy::All]),
+            any::<u32>(),
+            option::of(length()),
+            select(vec![Overlap::Allow, Overlap::Skip, Overlap::Queue, Overlap::CancelPrevious]),
+            any::<u32>(),
+            length(),
+            any::<u8>(),
+        ),
+        (on_completion, on_lost, depends_on, dependency_timeout, tags, retention) in (
+            select(vec![OnCompletion::Preserve, OnCompletion::Drop]),
+            select(vec![OnLost::Retry, OnLost::Fail]),
+            dependencies(),
+            option::of(length()),
+            prop::collection::vec(text(), 0..3),
+            prop::array::uniform3(option::of(any::<u32>())),
+        ),
+    ) -> Definition {
+        Definition {
+            description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
+            start_deadline, overlap, concurrency, jitter, priority, on_completion, on_lost,
+            depends_on, dependency_timeout, tags,
+            retention: Retention {
+                days: retention[0],
+                failed_days: retention[1],
+                keep_last: retention[2],
+            },
+            ..Definition::default()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_printed_is_read_back(
+        name in name(),
+        state in select(vec![JobState::Enabled, JobState::Paused, JobState::Disabled]),
+        definition in definition(),
+    ) {
+        let text = sql::create_job(&name, state, &definition, &name_of);
+        let parsed = sql::parse(&text);
+        prop_assert!(parsed.is_ok(), "{text}\n{parsed:?}");
+        let parsed = parsed.unwrap();
+        prop_assert_eq!(parsed.len(), 1, "{}", text);
+        let Statement::CreateJob(create) = &parsed[0].statement else {
+            return Err(TestCaseError::fail(text));
+        };
+        prop_assert_eq!(&create.name.value, &name);
+        let defined = define(&create.clauses, None);
+        prop_assert!(defined.is_ok(), "{text}\n{defined:?}");
+        let defined = defined.unwrap();
+        prop_assert_eq!(&defined.definition, &definition, "{}", text);
+        prop_assert_eq!(defined.state.unwrap_or(JobState::Enabled), state);
+        prop_assert_eq!(sql::create_job(&name, state, &defined.definition, &name_of), text);
+    }
+}

@@ -1,0 +1,107 @@
+//! The drivers that people use: they log in, prepare, bind, read types and errors. Each has a
+//! program of `tests/sql`; JDBC is not among them.
+
+use super::{Bed, file, program, tool};
+
+/// What every one of them prints.
+const SAID: &str = "\
+created
+rows hello CRON
+number 42
+null None
+error 42703 position
+again hello
+";
+
+fn run(mut command: std::process::Command) -> String {
+    let output = command.output().unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    out.into_owned()
+}
+
+#[test]
+fn psycopg_binds_prepares_and_reads() {
+    let bed = Bed::new();
+    let mut python = program(tool("python/bin/python"));
+    python.arg(file("psycopg_walk.py")).arg(&bed.address).arg(&bed.server.key);
+    assert_eq!(run(python), SAID);
+}
+
+#[test]
+fn asyncpg_binds_prepares_and_reads() {
+    let bed = Bed::new();
+    let mut python = program(tool("python/bin/python"));
+    python.arg(file("asyncpg_walk.py")).arg(&bed.address).arg(&bed.server.key);
+    assert_eq!(run(python), SAID);
+}
+
+#[test]
+fn node_postgres_binds_prepares_and_reads() {
+    let bed = Bed::new();
+    let modules = tool("node/node_modules");
+    std::os::unix::fs::symlink(&modules, bed.folder.path().join("node_modules")).unwrap();
+    std::fs::copy(file("node_walk.mjs"), bed.folder.path().join("walk.mjs")).unwrap();
+    let mut node = program("node");
+    node.arg("walk.mjs").args([&bed.address, &bed.server.key]).current_dir(bed.folder.path());
+    assert_eq!(run(node), SAID);
+}
+
+#[test]
+fn tokio_postgres_binds_prepares_and_reads() {
+    use tokio_postgres::NoTls;
+    let bed = Bed::new();
+    let (host, port) = bed.host_and_port();
+    let config = format!(
+        "host={host} port={port} user=admin dbname=default password={}",
+        bed.server.key
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (mut client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let done = client.execute("CREATE JOB hello SCHEDULE CRON '0 0 1 1 *' AS NOOP", &[]).await;
+        assert_eq!(done.unwrap(), 0);
+        let rows = client
+            .query("SELECT job_name, job_uuid FROM sys.jobs WHERE job_name = $1", &[&"hello"])
+            .await
+            .unwrap();
+        let (name, id): (&str, uuid::Uuid) = (rows[0].get(0), rows[0].get(1));
+        assert_eq!(name, "hello");
+        let again = client
+            .query_one("SELECT job_name FROM sys.jobs WHERE job_uuid = $1", &[&id])
+            .await
+            .unwrap();
+        assert_eq!(again.get::<_, &str>(0), "hello");
+        let number = client.query_one("SELECT $1::int8 + 1", &[&41_i64]).await.unwrap();
+        assert_eq!(number.get::<_, i64>(0), 42);
+        let error = client.query("SELECT nope FROM sys.jobs", &[]).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code().code(), "42703");
+        assert!(error.position().is_some());
+        // A portal gives its rows little by little.
+        let block = client.transaction().await.unwrap();
+        let numbers = "SELECT i FROM (VALUES (1), (2), (3), (4), (5)) AS t(i)";
+        let numbers = block.prepare(numbers).await.unwrap();
+        let portal = block.bind(&numbers, &[]).await.unwrap();
+        let first = block.query_portal(&portal, 2).await.unwrap();
+        let second = block.query_portal(&portal, 2).await.unwrap();
+        let rest = block.query_portal(&portal, 0).await.unwrap();
+        assert_eq!([first.len(), second.len(), rest.len()], [2, 2, 1]);
+        block.rollback().await.unwrap();
+        // A statement that takes too long is cancelled from elsewhere.
+        let token = client.cancel_token();
+        let slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) \
+                    SELECT count(*) FROM n";
+        let slow = client.query(slow, &[]);
+        let cancel = async {
+            loop {
+                token.cancel_query(NoTls).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::select! { ended = slow => ended, () = cancel => unreachable!() };
+        assert_eq!(ended.unwrap_err().code().unwrap().code(), "57014");
+    });
+}

@@ -1,0 +1,14 @@
+-- A block holds one change.
+BEGIN;
+CREATE JOB one SCHEDULE CRON '0 3 * * *' AS NOOP;
+COMMIT;
+BEGIN;
+DROP JOB one;
+ROLLBACK;
+SELECT job_name FROM sys.jobs;
+BEGIN;
+DROP JOB nothing;
+SELECT 1;
+COMMIT;
+SELECT 1;
+COMMIT;
