@@ -13,7 +13,7 @@
 //! walks take turns: one over the ids, newest first, and one over everything that ended since the
 //! `n`-th latest start that is known. Whichever comes to its end first has proved the answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::id::{JobId, RunId};
@@ -27,8 +27,11 @@ use super::Sys;
 use super::jobs::{named, word};
 use super::pages::{Made, ROWS, all, maybe, meets, ms, text_of};
 
-/// Ends that one look at the store reads.
+/// Ends that the first look at the store reads; the next ones read more and more.
 const ENDS: u32 = 1_000;
+
+/// The most that one look reads.
+const ENDS_MAX: u32 = 16_000;
 
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
@@ -233,7 +236,7 @@ impl Reader {
             return Ok(best);
         }
         for filter in filters {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             if by_start {
                 // What goes on has no end to be found by.
                 let live = vec![RunState::Pending, RunState::Queued, RunState::Running];
@@ -248,7 +251,7 @@ impl Reader {
             }
             let size = u32::try_from(limit).unwrap_or(ROWS).saturating_add(1).clamp(2, ROWS);
             let mut walk = Walk::new(filter.clone(), size);
-            let mut ends: Option<Cursor> = None;
+            let (mut ends, mut look): (Option<Cursor>, u32) = (None, ENDS);
             while let Some(runs) = walk.next(&self.sys)? {
                 let last = runs.last().map(|run| run.id);
                 for run in runs {
@@ -266,10 +269,12 @@ impl Reader {
                     continue;
                 }
                 let after = ends.take().unwrap_or_else(|| Cursor::from(from_ms(bound)));
-                match self.ended(filter, after, &mut seen, &mut best, &wanted)? {
+                match self.ended(filter, (after, look), &mut seen, &mut best, &wanted)? {
                     Some(next) => ends = Some(next),
                     None => break,
                 }
+                look = look.saturating_mul(4).min(ENDS_MAX);
+                walk.size = walk.size.saturating_mul(2).min(ROWS);
                 keep(&mut best, order, limit);
             }
             keep(&mut best, order, limit);
@@ -281,15 +286,15 @@ impl Reader {
     fn ended(
         &mut self,
         filter: &RunFilter,
-        after: Cursor,
-        seen: &mut std::collections::HashSet<RunId>,
+        (after, look): (Cursor, u32),
+        seen: &mut HashSet<RunId>,
         best: &mut Vec<Row>,
         wanted: &[query::Constraint],
     ) -> Result<Option<Cursor>, QueryError> {
         let until = self.sys.app.now().saturating_add(SignedDuration::from_hours(24));
         let until = until.unwrap_or(Timestamp::MAX);
         let scheduler = Arc::clone(&self.sys.app.scheduler);
-        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, ENDS))?;
+        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, look))?;
         for end in ended {
             let meant = match filter.of {
                 RunsOf::Job(job) => end.job == job,

@@ -17,4 +17,5 @@ mod problems;
 mod secrets;
 mod strangers;
 mod sweeper;
+mod sys;
 mod world;
