@@ -498,34 +498,42 @@ struct Attempt<'a> {
 fn last_row(run: &RunView, name: &Value, number: u32) -> Row {
     let over = matches!(run.state, RunState::Ended(_));
     let running = run.state == RunState::Running;
-    row(run, name, &Attempt {
-        number,
-        begun: over || running,
-        state: words_of(run.state),
-        node: run.node.filter(|_| over || running).map(|node| node.0),
-        // While it goes on, the times that are known are those of the attempt before.
-        started: run.started_at.filter(|_| over),
-        finished: run.finished_at,
-        message: run.message.as_deref().filter(|text| over && !text.is_empty()),
-        error: run.error.as_deref().filter(|_| over),
-        fence: run.fence.filter(|_| over),
-        is_last: true,
-    })
+    row(
+        run,
+        name,
+        &Attempt {
+            number,
+            begun: over || running,
+            state: words_of(run.state),
+            node: run.node.filter(|_| over || running).map(|node| node.0),
+            // While it goes on, the times that are known are those of the attempt before.
+            started: run.started_at.filter(|_| over),
+            finished: run.finished_at,
+            message: run.message.as_deref().filter(|text| over && !text.is_empty()),
+            error: run.error.as_deref().filter(|_| over),
+            fence: run.fence.filter(|_| over),
+            is_last: true,
+        },
+    )
 }
 
 fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) -> Row {
-    row(run, name, &Attempt {
-        number: attempt.number,
-        begun: true,
-        state: words_of_end(&attempt.end),
-        node: Some(attempt.node.0),
-        started: Some(attempt.started_at),
-        finished: Some(attempt.finished_at),
-        message: attempt.message.as_deref().filter(|text| !text.is_empty()),
-        error: attempt.error.as_deref(),
-        fence: Some(attempt.fence),
-        is_last: false,
-    })
+    row(
+        run,
+        name,
+        &Attempt {
+            number: attempt.number,
+            begun: true,
+            state: words_of_end(&attempt.end),
+            node: Some(attempt.node.0),
+            started: Some(attempt.started_at),
+            finished: Some(attempt.finished_at),
+            message: attempt.message.as_deref().filter(|text| !text.is_empty()),
+            error: attempt.error.as_deref(),
+            fence: Some(attempt.fence),
+            is_last: false,
+        },
+    )
 }
 
 fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
@@ -542,9 +550,13 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         maybe(it.finished, ms),
         Value::text(it.state.0),
         Value::Int(i64::from(it.number.saturating_sub(1))),
-        text_of(it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty()))),
+        text_of(
+            it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty())),
+        ),
         maybe(run.rows_affected.filter(|_| it.is_last), |rows| Value::Int(rows as i64)),
-        maybe(run.result.as_ref().filter(|_| it.is_last), |text| Value::Bytes(text.as_bytes().into())),
+        maybe(run.result.as_ref().filter(|_| it.is_last), |text| {
+            Value::Bytes(text.as_bytes().into())
+        }),
         error_number(it.error),
         name.clone(),
         Value::Uuid(run.id.0),
@@ -553,7 +565,11 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         of_run(run.reason_text.as_deref().filter(|text| !text.is_empty())),
         text_of(it.error),
         word(&run.origin),
-        Value::Int(if it.begun { i64::from(it.number) } else { i64::from(it.number.saturating_sub(1)) }),
+        Value::Int(if it.begun {
+            i64::from(it.number)
+        } else {
+            i64::from(it.number.saturating_sub(1))
+        }),
         Value::Bool(it.is_last),
         Value::Time(run.scheduled_for),
         maybe(it.started, Value::Time),
