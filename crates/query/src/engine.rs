@@ -114,7 +114,7 @@ impl Engine {
             .prepare_cached(&rewritten.sql)
             .map_err(|error| self.explain(&error, Some(&rewritten)))?;
         let kinds = &rewritten.kinds;
-        let columns = statement.columns().into_iter().enumerate().map(|(n, column)| {
+        let columns = statement.columns().enumerate().map(|(n, column)| {
             let declared = column.decl_type().and_then(Kind::of_declared);
             let made = kinds.get(n).copied().flatten().map(|of| match of {
                 Type::Of(kind) => kind,

@@ -59,7 +59,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     scalar!("to_char", 2..=2, TEXT, to_char),
     scalar!("_at_zone", 2..=2, TEXT, at_zone),
     scalar!("timezone", 2..=2, TEXT, |shared, arguments| {
-        let zone = zone(&arguments.text(0))?;
+        let zone = zone(shared, &arguments.text(0))?;
         Ok(local(&time(shared, arguments, 1)?.to_zoned(zone)).into())
     }),
 ];
@@ -128,8 +128,8 @@ pub(crate) fn out_of_range() -> QueryError {
     QueryError::new(State::InvalidValue, "the time is out of range")
 }
 
-fn zone(name: &str) -> Result<TimeZone, QueryError> {
-    TimeZone::get(name).map_err(|_| {
+fn zone(shared: &Shared, name: &str) -> Result<TimeZone, QueryError> {
+    shared.source.zone(name).ok_or_else(|| {
         QueryError::new(State::InvalidValue, format!("there is no time zone {name:?}"))
     })
 }
@@ -146,7 +146,7 @@ fn to_timestamp(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
 fn date_trunc(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let unit = arguments.text(0).to_lowercase();
     let name = if arguments.len() == 3 { arguments.text(2) } else { "UTC".into() };
-    let at = time(shared, arguments, 1)?.to_zoned(zone(&name)?);
+    let at = time(shared, arguments, 1)?.to_zoned(zone(shared, &name)?);
     let start = |date: Date| date.to_zoned(at.time_zone().clone()).ok();
     let first = |month: i8| Date::new(at.year(), month, 1).ok();
     let cut = match unit.as_str() {
@@ -287,6 +287,6 @@ fn to_char(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
 }
 
 fn at_zone(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
-    let zone = zone(&arguments.text(1))?;
+    let zone = zone(shared, &arguments.text(1))?;
     Ok(local(&time(shared, arguments, 0)?.to_zoned(zone)).into())
 }
