@@ -20,4 +20,5 @@ mod sql;
 mod strangers;
 mod sweeper;
 mod tokens;
+mod sys;
 mod world;
