@@ -224,7 +224,9 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
             Err(ahead.unexpected(&expected).with_hint(format!("Perhaps you meant {near}.")))
         }
         (None, Some((_, hint))) if reader.word_at(1).is_some() || length == 0 => {
-            let count = 1 + usize::from(reader.word_at(1).is_some());
+            // CREATE TABLE says more than CREATE; what comes after NOTIFY is a name.
+            let is_vague = STATEMENTS.iter().any(|(words, _)| reader.is(&words[..1]));
+            let count = 1 + usize::from(is_vague && reader.word_at(1).is_some());
             let at = reader.at();
             let verb = reader.skip(count).to_uppercase();
             reader.rest();
