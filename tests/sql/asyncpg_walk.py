@@ -19,7 +19,7 @@ async def main(address, key):
     print("number", await connection.fetchval("SELECT $1::int8 + 1", 41))
     print("null", await connection.fetchval("SELECT $1::text", None))
     try:
-        await connection.fetch("SELECT nothing FROM sys.jobs")
+        await connection.fetch("SELECT nope FROM sys.jobs")
     except asyncpg.UndefinedColumnError as error:
         print("error", error.sqlstate, "position" if error.position else "-")
     prepared = await connection.prepare("SELECT job_name FROM sys.jobs WHERE job_uuid = $1")

@@ -18,7 +18,7 @@ console.log("number", Number(sum.rows[0].n));
 const nothing = await client.query("SELECT $1::text AS n", [null]);
 console.log("null", nothing.rows[0].n === null ? "None" : nothing.rows[0].n);
 try {
-    await client.query("SELECT nothing FROM sys.jobs");
+    await client.query("SELECT nope FROM sys.jobs");
 } catch (error) {
     console.log("error", error.code, error.position ? "position" : "-");
 }

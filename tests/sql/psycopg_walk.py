@@ -21,7 +21,7 @@ with psycopg.connect(
     print("number", connection.execute("SELECT %s::int8 + 1", [41]).fetchone()[0])
     print("null", connection.execute("SELECT %s::text", [None]).fetchone()[0])
     try:
-        connection.execute("SELECT nothing FROM sys.jobs")
+        connection.execute("SELECT nope FROM sys.jobs")
     except psycopg.errors.UndefinedColumn as error:
         print("error", error.sqlstate, "position" if error.diag.statement_position else "-")
     row = connection.execute("SELECT job_name FROM sys.jobs WHERE job_uuid = %s", [uuid]).fetchone()

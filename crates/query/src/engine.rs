@@ -278,9 +278,9 @@ fn open(
     }
     for (limit, most) in [
         (Limit::SQLITE_LIMIT_LENGTH, limits.value_bytes.min(i32::MAX as u32) as i32),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, 4 * limits.text_bytes.min(1 << 24) as i32),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 8 * limits.text_bytes.min(1 << 24) as i32),
         (Limit::SQLITE_LIMIT_COLUMN, 500),
-        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
         (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
@@ -308,10 +308,11 @@ fn open(
 fn allow(tables: &HashSet<String>, context: &AuthContext<'_>) -> Authorization {
     let allowed = match context.action {
         AuthAction::Select | AuthAction::Recursive => true,
-        AuthAction::Read { table_name, .. } => {
-            // A question inside of a question has no table.
-            table_name.is_empty() || tables.contains(table_name)
+        // Rows of a question inside of a question are counted under the name that it has there.
+        AuthAction::Read { table_name, column_name: "" } => {
+            !table_name.starts_with("sqlite_") && !table_name.starts_with("pragma_")
         }
+        AuthAction::Read { table_name, .. } => tables.contains(table_name),
         AuthAction::Function { function_name } => {
             functions::answers(&function_name.to_lowercase()).is_some()
                 || matches!(function_name, "->" | "->>")

@@ -19,6 +19,8 @@ pub enum State {
     InvalidText,
     /// A value is outside of what can be.
     InvalidValue,
+    /// Something is divided by zero.
+    DivisionByZero,
     /// A pattern is wrong.
     InvalidPattern,
     /// Somebody cancelled it, or it took too long.
@@ -47,6 +49,7 @@ impl State {
             State::NotSupported => "0A000",
             State::InvalidText => "22P02",
             State::InvalidValue => "22023",
+            State::DivisionByZero => "22012",
             State::InvalidPattern => "2201B",
             State::Cancelled => "57014",
             State::TooMuch => "54000",

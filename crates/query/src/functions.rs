@@ -5,6 +5,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod interval;
+pub(crate) mod number;
 pub(crate) mod pg;
 pub(crate) mod text;
 pub(crate) mod time;
@@ -131,7 +132,7 @@ pub(crate) fn wrong(text: &str, wanted: &str) -> QueryError {
 
 /// All scalar functions.
 pub(crate) fn scalars() -> impl Iterator<Item = &'static Scalar> {
-    [text::SCALARS, time::SCALARS, interval::SCALARS, pg::SCALARS].into_iter().flatten()
+    [text::SCALARS, number::SCALARS, time::SCALARS, interval::SCALARS, pg::SCALARS].into_iter().flatten()
 }
 
 /// Functions of SQLite that make nothing larger than what they are given.
@@ -156,18 +157,7 @@ pub(crate) const BUILT_IN: &[(&str, Option<Answers>)] = {
         ("length", INT),
         ("octet_length", INT),
         ("sign", INT),
-        ("sqrt", FLOAT),
-        ("ln", FLOAT),
-        ("log", FLOAT),
-        ("exp", FLOAT),
-        ("pow", FLOAT),
-        ("power", FLOAT),
-        ("ceil", FLOAT),
-        ("ceiling", FLOAT),
-        ("floor", FLOAT),
         ("round", FLOAT),
-        ("trunc", FLOAT),
-        ("mod", FIRST),
         ("row_number", INT),
         ("rank", INT),
         ("dense_rank", INT),

@@ -17,7 +17,8 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Location;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 use crate::error::{QueryError, State, alike};
 use crate::functions::Type;
@@ -42,14 +43,77 @@ pub(crate) struct Rewritten {
     pub names: Vec<(String, usize)>,
 }
 
+/// A question with more operators than these is refused: each may be a step down.
+const OPERATORS_MAX: usize = 2_000;
+
+/// A question with more operators than these is read where there is room for so many steps.
+const OPERATORS_FEW: usize = 100;
+
+/// The room, in bytes.
+const STACK: usize = 64 << 20;
+
 /// Reads a question and translates it.
 pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten, QueryError> {
     let places = Places::of(text);
+    let operators = operators(text, &places)?;
+    if operators > OPERATORS_MAX {
+        let text = format!("the statement has more than {OPERATORS_MAX} operators");
+        return Err(QueryError::new(State::TooMuch, text));
+    }
+    if operators <= OPERATORS_FEW {
+        return read(text, &places, tables);
+    }
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        let failed = || QueryError::new(State::Internal, "the statement could not be read");
+        let reading = reader.spawn_scoped(scope, || read(text, &places, tables));
+        reading.map_err(|_| failed())?.join().map_err(|_| failed())?
+    })
+}
+
+/// How many words and signs of a text may each make its tree one step deeper.
+fn operators(text: &str, places: &Places<'_>) -> Result<usize, QueryError> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+        .tokenize()
+        .map_err(|error| syntax(&ParserError::TokenizerError(error.to_string()), places))?;
+    let counts = |token: &Token| match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::UNION
+                | Keyword::EXCEPT
+                | Keyword::INTERSECT
+                | Keyword::JOIN
+                | Keyword::CASE
+                | Keyword::COLLATE
+                | Keyword::IS
+                | Keyword::AT
+        ),
+        Token::Whitespace(_)
+        | Token::Comma
+        | Token::Period
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::SemiColon
+        | Token::RParen
+        | Token::Placeholder(_) => false,
+        _ => true,
+    };
+    Ok(tokens.iter().filter(|token| counts(token)).count())
+}
+
+fn read(
+    text: &str,
+    places: &Places<'_>,
+    tables: &[&'static Table],
+) -> Result<Rewritten, QueryError> {
     let mut statements = Parser::new(&PostgreSqlDialect {})
         .with_recursion_limit(DEPTH_MAX)
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_statements())
-        .map_err(|error| syntax(&error, &places))?;
+        .map_err(|error| syntax(&error, places))?;
     let mut query = match (statements.pop(), statements.is_empty()) {
         (Some(Statement::Query(query)), true) => query,
         (None, _) => return Err(QueryError::new(State::Syntax, "there is no statement")),
@@ -65,14 +129,15 @@ pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten
     };
     // The name that questions get which are put into others.
     let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
-    let mut survey = Survey { tables, places: &places, found };
+    let mut survey = Survey { tables, places, found };
     if let ControlFlow::Break(error) = sqlparser::ast::Visit::visit(&*query, &mut survey) {
         return Err(error);
     }
-    let mut pass = Pass { tables, places: &places, found: survey.found, parameters: BTreeMap::new() };
+    let mut pass = Pass { tables, places, found: survey.found, parameters: BTreeMap::new() };
     if let ControlFlow::Break(error) = query.visit(&mut pass) {
         return Err(error);
     }
+    let _ = query.visit(&mut Quote);
     let count = pass.parameters.keys().last().copied().unwrap_or(0);
     let parameters =
         (1..=count).map(|n| pass.parameters.get(&n).copied().flatten().unwrap_or(Kind::Text));
@@ -171,7 +236,12 @@ impl Visitor for Survey<'_> {
         let (name, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => (name, alias),
             TableFactor::Table { name, alias, args: Some(_), .. } => {
+                let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
                 self.function(name, alias.as_ref());
+                return ControlFlow::Continue(());
+            }
+            TableFactor::UNNEST { alias, .. } => {
+                self.function("unnest".into(), alias.as_ref());
                 return ControlFlow::Continue(());
             }
             _ => return ControlFlow::Continue(()),
@@ -190,8 +260,7 @@ impl Visitor for Survey<'_> {
 
 impl Survey<'_> {
     /// A function in FROM. `f() AS x(y)`: `y` is its column; without `y`, `x` is.
-    fn function(&mut self, name: &ObjectName, alias: Option<&TableAlias>) {
-        let function = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
+    fn function(&mut self, function: String, alias: Option<&TableAlias>) {
         let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
         let Some(table) = known else { return };
         let alias_name = alias.map_or_else(|| function.clone(), |alias| folded(&alias.name));
@@ -287,6 +356,21 @@ impl VisitorMut for Pass<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
         flow(self.expr(expr))
+    }
+}
+
+/// The third walk. What is no keyword for PostgreSQL may be one for SQLite; a name in quotes is
+/// none.
+struct Quote;
+
+impl VisitorMut for Quote {
+    type Break = ();
+
+    fn post_visit_ident(&mut self, ident: &mut Ident) -> ControlFlow<()> {
+        if ident.quote_style.is_none() {
+            (ident.value, ident.quote_style) = (ident.value.to_lowercase(), Some('"'));
+        }
+        ControlFlow::Continue(())
     }
 }
 

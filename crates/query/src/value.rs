@@ -168,7 +168,7 @@ impl Value {
             (_, ValueRef::Null) => Value::Null,
             (Kind::Bool, ValueRef::Integer(number)) => Value::Bool(number != 0),
             (Kind::Int, ValueRef::Integer(number)) => Value::Int(number),
-            (Kind::Int, ValueRef::Real(number)) if number.fract() == 0.0 => {
+            (Kind::Int, ValueRef::Real(number)) if number.fract() == 0.0 && number.abs() < 9e15 => {
                 Value::Int(number as i64)
             }
             (Kind::Float, ValueRef::Integer(number)) => Value::Float(number as f64),

@@ -4,8 +4,10 @@
 //! table reads a store, and no text of a question reaches one; so nobody sees with SELECT what they
 //! would not see at another door.
 
+mod cluster;
 mod jobs;
 mod pages;
+mod people;
 mod runs;
 mod tables;
 
@@ -102,6 +104,22 @@ impl Source for Sys {
         let pages: Box<dyn Pages> = match scan.table.name {
             "jobs" => jobs::jobs(self, scan)?,
             "job_runs" => runs::job_runs(self, scan)?,
+            "job_dependencies" => jobs::dependencies(self, scan)?,
+            "next_runs" => jobs::next_runs(self, scan)?,
+            "ledger" => runs::ledger(self, scan)?,
+            "dead_letters" => runs::dead_letters(self, scan)?,
+            "job_secrets" => people::job_secrets(self)?,
+            "users" => people::users(self)?,
+            "roles" => people::roles(self)?,
+            "grants" => people::grants(self)?,
+            "tenants" => people::tenants(self)?,
+            "settings" => people::settings(self)?,
+            "databases" => people::databases(self)?,
+            "nodes" => cluster::nodes(self)?,
+            "audit" => cluster::audit(self, scan)?,
+            "performance" => cluster::performance(self)?,
+            // Jobs are not spread over shards yet.
+            "shards" => pages::all(Vec::new()),
             name => {
                 let text = format!("nobody answers for sys.{name}");
                 return Err(QueryError::new(State::Internal, text));

@@ -47,8 +47,8 @@ fn what_goes_wrong_has_a_caret_and_an_exit_code() {
     for (statement, code) in [
         ("SHOW CREATE JOB nothing", 3),
         ("CRATE JOB hello", 2),
-        ("SELECT nothing FROM sys.jobs", 2),
-        ("SELECT * FROM sys.nothing", 3),
+        ("SELECT nope FROM sys.jobs", 2),
+        ("SELECT * FROM sys.nope", 3),
     ] {
         let (exit, out, err) = sql(&bed, &["-c", statement], "");
         assert_eq!((exit, out.as_str()), (code, ""), "{statement}: {err}");

@@ -76,7 +76,7 @@ fn tokio_postgres_binds_prepares_and_reads() {
         assert_eq!(again.get::<_, &str>(0), "hello");
         let number = client.query_one("SELECT $1::int8 + 1", &[&41_i64]).await.unwrap();
         assert_eq!(number.get::<_, i64>(0), 42);
-        let error = client.query("SELECT nothing FROM sys.jobs", &[]).await.unwrap_err();
+        let error = client.query("SELECT nope FROM sys.jobs", &[]).await.unwrap_err();
         let error = error.as_db_error().unwrap();
         assert_eq!(error.code().code(), "42703");
         assert!(error.position().is_some());

@@ -119,7 +119,7 @@ fn logins_and_refusals_are_in_the_audit() {
     let mut admin = Raw::login(&bed.address, "admin", &bed.server.key, "default").unwrap();
     assert_eq!(admin.query("DROP JOB nothing").first().map(String::as_str), Some("42704"));
     let outcomes = until(|| {
-        let (status, page) = bed.server.call("GET", "/v1/audit?kind=LOGIN", None);
+        let (status, page) = bed.server.call("GET", "/v1/audit?event_type=LOGIN", None);
         assert_eq!(status, 200, "{page}");
         let rows = page["items"].as_array().or(page["data"].as_array()).unwrap().clone();
         let mut outcomes: Vec<String> =

@@ -88,7 +88,10 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
                 make(&[("usename", text(name)), ("usesysid", Value::Int(*oid)), ("passwd", text("********"))])
             })
             .collect(),
-        (_, "pg_description") => tables(source).flat_map(|(oid, table)| comments(scan.table, oid, table)).collect(),
+        (_, "pg_description") => {
+            let class = super::oid_of(source, "pg_catalog.pg_class").unwrap_or_default();
+            tables(source).flat_map(|(oid, table)| comments(scan.table, class, oid, table)).collect()
+        }
         (_, "pg_settings") => SETTINGS
             .iter()
             .map(|(name, _)| {
@@ -237,11 +240,11 @@ fn attributes(of: &Table, oid: i64, table: &Table) -> Vec<Row> {
     table.fields.iter().enumerate().map(one).collect()
 }
 
-fn comments(of: &Table, oid: i64, table: &Table) -> Vec<Row> {
+fn comments(of: &Table, class: i64, oid: i64, table: &Table) -> Vec<Row> {
     let one = |number: usize, comment: &str| {
         row(of, &[
             ("objoid", Value::Int(oid)),
-            ("classoid", Value::Int(1_259)),
+            ("classoid", Value::Int(class)),
             ("objsubid", Value::Int(number as i64)),
             ("description", text(comment)),
         ])

@@ -24,12 +24,10 @@ macro_rules! scalar {
 
 pub(crate) const SCALARS: &[Scalar] = &[
     scalar!("now", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
-    scalar!("current_timestamp", 0..=1, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
-    scalar!("localtimestamp", 0..=1, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
     scalar!("transaction_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
     scalar!("statement_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
     scalar!("clock_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
-    scalar!("current_date", 0..=0, DATE, |shared, _| Ok(day(shared.budget.now()).into())),
+    scalar!("_today", 0..=0, DATE, |shared, _| Ok(day(shared.budget.now()).into())),
     scalar!("_time", 1..=1, TIME, |shared, arguments| Ok(show_time(time(shared, arguments, 0)?).into())),
     scalar!("_date", 1..=1, DATE, |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())),
     scalar!("_ms", 1..=1, INT, |shared, arguments| {

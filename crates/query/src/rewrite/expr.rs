@@ -27,7 +27,11 @@ fn number(number: i64) -> Expr {
 }
 
 fn not(negated: bool, expr: Expr) -> Expr {
-    if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) } } else { expr }
+    if negated {
+        nested(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) })
+    } else {
+        expr
+    }
 }
 
 fn nested(expr: Expr) -> Expr {
@@ -71,6 +75,7 @@ impl Pass<'_> {
             Expr::Value(value) => return self.value(&mut value.value),
             Expr::Identifier(ident) if is_keyword(&Expr::Identifier(ident.clone())) => {
                 *expr = call(&ident.value.to_lowercase(), Vec::new());
+                return self.function(expr);
             }
             Expr::Identifier(ident) if self.found.functions.contains_key(&folded(ident)) => {
                 let (alias, table) = &self.found.functions[&folded(ident)];
@@ -276,6 +281,14 @@ impl Pass<'_> {
             Op::PGNotLikeMatch => self.like(left, right, None, true, false),
             Op::PGNotILikeMatch => self.like(left, right, None, true, true),
             Op::StringConcat => call("_concat", vec![self.shown(left), self.shown(right)]),
+            Op::LongArrow => {
+                let (left, right) = (Box::new(left), Box::new(right));
+                cast_to(Expr::BinaryOp { left, op: Op::LongArrow, right }, DataType::Text)
+            }
+            Op::Modulo => {
+                let right = Box::new(call("_divisor", vec![right]));
+                Expr::BinaryOp { left: Box::new(left), op, right }
+            }
             Op::PGExp => call("power", vec![left, right]),
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide => self.arithmetic(left, op, right),
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {
@@ -284,11 +297,9 @@ impl Pass<'_> {
             }
             Op::And
             | Op::Or
-            | Op::Modulo
             | Op::BitwiseAnd
             | Op::BitwiseOr
             | Op::Arrow
-            | Op::LongArrow
             | Op::PGBitwiseShiftLeft
             | Op::PGBitwiseShiftRight => {
                 Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
@@ -347,6 +358,7 @@ impl Pass<'_> {
                 if let (None, Some(Type::Of(kind))) = (l, r) {
                     self.expect(&left, kind);
                 }
+                let right = if op == Op::Divide { call("_divisor", vec![right]) } else { right };
                 Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
             }
         }
@@ -455,6 +467,8 @@ impl Pass<'_> {
             "ceiling" => "ceil",
             "pow" => "power",
             "char_length" | "length" => "char_length",
+            "current_timestamp" | "localtimestamp" => "now",
+            "current_date" => "_today",
             name => name,
         };
         // What only lives inside is no function of the question.

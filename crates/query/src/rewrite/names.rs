@@ -1,7 +1,8 @@
 //! Names: of tables, and of columns that have none.
 
 use sqlparser::ast::{Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query, SetExpr};
-use sqlparser::ast::{Select, SelectItem, TableAlias, TableFactor, With};
+use sqlparser::ast::{FunctionArg, FunctionArgExpr, Select, SelectItem, TableAlias, TableFactor};
+use sqlparser::ast::{TableFunctionArgs, With};
 
 use super::types::type_word;
 use super::{Pass, find, folded, not_supported, parts};
@@ -67,7 +68,7 @@ pub(super) fn with_names(query: Query, names: Vec<Ident>) -> Query {
         data_type: None,
     });
     let alias =
-        TableAlias { explicit: true, name: inner.clone(), columns: columns.collect(), at: None };
+        TableAlias { explicit: false, name: inner.clone(), columns: columns.collect(), at: None };
     let cte = Cte {
         alias,
         query: Box::new(query),
@@ -173,6 +174,20 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality: false, with_offset: false, .. } => {
+                let args = array_exprs.drain(..).map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+                let args = TableFunctionArgs { args: args.collect(), settings: None };
+                let (mut made, alias) = (select_from("1", Ident::new("_inner")), alias.take());
+                if let SetExpr::Select(select) = made.body.as_mut()
+                    && let Some(from) = select.from.pop()
+                {
+                    *factor = from.relation;
+                }
+                if let TableFactor::Table { name, args: no_args, alias: no_alias, .. } = factor {
+                    (*name, *no_args, *no_alias) = (object("unnest"), Some(args), alias);
+                }
+                self.table(factor)
+            }
             TableFactor::NestedJoin { .. } => Ok(()),
             _ => Err(not_supported("this in FROM")),
         }
@@ -214,7 +229,7 @@ const KEYWORDS: &[&str] = &[
 
 /// A call of a function by its name.
 pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
-    use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments};
+    use sqlparser::ast::{FunctionArgumentList, FunctionArguments};
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     Expr::Function(Function {
         name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),

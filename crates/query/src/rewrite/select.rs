@@ -20,7 +20,9 @@ impl Pass<'_> {
         if let SetExpr::Table(_) = body {
             return Err(not_supported("TABLE").hint("Use SELECT * FROM.".to_owned()));
         }
-        query.locks.clear();
+        if !query.locks.is_empty() {
+            return Err(not_supported("FOR UPDATE and FOR SHARE"));
+        }
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
                 // SQLite has no word for this after a list of names.

@@ -252,7 +252,8 @@ impl Talk<'_> {
         self.skips = true;
         self.sql.fail();
         self.wire.send(report.error()).await?;
-        Ok(())
+        // Some clients ask for the end of the batch only when they have seen it.
+        Ok(self.wire.flush().await?)
     }
 
     pub(super) fn status(&self) -> TransactionStatus {

@@ -13,12 +13,70 @@ use super::pages::{Made, ROWS, all, maybe, ms, text_of};
 
 /// The jobs that a scan asks for: by id, by name, or all.
 pub(super) fn jobs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    about(sys, scan, |_, jobs| Ok(jobs.iter().map(job_row).collect()))
+}
+
+/// How many times to come are shown for each job.
+const NEXT_RUNS: usize = 10;
+
+/// Something about the jobs that a scan asks for.
+fn about(
+    sys: &Sys,
+    scan: &Scan,
+    mut rows: impl FnMut(&Sys, &[Job]) -> Result<Vec<Row>, QueryError> + Send + 'static,
+) -> Result<Box<dyn Pages>, QueryError> {
     if let Some(mut found) = named(sys, scan)? {
         found.retain(|job| job.state != JobState::Deleted);
-        return Ok(all(found.iter().map(job_row).collect()));
+        return Ok(all(rows(sys, &found)?));
     }
-    let mut each = Each::new(sys);
-    Ok(Box::new(Made(move || Ok(each.next()?.map(|jobs| jobs.iter().map(job_row).collect())))))
+    let (sys, mut each) = (sys.clone(), Each::new(sys));
+    Ok(Box::new(Made(move || each.next()?.map(|jobs| rows(&sys, &jobs)).transpose())))
+}
+
+/// Which job waits for which.
+pub(super) fn dependencies(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    about(sys, scan, |sys, jobs| {
+        let wanted = jobs.iter().flat_map(|job| &job.definition.depends_on).map(|it| it.job);
+        let ids: Vec<JobId> = wanted.collect();
+        let others = sys.ask(sys.app.scheduler.jobs_by_id(&sys.actor, &ids))?;
+        let name = |id: JobId| text_of(others.iter().find(|job| job.id == id).map(|job| &job.name));
+        let mut rows = Vec::new();
+        for job in jobs {
+            for dependency in &job.definition.depends_on {
+                rows.push(vec![
+                    Value::Uuid(job.id.0),
+                    Value::Uuid(dependency.job.0),
+                    Value::text(&job.name),
+                    name(dependency.job),
+                    word(&dependency.on),
+                ]);
+            }
+        }
+        Ok(rows)
+    })
+}
+
+/// When jobs are due next.
+pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    about(sys, scan, |sys, jobs| {
+        let now = sys.app.now();
+        let mut rows = Vec::new();
+        for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
+            // A schedule that this release cannot read has no times.
+            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
+            for (n, at) in times.take(NEXT_RUNS).enumerate() {
+                rows.push(vec![
+                    Value::Uuid(job.id.0),
+                    Value::text(&job.name),
+                    Value::Int(n as i64 + 1),
+                    ms(at),
+                    Value::Time(at),
+                ]);
+            }
+        }
+        Ok(rows)
+    })
 }
 
 /// The jobs that a scan names, deleted ones too if it is by id; none when it names no jobs.

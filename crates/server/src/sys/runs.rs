@@ -46,7 +46,7 @@ pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
 
 /// The attempts that a scan asks for.
 pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
-    let mut reader = Reader { sys: sys.clone(), names: HashMap::new() };
+    let mut reader = Reader::new(sys);
     if let Some(found) = reader.by_identity(scan)? {
         let mut rows = Vec::new();
         for run in found {
@@ -72,6 +72,57 @@ pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryEr
         let mut rows = Vec::new();
         for run in runs {
             rows.extend(reader.rows(run)?);
+        }
+        Ok(Some(rows))
+    })))
+}
+
+/// What became of the times that a scan asks for.
+pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let reader = Reader::new(sys);
+    let filters = reader.filters(scan)?;
+    whole(reader, scan, filters, ledger_row)
+}
+
+/// The runs that wait for somebody.
+pub(super) fn dead_letters(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let reader = Reader::new(sys);
+    let tenant = sys.actor.tenant;
+    let jobs: Vec<Option<JobId>> = match named(sys, scan)? {
+        Some(jobs) if scan.values("job_uuid").is_none_or(|ids| ids.len() == jobs.len()) => {
+            jobs.iter().map(|job| Some(job.id)).collect()
+        }
+        _ => vec![None],
+    };
+    let filter = |job| RunFilter::new(RunsOf::DeadLetters { tenant, job });
+    let filters = jobs.into_iter().map(filter).collect();
+    whole(reader, scan, filters, dead_row)
+}
+
+/// A row for each run.
+fn whole(
+    mut reader: Reader,
+    scan: &Scan,
+    filters: Vec<RunFilter>,
+    row: fn(&RunView, &Value) -> Row,
+) -> Result<Box<dyn Pages>, QueryError> {
+    if let Some(found) = reader.by_identity(scan)? {
+        let mut rows = Vec::new();
+        for run in found {
+            rows.push(row(&run, &reader.name(run.job)?));
+        }
+        return Ok(all(rows));
+    }
+    let mut walks: Vec<Walk> = filters.into_iter().map(|filter| Walk::new(filter, ROWS)).collect();
+    Ok(Box::new(Made(move || {
+        let Some(walk) = walks.last_mut() else { return Ok(None) };
+        let Some(runs) = walk.next(&reader.sys)? else {
+            walks.pop();
+            return Ok(Some(Vec::new()));
+        };
+        let mut rows = Vec::new();
+        for run in runs {
+            rows.push(row(&run, &reader.name(run.job)?));
         }
         Ok(Some(rows))
     })))
@@ -511,5 +562,43 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Bool(run.dead_letter),
         text_of(run.parameters.as_ref()),
         of_run(run.result.as_deref()),
+    ]
+}
+
+fn ledger_row(run: &RunView, name: &Value) -> Row {
+    vec![
+        Value::Uuid(run.id.0),
+        Value::Uuid(run.job.0),
+        name.clone(),
+        ms(run.scheduled_for),
+        Value::Time(run.scheduled_for),
+        Value::Time(run.scheduled_last),
+        Value::Int(run.count as i64),
+        Value::text(run.state.to_string()),
+        text_of(run.reason.as_ref()),
+        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
+        word(&run.origin),
+        Value::Int(i64::from(run.attempts)),
+        Value::Int(i64::from(run.lost)),
+        Value::Time(run.due_at),
+        maybe(run.started_at, Value::Time),
+        maybe(run.finished_at, Value::Time),
+        Value::Bool(run.dead_letter),
+    ]
+}
+
+fn dead_row(run: &RunView, name: &Value) -> Row {
+    vec![
+        Value::Uuid(run.id.0),
+        Value::Uuid(run.job.0),
+        name.clone(),
+        Value::Time(run.scheduled_for),
+        Value::text(run.state.to_string()),
+        text_of(run.reason.as_ref()),
+        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
+        text_of(run.error.as_ref()),
+        text_of(run.message.as_ref().filter(|text| !text.is_empty())),
+        Value::Int(i64::from(run.attempts)),
+        maybe(run.finished_at, Value::Time),
     ]
 }

@@ -114,4 +114,146 @@ tables! {
         parameters Json None "Values for the action.";
         result Json None "What the run produced, as JSON.";
     }
+    job_dependencies "A row for each job that waits for another." {
+        job_uuid Uuid Equal "The job that waits.";
+        depends_on_job_uuid Uuid None "The job that it waits for.";
+        job_name Text Equal "The name of the job that waits.";
+        depends_on_job_name Text None "The name of the other one; nothing when you do not see it.";
+        condition Text None "How the other one must have ended: SUCCESS, COMPLETION or FAILURE.";
+    }
+    job_secrets "The names of secrets. Values are not readable, by nobody." {
+        job_uuid Uuid None "The job that sees it; nothing for a secret of the tenant.";
+        secret_key Text None "Its name, as in ${secrets.NAME}.";
+        secret_value Bytes None "Always nothing.";
+        scope Text None "Who sees it: job or tenant.";
+        version Int None "Grows with every change.";
+        updated_at Time None "When it was last changed.";
+        updated_by Text None "Who changed it last.";
+    }
+    users "The users of the tenant. It takes the privilege ADMINISTER TENANT to see them." {
+        user_uuid Uuid None "The user's identity.";
+        user_name Text None "Their name, unique in the tenant.";
+        disabled Bool None "Whether they can do nothing for now.";
+        has_password Bool None "Whether they can come in with a password.";
+        version Int None "Grows with every change.";
+        created_at Time None "When they were made.";
+        updated_at Time None "When they were last changed.";
+    }
+    roles "The roles of the tenant. It takes the privilege ADMINISTER TENANT to see them." {
+        role_uuid Uuid None "The role's identity.";
+        role_name Text None "Its name, unique in the tenant.";
+        description Text None "For people.";
+        run_as Bool None "Whether jobs of its members may act as the role of this name on a database.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    grants "What users and roles were given. It takes the privilege ADMINISTER TENANT to see it." {
+        grant_uuid Uuid None "The grant's identity.";
+        grantee_uuid Uuid None "The user or role that has it.";
+        grantee_name Text None "Their name.";
+        privilege Text None "The privilege, if it is one.";
+        role_uuid Uuid None "The role, if it is one.";
+        role_name Text None "The role's name.";
+    }
+    tenants "The tenants. It takes the privilege ADMINISTER CLUSTER to see others than your own." {
+        tenant_uuid Uuid None "The tenant's identity.";
+        tenant_name Text None "Its name, which is the name of its database for clients of PostgreSQL.";
+        tier Text None "Its class of service.";
+        max_jobs Int None "The most jobs that it may have.";
+        max_concurrent Int None "The most runs that it may have at work at a time.";
+        requests_per_second Int None "The most requests a second of each of its keys.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    settings "What the whole cluster agrees on. It takes the privilege ADMINISTER CLUSTER to see it." {
+        name Text None "The setting.";
+        value Json None "Its value.";
+        version Int None "Grows with every change.";
+        updated_at Time None "When it was last changed.";
+    }
+    databases "Where SQL jobs work. It takes the privilege ADMINISTER TENANT to see it." {
+        database_uuid Uuid None "The database's identity.";
+        database_name Text None "Its name.";
+        url Text None "Where it is, without its password.";
+        description Text None "For people.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    nodes "The nodes of the cluster. It takes the privilege ADMINISTER TENANT to see them." {
+        node_uuid Uuid None "The node's identity; a new one after every start.";
+        node_name Text None "Its name.";
+        address Text None "Where others reach it.";
+        version Text None "The release that it runs.";
+        roles Text None "What it does, as an array.";
+        state Text None "ALIVE, or LOST when it fell silent and its runs are being handed on.";
+        running_jobs Int None "How many runs it holds.";
+        joined_at Time None "When it joined.";
+        last_heartbeat Time None "When it was last heard of.";
+        lease_until Time None "When its lease ends unless it is heard of again.";
+    }
+    shards "Slices of data that jobs are spread over. It is empty until jobs can be spread." {
+        shard_uuid Uuid None "The shard's identity.";
+        shard_name Text None "Its name.";
+        owner_node_uuid Uuid None "The node that owns it.";
+        state Text None "What it is doing.";
+    }
+    audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {
+        at Time Range "When it was recorded.";
+        event_type Text None "What: JOB_CREATED, JOB_EXECUTED, LOGIN and others, see docs/audit.md.";
+        actor Text Equal "Who; empty for what the schedule did.";
+        job_uuid Uuid Equal "The job.";
+        job_run_uuid Uuid None "The run.";
+        node_uuid Uuid None "The node that did it.";
+        outcome Text None "What came of it.";
+        details Text None "What else is to be known.";
+        number Int None "The row of the chain that says so; nothing before it is sealed.";
+    }
+    performance "Figures of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
+        metric Text None "The figure's name.";
+        value Float None "Its value.";
+        unit Text None "What it counts: runs, jobs, ms, or 1 for a share.";
+        description Text None "What it says.";
+    }
+    next_runs "The times at which jobs are due next: ten for each job that is enabled." {
+        job_uuid Uuid Equal "The job.";
+        job_name Text Equal "Its name.";
+        position Int None "1 for the next time.";
+        next_run_time Int None "The time, in milliseconds since 1970.";
+        next_run_at Time None "The time as a timestamp.";
+    }
+    ledger "A row for each time that a job was due, with what became of it, the newest first." {
+        execution_uuid Uuid Equal "The run, or the row of times without a run.";
+        job_uuid Uuid Equal "The job.";
+        job_name Text Equal "The job's name; nothing when the job is gone.";
+        scheduled_time Int Range "The time, in milliseconds since 1970.";
+        scheduled_for Time Range "The time as a timestamp.";
+        scheduled_until Time None "The last time that the row stands for.";
+        occurrences Int None "How many times the row stands for.";
+        outcome Text None "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        reason Text None "Why, as a word.";
+        reason_message Text None "Why, as a sentence.";
+        origin Text None "Who asked for it.";
+        attempts Int None "How many attempts have ended, lost ones not counted.";
+        lost_attempts Int None "How many attempts were lost with their nodes.";
+        due_at Time None "When it may start, or might have.";
+        started Time None "When its last attempt began.";
+        completed Time None "When it ended.";
+        dead_letter Bool None "Whether it waits for somebody to look at it.";
+    }
+    dead_letters "The runs that wait for somebody to look at them, the newest first." {
+        execution_uuid Uuid None "The run.";
+        job_uuid Uuid Equal "The job.";
+        job_name Text Equal "The job's name; nothing when the job is gone.";
+        scheduled_for Time None "The time that it stands for.";
+        outcome Text None "How it ended.";
+        reason Text None "Why, as a word.";
+        reason_message Text None "Why, as a sentence.";
+        error_name Text None "What went wrong, as a word.";
+        message Text None "What its last attempt said.";
+        attempts Int None "How many attempts have ended, lost ones not counted.";
+        completed Time None "When it ended.";
+    }
 }

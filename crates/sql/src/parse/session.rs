@@ -181,10 +181,12 @@ pub(super) fn close(reader: &mut Reader<'_>) -> Result<Statement> {
 /// `COPY (question) TO STDOUT [WITH] [(FORMAT csv, HEADER)]`, `COPY table TO STDOUT CSV HEADER`.
 pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     let at = reader.at();
-    let query = if reader.is_sign(0, &Token::LParen) {
+    let (query, at) = if reader.is_sign(0, &Token::LParen) {
         let length = closing(reader).ok_or_else(|| reader.unexpected("a question and )"))?;
         let written = reader.skip(length);
-        written[1..written.len() - 1].trim().to_owned()
+        let inner = &written[1..written.len() - 1];
+        let question = inner.trim_start();
+        (question.trim_end().to_owned(), at + 1 + inner.len() - question.len())
     } else {
         let table = reader.dotted("a table or a question in parentheses")?;
         let columns = match reader.is_sign(0, &Token::LParen) {
@@ -193,7 +195,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
                 .join(", "),
             false => "*".to_owned(),
         };
-        format!("SELECT {columns} FROM {table}")
+        (format!("SELECT {columns} FROM {table}"), at)
     };
     if reader.is(&["FROM"]) {
         let hint = "Jobs are made with CREATE JOB, and many at once with POST /v1/jobs:bulk.";

@@ -1,0 +1,147 @@
+//! Nodes, the audit and figures.
+
+use domain::audit::{Kind, ended_runs};
+use domain::id::JobId;
+use domain::run::Outcome;
+use engine::AuditFilter;
+use jiff::{SignedDuration, Timestamp};
+use query::{Is, Pages, QueryError, Row, Scan, Value};
+
+use super::Sys;
+use super::pages::{Made, ROWS, all, maybe};
+
+pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let nodes = sys.ask(sys.app.scheduler.nodes(&sys.actor))?;
+    let row = |node: engine::NodeView| {
+        vec![
+            Value::Uuid(node.id.0),
+            Value::text(&node.info.name),
+            super::pages::text_of(node.info.address.as_ref()),
+            Value::text(&node.info.version),
+            Value::text(format!("{{{}}}", node.info.roles.join(","))),
+            Value::text(if node.buried { "LOST" } else { "ALIVE" }),
+            Value::Int(node.held as i64),
+            Value::Time(node.joined_at),
+            Value::Time(node.renewed_at),
+            Value::Time(node.lease_until),
+        ]
+    };
+    Ok(all(nodes.into_iter().map(row).collect()))
+}
+
+pub(super) fn audit(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
+    let mut filter = AuditFilter::of(sys.actor.tenant);
+    if let Some([Value::Text(actor)]) = scan.values("actor") {
+        filter.actor = Some(actor.to_string());
+    }
+    if let Some([Value::Uuid(job)]) = scan.values("job_uuid") {
+        filter.job = Some(JobId(*job));
+    }
+    for is in scan.ranges("at") {
+        match is {
+            Is::AtLeast(Value::Time(at)) | Is::MoreThan(Value::Time(at)) => {
+                filter.since = filter.since.max(Some(*at));
+            }
+            Is::AtMost(Value::Time(at)) | Is::LessThan(Value::Time(at)) => {
+                // Later than all that is wanted.
+                let after = at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
+                filter.until = Some(filter.until.map_or(after, |until| until.min(after)));
+            }
+            _ => {}
+        }
+    }
+    let (sys, mut from, mut over) = (sys.clone(), None, false);
+    Ok(Box::new(Made(move || {
+        if over {
+            return Ok(None);
+        }
+        let rows = sys.ask(sys.app.scheduler.audit(&sys.actor, &filter, from, ROWS))?;
+        over = rows.len() < ROWS as usize;
+        from = rows.last().map(|row| row.place - 1);
+        Ok(Some(rows.into_iter().flat_map(events).collect()))
+    })))
+}
+
+/// The events of a row of the audit: one, or one for each run that it lists.
+fn events(row: domain::audit::Record) -> Vec<Row> {
+    let number = maybe(row.seal, |seal| Value::Int(seal.number as i64));
+    let node = maybe(row.node, |node| Value::Uuid(node.0));
+    let listed = match row.event.kind {
+        Kind::RunsEnded => ended_runs(&row.runs),
+        _ => None,
+    };
+    let event = |kind: &str, actor: &str, job: Value, run: Value, outcome: &str, details: &str| {
+        vec![
+            Value::Time(row.at),
+            Value::text(kind),
+            Value::text(actor),
+            job,
+            run,
+            node.clone(),
+            Value::text(outcome),
+            Value::text(details),
+            number.clone(),
+        ]
+    };
+    match listed {
+        Some(runs) => runs
+            .into_iter()
+            .map(|run| {
+                let (job, id) = (Value::Uuid(run.job.0), Value::Uuid(run.run.0));
+                event(run.kind(), "", job, id, run.outcome.name(), "")
+            })
+            .collect(),
+        None => {
+            let it = &row.event;
+            let job = maybe(it.job, |job| Value::Uuid(job.0));
+            let run = maybe(it.run, |run| Value::Uuid(run.0));
+            vec![event(it.kind.name(), &it.actor, job, run, &it.outcome, &it.details)]
+        }
+    }
+}
+
+pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let stats = sys.ask(sys.app.scheduler.stats(&sys.actor))?;
+    let mut rows: Vec<Row> = Vec::new();
+    let mut add = |metric: &str, value: f64, unit: &str, description: &str| {
+        rows.push(vec![
+            Value::text(metric),
+            Value::Float(value),
+            Value::text(unit),
+            Value::text(description),
+        ]);
+    };
+    let live = &stats.live;
+    add("scheduler_queue_depth", live.queued as f64, "runs", "Runs that are due and that nobody holds.");
+    add("jobs_running", live.running as f64, "runs", "Runs that are due and that a node holds.");
+    add("jobs_pending", live.pending as f64, "runs", "Runs that wait for their time or for other runs.");
+    let waited = live.oldest_due.map_or(0, |at| sys.app.now().duration_since(at).as_millis());
+    add("scheduler_lag_ms", waited.max(0) as f64, "ms", "How long the oldest queued run has waited.");
+    add("dead_letters", f64::from(stats.dead_letters), "runs", "Runs that wait for somebody, counted up to a thousand.");
+    for (word, text, summary) in [
+        ("last_hour", "in this hour and the one before", &stats.last_hour),
+        ("last_day", "in this hour and the 24 before", &stats.last_day),
+    ] {
+        for outcome in Outcome::ALL {
+            let count = summary.ended.get(&outcome).copied().unwrap_or(0);
+            let name = outcome.name().to_lowercase();
+            let said = format!("Runs that ended as {} {text}.", outcome.name());
+            add(&format!("jobs_{name}_{word}"), count as f64, "runs", &said);
+        }
+        for percent in [50, 95, 99] {
+            if let Some(length) = summary.durations.percentile(percent) {
+                let said = format!("{percent} of 100 attempts took no longer, {text}.");
+                let name = format!("job_run_latency_ms_p{percent}_{word}");
+                add(&name, length.as_millis() as f64, "ms", &said);
+            }
+            if let Some(lag) = summary.lags.percentile(percent) {
+                let said = format!("{percent} of 100 runs started no later after they were due, {text}.");
+                add(&format!("job_start_lag_ms_p{percent}_{word}"), lag.as_millis() as f64, "ms", &said);
+            }
+        }
+        if let Some(rate) = summary.success_rate() {
+            add(&format!("success_rate_{word}"), rate, "1", &format!("The share of runs that ended well {text}."));
+        }
+    }
+    Ok(all(rows))
+}
