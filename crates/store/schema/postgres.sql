@@ -133,6 +133,7 @@ identities.created_at bigint not null
 identities.updated_at bigint not null
 identity_generation.one smallint not null
 identity_generation.generation bigint not null
+identity_generation.salt bytea
 job_tags.tenant_id uuid not null
 job_tags.tag text not null collate C
 job_tags.name text not null collate C

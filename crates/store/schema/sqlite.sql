@@ -161,7 +161,7 @@ CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NUL
 CREATE TABLE identity_generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     generation INTEGER NOT NULL
-) STRICT;
+, salt BLOB) STRICT;
 
 CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,

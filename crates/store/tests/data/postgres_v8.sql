@@ -2,12 +2,6 @@ CREATE SCHEMA punctual;
 CREATE FUNCTION punctual.clock() RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint $$;
-CREATE TABLE punctual.acknowledgements (
-    run_id uuid NOT NULL,
-    epoch bigint NOT NULL,
-    node_id uuid NOT NULL,
-    at bigint NOT NULL
-);
 CREATE TABLE punctual.alerts (
     id uuid NOT NULL,
     at bigint NOT NULL,
@@ -145,6 +139,7 @@ CREATE TABLE punctual.identities (
 CREATE TABLE punctual.identity_generation (
     one smallint NOT NULL,
     generation bigint NOT NULL,
+    salt bytea,
     CONSTRAINT identity_generation_one_check CHECK ((one = 1))
 );
 CREATE TABLE punctual.job_tags (
@@ -185,13 +180,7 @@ CREATE TABLE punctual.nodes (
     address text,
     version text DEFAULT ''::text NOT NULL,
     roles text[] DEFAULT '{}'::text[] NOT NULL,
-    renewed_at bigint DEFAULT 0 NOT NULL,
-    labels text[] DEFAULT '{}'::text[] NOT NULL,
-    capacity integer DEFAULT 0 NOT NULL,
-    settings_hash text DEFAULT ''::text NOT NULL,
-    draining boolean DEFAULT false NOT NULL,
-    cleared boolean DEFAULT false NOT NULL,
-    gone_at bigint
+    renewed_at bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='50');
 CREATE TABLE punctual.objects (
@@ -224,12 +213,6 @@ CREATE TABLE punctual.requests (
     head text,
     body bytea
 );
-CREATE TABLE punctual.roles (
-    name text NOT NULL,
-    epoch bigint NOT NULL,
-    node_id uuid,
-    since bigint NOT NULL
-);
 CREATE TABLE punctual.runs (
     id uuid NOT NULL,
     job_id uuid NOT NULL,
@@ -250,8 +233,7 @@ CREATE TABLE punctual.runs (
     shard text NOT NULL,
     parameters text,
     cancel_code text,
-    cancel_text text,
-    place text[]
+    cancel_text text
 )
 WITH (vacuum_truncate=off, autovacuum_vacuum_threshold='20000', autovacuum_vacuum_scale_factor='0.1', autovacuum_analyze_threshold='100000', autovacuum_vacuum_cost_delay='0');
 CREATE TABLE punctual.secrets (
@@ -290,37 +272,34 @@ CREATE TABLE punctual.upstream (
     job_id uuid NOT NULL,
     depends_on uuid NOT NULL
 );
-INSERT INTO punctual.alerts VALUES ('649aecf8-5afe-5ef8-b649-a523c5f523f8', 1794745277808773, 'RUN_MISSED', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000003', '01a1df26-b30e-7028-8000-000000000005', 'MISSED OVERLAP: another one runs', true);
-INSERT INTO punctual.attempts VALUES ('01a1df26-b2df-7028-8000-000000000004', 1, 1, '00000000-0000-000a-0000-000000000001', 1794745216759547, 1794745218759547, 2, 'failed', 'EXIT_1', NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (1, '00000000-0000-0000-0000-000000000001', 1794745277745091, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000002', NULL, NULL, 'DONE', '{"name":"upstream","state":"ENABLED","version":1}', '\x', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (2, '00000000-0000-0000-0000-000000000001', 1794745277759146, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000003', NULL, NULL, 'DONE', '{"name":"Bericht ✔","state":"ENABLED","version":1}', '\x', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (3, '00000000-0000-0000-0000-000000000001', 1794745277805052, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1df26b2df70288000000000000004000000000000000a00000000000000030001000000020006604fb2af8d07', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (4, '00000000-0000-0000-0000-000000000001', 1794745277808773, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1df26b30e70288000000000000005000000000000000a00000000000000030006000000000000000000000000', NULL, NULL);
-INSERT INTO punctual.claims VALUES (40, '00000000-0000-000a-0000-000000000001', 1794745277822601, '{01a1df26-b317-7028-8000-000000000007}', '{0}', true);
+INSERT INTO punctual.alerts VALUES ('b9d3f0c5-e89e-567e-a387-86194b53049d', 1794748031201165, 'RUN_MISSED', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000003', '01a1df50-b671-7028-8000-000000000005', 'MISSED OVERLAP: another one runs', true);
+INSERT INTO punctual.attempts VALUES ('01a1df50-b646-7028-8000-000000000004', 1, 1, '00000000-0000-000a-0000-000000000001', 1794747970142009, 1794747972142009, 2, 'failed', 'EXIT_1', NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (1, '00000000-0000-0000-0000-000000000001', 1794748031130030, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000002', NULL, NULL, 'DONE', '{"name":"upstream","state":"ENABLED","version":1}', '\x', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (2, '00000000-0000-0000-0000-000000000001', 1794748031141454, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000003', NULL, NULL, 'DONE', '{"name":"Bericht ✔","state":"ENABLED","version":1}', '\x', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (3, '00000000-0000-0000-0000-000000000001', 1794748031184042, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1df50b64670288000000000000004000000000000000a00000000000000030001000000020006605056ccb839', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (4, '00000000-0000-0000-0000-000000000001', 1794748031201165, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1df50b67170288000000000000005000000000000000a00000000000000030006000000000000000000000000', NULL, NULL);
+INSERT INTO punctual.claims VALUES (40, '00000000-0000-000a-0000-000000000001', 1794748031215554, '{01a1df50-b68e-7028-8000-000000000007}', '{0}', true);
 INSERT INTO punctual.gate VALUES (1, 50);
-INSERT INTO punctual.history VALUES ('01a1df26-b2df-7028-8000-000000000004', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000001', 1794745217759547, 1794745277796167, 1794745278796167, 1794745276796167, 11, NULL, NULL, NULL, 1, 0, 2, 0, 2, 1, 3, 1, false, '', NULL, NULL, NULL, 'completed', NULL, NULL, NULL);
-INSERT INTO punctual.history VALUES ('01a1df26-b30e-7028-8000-000000000005', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', NULL, 1794745217806118, 1794745217806118, 1794745277808773, NULL, 21, NULL, NULL, NULL, 1, 0, 0, 0, NULL, NULL, 3, 6, false, '', NULL, 'OVERLAP', 'another one runs', NULL, NULL, NULL, NULL);
-INSERT INTO punctual.identity_generation VALUES (1, 0);
-INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 'upstream', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794745277734641, 1794745277734641, NULL, '00000000-0000-0000-0000-000000000002');
-INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 'Bericht ✔', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794745277752658, 1794745277752658, NULL, '00000000-0000-0000-0000-000000000002');
-INSERT INTO punctual.nodes VALUES ('00000000-0000-000a-0000-000000000001', 'node', 1794745277732934, 1794745276833087, false, NULL, '', '{SCHEDULER,AGENT}', 1794745277833087, '{}', 0, '', false, false, NULL);
-INSERT INTO punctual.refinery_schema_history VALUES (1, 'schema', '2026-11-15T12:21:17.237177457Z', '3448902282498672509');
-INSERT INTO punctual.refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T12:21:17.44523019Z', '12620970184022508035');
-INSERT INTO punctual.refinery_schema_history VALUES (3, 'reading', '2026-11-15T12:21:17.446594987Z', '16905950737692312824');
-INSERT INTO punctual.refinery_schema_history VALUES (4, 'objects', '2026-11-15T12:21:17.549076117Z', '12911105240035191849');
-INSERT INTO punctual.refinery_schema_history VALUES (5, 'whole_claims', '2026-11-15T12:21:17.577037454Z', '3211439680476653648');
-INSERT INTO punctual.refinery_schema_history VALUES (6, 'identity', '2026-11-15T12:21:17.580066262Z', '8518899935736413568');
-INSERT INTO punctual.refinery_schema_history VALUES (7, 'safe', '2026-11-15T12:21:17.648291234Z', '7617445489849501553');
-INSERT INTO punctual.refinery_schema_history VALUES (10, 'cluster', '2026-11-15T12:21:17.684380663Z', '7954434523824711821');
-INSERT INTO punctual.roles VALUES ('LEADER', 0, NULL, 0);
-INSERT INTO punctual.runs VALUES ('01a1df26-b314-7028-8000-000000000006', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 1794745217812976, 1794745217812976, 1794745277813334, NULL, 1, 0, 0, 0, 1, 5, 3, 2, false, '', NULL, NULL, NULL, NULL);
-INSERT INTO punctual.runs VALUES ('01a1df26-b317-7028-8000-000000000007', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794745217815794, 1794745217815794, 1794745277816095, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
-INSERT INTO punctual.runs VALUES ('01a1df26-b31f-7028-8000-000000000008', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794745217823541, 1794745217823541, 1794745277823891, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.history VALUES ('01a1df50-b646-7028-8000-000000000004', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000001', 1794747971142009, 1794748031171193, 1794748032171193, 1794748030171193, 11, NULL, NULL, NULL, 1, 0, 2, 0, 2, 1, 3, 1, false, '', NULL, NULL, NULL, 'completed', NULL, NULL, NULL);
+INSERT INTO punctual.history VALUES ('01a1df50-b671-7028-8000-000000000005', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', NULL, 1794747971185900, 1794747971185900, 1794748031201165, NULL, 21, NULL, NULL, NULL, 1, 0, 0, 0, NULL, NULL, 3, 6, false, '', NULL, 'OVERLAP', 'another one runs', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.identity_generation VALUES (1, 0, NULL);
+INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 'upstream', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794748031124215, 1794748031124215, NULL, '00000000-0000-0000-0000-000000000002');
+INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 'Bericht ✔', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794748031136063, 1794748031136063, NULL, '00000000-0000-0000-0000-000000000002');
+INSERT INTO punctual.nodes VALUES ('00000000-0000-000a-0000-000000000001', 'node', 1794748031123091, 1794748030222963, false, NULL, '', '{}', 1794748031222963);
+INSERT INTO punctual.refinery_schema_history VALUES (1, 'schema', '2026-11-15T13:07:11.024649495Z', '3448902282498672509');
+INSERT INTO punctual.refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T13:07:11.064758908Z', '12620970184022508035');
+INSERT INTO punctual.refinery_schema_history VALUES (3, 'reading', '2026-11-15T13:07:11.065692843Z', '16905950737692312824');
+INSERT INTO punctual.refinery_schema_history VALUES (4, 'objects', '2026-11-15T13:07:11.08220776Z', '12911105240035191849');
+INSERT INTO punctual.refinery_schema_history VALUES (5, 'whole_claims', '2026-11-15T13:07:11.090960215Z', '3211439680476653648');
+INSERT INTO punctual.refinery_schema_history VALUES (6, 'identity', '2026-11-15T13:07:11.092087628Z', '8518899935736413568');
+INSERT INTO punctual.refinery_schema_history VALUES (7, 'safe', '2026-11-15T13:07:11.106028296Z', '7617445489849501553');
+INSERT INTO punctual.refinery_schema_history VALUES (8, 'salt', '2026-11-15T13:07:11.120033714Z', '10278966946757110925');
+INSERT INTO punctual.runs VALUES ('01a1df50-b683-7028-8000-000000000006', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 1794747971203176, 1794747971203176, 1794748031203842, NULL, 1, 0, 0, 0, 1, 5, 3, 2, false, '', NULL, NULL, NULL);
+INSERT INTO punctual.runs VALUES ('01a1df50-b68e-7028-8000-000000000007', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794747971214339, 1794747971214339, 1794748031214717, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL);
+INSERT INTO punctual.runs VALUES ('01a1df50-b695-7028-8000-000000000008', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794747971221144, 1794747971221144, 1794748031221646, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL);
 INSERT INTO punctual.tally_cursor VALUES (1, 0, '00000000-0000-0000-0000-000000000000');
 INSERT INTO punctual.upstream VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-000a-0000-000000000002');
 SELECT pg_catalog.setval('punctual.audit_place_seq', 4, true);
-ALTER TABLE ONLY punctual.acknowledgements
-    ADD CONSTRAINT acknowledgements_pkey PRIMARY KEY (run_id, epoch, node_id);
 ALTER TABLE ONLY punctual.alerts
     ADD CONSTRAINT alerts_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY punctual.attempts
@@ -361,8 +340,6 @@ ALTER TABLE ONLY punctual.refinery_schema_history
     ADD CONSTRAINT refinery_schema_history_pkey PRIMARY KEY (version);
 ALTER TABLE ONLY punctual.requests
     ADD CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, key);
-ALTER TABLE ONLY punctual.roles
-    ADD CONSTRAINT roles_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY punctual.runs
     ADD CONSTRAINT runs_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY punctual.secrets
@@ -401,9 +378,7 @@ CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kin
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at);
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL);
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at);
-CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NULL));
-CREATE INDEX runs_place ON punctual.runs USING btree (place, tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NOT NULL));
-CREATE INDEX runs_quorum ON punctual.runs USING btree (id) WHERE (wait = 3);
+CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE (wait = 0);
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL);
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0);
 CREATE INDEX secrets_key ON punctual.secrets USING btree (key_id, tenant_id, job_id, name);
