@@ -505,6 +505,7 @@ pub struct Counts {
     pub held: u64,
     /// Live runs that wait for their time or for other runs.
     pub pending: u64,
-    /// When the oldest queued run was due.
+    /// When the oldest queued run was due that any node may execute. One that asks for a place may
+    /// wait for a node that is not there, which is no fault of those that are.
     pub oldest_due: Option<Timestamp>,
 }

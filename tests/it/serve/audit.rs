@@ -16,6 +16,9 @@ fn punctual(data: &Path, args: &[&str]) -> Ended {
 /// Who makes the first user of a new server.
 const FOUNDER: &str = "punctual";
 
+/// The chain of the tenant; the cluster has one of its own.
+const MINE: &str = "tenant_id = x'00000000000000000000000000000001'";
+
 /// All events, newest first, when so many have come since the founding and everything is sealed.
 fn sealed_events(server: &Server, count: usize) -> Vec<Value> {
     until(|| {
@@ -94,22 +97,23 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
         "hash = zeroblob(32)",
     ]
     .iter()
-    .map(|change| (format!("UPDATE audit SET {change} WHERE number = 2"), 2))
+    .map(|change| (format!("UPDATE audit SET {change} WHERE number = 2 AND {MINE}"), 2))
     .collect();
-    touches.push(("DELETE FROM audit WHERE number = 3".into(), 3));
-    touches.push((format!("DELETE FROM audit WHERE number = {numbers}"), numbers));
+    touches.push((format!("DELETE FROM audit WHERE number = 3 AND {MINE}"), 3));
+    touches.push((format!("DELETE FROM audit WHERE number = {numbers} AND {MINE}"), numbers));
     touches.push((
-        "UPDATE audit SET number = -number WHERE number IN (1, 2);
-         UPDATE audit SET number = 3 + number WHERE number IN (-1, -2)"
-            .into(),
+        format!(
+            "UPDATE audit SET number = -number WHERE number IN (1, 2) AND {MINE};
+             UPDATE audit SET number = 3 + number WHERE number IN (-1, -2) AND {MINE}"
+        ),
         1,
     ));
     // Cut off at the end, with a head that fits: only who remembers the old head can tell.
     let cut = format!(
-        "DELETE FROM audit WHERE number = {numbers};
+        "DELETE FROM audit WHERE number = {numbers} AND {MINE};
          UPDATE audit_chains SET head_number = {numbers} - 1, head_hash = (
              SELECT hash FROM audit a WHERE a.tenant_id = audit_chains.tenant_id AND number = {numbers} - 1
-         ) WHERE head_number = {numbers}"
+         ) WHERE head_number = {numbers} AND {MINE}"
     );
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
     Connection::open(&file).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();

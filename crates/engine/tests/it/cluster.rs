@@ -209,6 +209,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     world.store.steer(old.id(), Steer::Drain).await.unwrap();
     old.renew().await.unwrap();
     assert!(old.is_drained());
+    assert_eq!(old.next_prepared(), None, "there is nothing to wait for any more");
     assert_eq!(old.attend().await.unwrap().leads, Some(epoch), "its run is the leader's");
     assert_eq!(old.next_prepared(), None, "it was given back");
     let free = Definition { overlap: Overlap::Allow, ..Definition::default() };

@@ -128,8 +128,8 @@ pub(crate) async fn delete(
 fn keep_out(actor: &Actor, name: &str) -> Result<()> {
     may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
     if name.starts_with("cluster.") {
-        let text = "begins with cluster.: the leader writes these, from its own configuration";
-        return Err(Problem::invalid("name", text));
+        let text = "settings that begin with cluster. are the leader's: change its configuration";
+        return Err(Problem::new(Code::WrongState, text));
     }
     Ok(())
 }

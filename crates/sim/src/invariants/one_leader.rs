@@ -37,10 +37,10 @@ impl Invariant for OneLeader {
                 }
                 self.lead = *lead;
             }
-            Event::Resigned { node } | Event::Unleased { node } => {
-                if self.lead.node == Some(*node) {
-                    self.lead.node = None;
-                }
+            Event::Resigned { node } | Event::Unleased { node }
+                if self.lead.node == Some(*node) =>
+            {
+                self.lead.node = None;
             }
             Event::Claimed { node, run, .. } if run.run.place.is_leader() => {
                 if self.lead.node != Some(*node) {

@@ -93,7 +93,8 @@ promises! {
         a_job_that_needs_no_quorum_any_more_does_not_wait_for_one
         a_node_is_drained_and_learns_of_it
         a_node_that_comes_back_is_one_node
-        only_the_leader_says_what_all_should_run_with;
+        only_the_leader_says_what_all_should_run_with
+        a_run_that_waits_for_its_place_makes_nobody_late;
     order:
         a_crowd_does_not_delay_another_tenant
         tenants_take_turns

@@ -424,3 +424,12 @@ pub async fn only_the_leader_says_what_all_should_run_with<B: Bench>(lab: &Lab<B
         settings.iter().map(|it| (it.name.as_str(), it.value.as_str())).collect();
     assert_eq!(settings, [(store::POLICY, "two")]);
 }
+
+pub async fn a_run_that_waits_for_its_place_makes_nobody_late<B: Bench>(lab: &Lab<B>) {
+    due(lab, &job_of(lab, "nowhere", Class::LocalSafe, "zone=nowhere").await).await;
+    let counts = lab.store.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.oldest_due), (1, None));
+    let plain = lab.due(&lab.job("plain").await).await;
+    let counts = lab.store.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.oldest_due), (2, Some(plain.due_at)));
+}
