@@ -218,7 +218,6 @@ impl Keys {
     async fn proven(&self, login: &Login) -> Result<Option<Arc<Standing>>> {
         let name = name_of(&login.tenant, &login.user);
         self.may_try(&name, &login.tenant, &login.user)?;
-        let now = (self.clock)();
         let found = self.scheduler.user_named(&login.tenant, &login.user).await?;
         let turn = Arc::clone(&self.throttle.turns).acquire_owned();
         let Ok(turn) = tokio::time::timeout(TURN, turn).await else {

@@ -13,17 +13,22 @@ use super::pages::{Made, ROWS, all, maybe};
 pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let nodes = sys.ask(sys.app.scheduler.nodes(&sys.actor))?;
     let row = |node: engine::NodeView| {
+        let roles: Vec<&str> = node.info.roles.iter().map(|role| role.name()).collect();
         vec![
             Value::Uuid(node.id.0),
             Value::text(&node.info.name),
             super::pages::text_of(node.info.address.as_ref()),
             Value::text(&node.info.version),
-            Value::text(format!("{{{}}}", node.info.roles.join(","))),
-            Value::text(if node.buried { "LOST" } else { "ALIVE" }),
+            Value::text(format!("{{{}}}", roles.join(","))),
+            Value::text(node.state.name()),
             Value::Int(node.held as i64),
             Value::Time(node.joined_at),
             Value::Time(node.renewed_at),
             Value::Time(node.lease_until),
+            node.leads.map_or(Value::Null, Value::Int),
+            Value::Int(node.info.capacity.into()),
+            Value::text(format!("{{{}}}", node.info.labels.pairs().join(","))),
+            Value::text(&node.info.settings_hash),
         ]
     };
     Ok(all(nodes.into_iter().map(row).collect()))

@@ -172,7 +172,7 @@ fn job_row(job: &Job) -> Row {
         Value::Uuid(job.id.0),
         Value::text(&job.name),
         text_of(it.description.as_ref()),
-        Value::Null,
+        Value::text(it.class.name()),
         Value::text(it.action.kind()),
         sql,
         Value::Null,
@@ -216,5 +216,6 @@ fn job_row(job: &Job) -> Row {
         seconds(it.grace_period),
         word(&it.on_lost),
         Value::text(format!("{{{tags}}}")),
+        Value::text(format!("{{{}}}", it.run_on.pairs().join(","))),
     ]
 }

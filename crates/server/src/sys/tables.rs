@@ -33,7 +33,7 @@ tables! {
         job_uuid Uuid Equal "The job's identity.";
         job_name Text Equal "Its name, unique in the tenant.";
         description Text None "For people.";
-        job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED; nothing means LOCAL_SAFE.";
+        job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
         job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
         procedure_uuid Uuid None "Nothing: procedures have names, see procedure_name.";
@@ -77,6 +77,7 @@ tables! {
         grace_period_seconds Int None "How long a cancelled attempt may take to end by itself.";
         on_lost Text None "RETRY or FAIL, when an agent is lost.";
         tags Text None "Words to find it by, as an array.";
+        run_on Text None "The labels of the nodes that may execute it, as an array.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -188,11 +189,15 @@ tables! {
         address Text None "Where others reach it.";
         version Text None "The release that it runs.";
         roles Text None "What it does, as an array.";
-        state Text None "ALIVE, or LOST when it fell silent and its runs are being handed on.";
+        state Text None "ACTIVE, DRAINING, DOWN when it fell silent, or GONE.";
         running_jobs Int None "How many runs it holds.";
         joined_at Time None "When it joined.";
         last_heartbeat Time None "When it was last heard of.";
         lease_until Time None "When its lease ends unless it is heard of again.";
+        leads_epoch Int None "The epoch in which it leads; nothing for all others.";
+        capacity Int None "How many runs it executes at the same time.";
+        labels Text None "What is known about its place, as an array of label=value.";
+        settings_hash Text None "What its settings come to; the same on all nodes, or they drift apart.";
     }
     shards "Slices of data that jobs are spread over. It is empty until jobs can be spread." {
         shard_uuid Uuid None "The shard's identity.";
