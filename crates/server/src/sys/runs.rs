@@ -305,10 +305,9 @@ impl Reader {
             };
             let state = RunState::Ended(end.outcome);
             let state = filter.states.is_empty() || filter.states.contains(&state);
-            if meant && state && seen.insert(end.id) && end.started_at.is_some() {
-                if let Some(run) = self.run(end.id)? {
-                    best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, wanted)));
-                }
+            let new = meant && state && end.started_at.is_some() && seen.insert(end.id);
+            if new && let Some(run) = self.run(end.id)? {
+                best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, wanted)));
             }
         }
         Ok(next)
