@@ -16,5 +16,5 @@ mod restart;
 mod sealed;
 mod secrets;
 mod sink;
-mod tls;
+pub mod tls;
 mod traces;

@@ -9,6 +9,7 @@ mod lives;
 mod logins;
 mod psql;
 mod raw;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

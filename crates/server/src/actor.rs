@@ -98,7 +98,7 @@ pub struct Keys {
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// What the SQL door recognises that key by, once it was asked.
-    pub(crate) admin_verifier: OnceCell<Verifier>,
+    pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     /// Passwords and keys from before the SQL door that were prepared for it.
     pub(crate) prepared: Mutex<HashSet<Uuid>>,
@@ -134,7 +134,7 @@ impl Authority for Keys {
             let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
             let is_valid = KeyHash::from(kept.hash).matches(key)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
-            if is_valid && !scram::is_current(kept.scram.as_ref()) {
+            if is_valid && !scram::is_current(kept.scram.as_deref()) {
                 let secret = key.reveal().to_owned();
                 self.remember(kept.user, kept.id.0, secret, &standing.user.name);
             }

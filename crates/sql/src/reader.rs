@@ -4,7 +4,6 @@
 use sqlparser::tokenizer::Token;
 
 use crate::lex::{Lexeme, placeholder};
-use crate::statement::Spot;
 use crate::syntax::{Result, SyntaxError, nearest};
 
 mod value;

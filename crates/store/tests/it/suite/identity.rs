@@ -59,7 +59,11 @@ fn key<B: Bench>(lab: &Lab<B>, user: &User) -> ApiKey {
         user: user.id,
         label: "for a test".to_owned(),
         hash: [7; 32],
-        scram: Some(Verifier { iterations: 7, stored_key: [1; 32], server_key: [2; 32] }),
+        scram: Some(Box::new(Verifier {
+            iterations: 7,
+            stored_key: [1; 32],
+            server_key: [2; 32],
+        })),
         scopes: Some([Privilege::ExecuteJob].into_iter().collect()),
         read_only: true,
         expires_at: None,
