@@ -235,7 +235,9 @@ impl Session {
             (Transaction::Commit, Block::Open(pending)) => {
                 self.settings.end_block();
                 if let Some(Pending { statement, run }) = pending {
-                    let done = self.execute(&statement, &[], Some(run)).await?;
+                    let done = self.execute(&statement, &[], Some(run)).await;
+                    // Its place is in a text that was sent before.
+                    let done = done.map_err(|error| SqlError { at: None, ..error })?;
                     return Ok(Answer { notices: done.notices, ..Answer::done("COMMIT") });
                 }
                 Ok(Answer::done("COMMIT"))
@@ -298,17 +300,14 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Set(set) => {
-                let is_local = set.is_local;
-                let value = set.value.as_deref();
-                let name = &set.name;
-                let done = self.settings.set(&name.value, value, is_local, &self.app.zones);
+                if set.is_local && matches!(self.block, Block::None) {
+                    let notice = "SET LOCAL can only be used in transaction blocks";
+                    return Ok(Answer::done("SET").with_notice(notice));
+                }
+                let (name, value) = (&set.name, set.value.as_deref());
+                let done = self.settings.set(&name.value, value, set.is_local, &self.app.zones);
                 done.map_err(|error| error.or_at(name.at))?;
-                let answer = Answer::done("SET");
-                let outside = is_local && matches!(self.block, Block::None);
-                Ok(match outside {
-                    true => answer.with_notice("SET LOCAL can only be used in transaction blocks"),
-                    false => answer,
-                })
+                Ok(Answer::done("SET"))
             }
             Statement::Reset(name) => {
                 match name {

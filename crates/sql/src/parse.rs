@@ -19,12 +19,11 @@ pub const TEXT_BYTES_MAX: usize = 8 << 20;
 
 type Read = fn(&mut Reader<'_>) -> Result<Statement>;
 
-/// The first words of every statement, and who reads what follows. Longer ones come first.
+/// The first words of questions about tables, which are kept as they are.
+const QUESTIONS: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
+
+/// The first words of every other statement, and who reads what follows. Longer ones come first.
 const STATEMENTS: &[(&[&str], Read)] = &[
-    (&["SELECT"], select),
-    (&["WITH"], select),
-    (&["VALUES"], select),
-    (&["TABLE"], select),
     (&["CREATE", "OR", "ALTER", "JOB"], job::create_or_alter),
     (&["CREATE", "JOB"], job::create),
     (&["RECREATE", "JOB"], job::recreate),
@@ -190,14 +189,13 @@ pub(crate) fn bound(text: &str, offset: usize, values: &[Literal]) -> Result<Sta
 
 fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
     let mut reader = Reader::new(text, lexemes);
-    if reader.is_sign(0, &Token::LParen) {
-        return select(&mut reader);
+    if reader.is_sign(0, &Token::LParen) || QUESTIONS.iter().any(|word| reader.is(&[word])) {
+        let at = reader.at();
+        return Ok(Statement::Select(Spot { value: reader.rest().to_owned(), at }));
     }
     let found = STATEMENTS.iter().find(|(words, _)| reader.is(words));
     if let Some((words, read)) = found {
-        if *read as usize != select as Read as usize {
-            reader.eat(words);
-        }
+        reader.eat(words);
         let statement = read(&mut reader)?;
         reader.expect_end()?;
         return Ok(statement);
@@ -212,7 +210,8 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
     let next = |length: usize| {
         let known = STATEMENTS.iter().filter(begins(length));
         let known = known.filter(|(words, _)| reader.is(&words[..length]));
-        known.map(|(words, _)| words[length]).collect::<Vec<_>>()
+        let questions = QUESTIONS.into_iter().filter(|_| length == 0);
+        questions.chain(known.map(|(words, _)| words[length])).collect::<Vec<_>>()
     };
     let unsupported = UNSUPPORTED.iter().find(|(words, _)| reader.is(words));
     let known = next(length);
@@ -224,7 +223,9 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
             Err(ahead.unexpected(&expected).with_hint(format!("Perhaps you meant {near}.")))
         }
         (None, Some((_, hint))) if reader.word_at(1).is_some() || length == 0 => {
-            let count = 1 + usize::from(reader.word_at(1).is_some());
+            // CREATE TABLE says more than CREATE; what comes after NOTIFY is a name.
+            let is_vague = STATEMENTS.iter().any(|(words, _)| reader.is(&words[..1]));
+            let count = 1 + usize::from(is_vague && reader.word_at(1).is_some());
             let at = reader.at();
             let verb = reader.skip(count).to_uppercase();
             reader.rest();
@@ -244,9 +245,4 @@ fn expected(known: &[&str]) -> String {
         [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
-}
-
-fn select(reader: &mut Reader<'_>) -> Result<Statement> {
-    let at = reader.at();
-    Ok(Statement::Select(Spot { value: reader.rest().to_owned(), at }))
 }
