@@ -73,11 +73,7 @@ pub trait Authority: Send + Sync + 'static {
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
     /// What somebody of this name at the SQL door must prove something about.
-    fn challenge<'a>(
-        &'a self,
-        tenant: &'a str,
-        user: &'a str,
-    ) -> Answer<'a, Challenge, Problem>;
+    fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem>;
 
     /// Lets somebody in who has proved it; answers also what proves to them that they are right
     /// here. None when they have not.
@@ -146,11 +142,7 @@ impl Authority for Keys {
         Box::pin(self.log_in(login))
     }
 
-    fn challenge<'a>(
-        &'a self,
-        tenant: &'a str,
-        user: &'a str,
-    ) -> Answer<'a, Challenge, Problem> {
+    fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem> {
         Box::pin(self.challenge(tenant, user))
     }
 

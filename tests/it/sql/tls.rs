@@ -16,8 +16,7 @@ fn ask(folder: &Path, port: &str, key: &str, mode: &str) -> String {
     let mut psql = super::psql_command();
     psql.args(["-X", "-At", "-c", "SHOW server_encoding", &place]).env("PGPASSWORD", key);
     let output = psql.output().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr)
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
