@@ -71,7 +71,7 @@ impl Report {
         let SqlError { problem, sqlstate, at, hint } = error;
         let position = at.map(|at| letter_at(text, at));
         let sqlstate = sqlstate.unwrap_or(problem.code.sqlstate());
-        Report { position, hint, ..Report::from(problem).with_sqlstate(sqlstate) }
+        Report { position, hint, ..Report::from(*problem).with_sqlstate(sqlstate) }
     }
 
     fn with_sqlstate(self, sqlstate: &'static str) -> Self {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(letter_at(text, text.len()), 15);
         assert_eq!(letter_at(text, 999), 15);
         let error = SqlError {
-            problem: Problem::new(Code::NotFound, "there is no column x"),
+            problem: Box::new(Problem::new(Code::NotFound, "there is no column x")),
             sqlstate: Some("42703"),
             at: Some(x),
             hint: Some("did you mean y?".to_owned()),

@@ -168,7 +168,8 @@ fn json_of(column: &Column, cell: &Cell) -> Value {
 
 /// A problem with its place in the text, and which statement it is of.
 fn told(error: SqlError, sql: &str, which: Option<(usize, usize)>) -> Problem {
-    let SqlError { mut problem, at, hint, .. } = error;
+    let SqlError { problem, at, hint, .. } = error;
+    let mut problem = *problem;
     let mut text = problem.message.clone();
     if let Some(at) = at {
         let before = sql.get(..at).unwrap_or(sql);

@@ -182,8 +182,10 @@ impl Session {
                 Some(_) => None,
                 None => Some(Known::No),
             },
-            Verb::Alter | Verb::Drop => Some(Known::Yes(self.entry(kind, name).await?)),
-            Verb::DropIfPresent => self.entry_if(kind, name).await?.map(Known::Yes),
+            Verb::Alter | Verb::Drop => Some(Known::Yes(Box::new(self.entry(kind, name).await?))),
+            Verb::DropIfPresent => {
+                self.entry_if(kind, name).await?.map(|it| Known::Yes(Box::new(it)))
+            }
         })
     }
 
@@ -191,7 +193,7 @@ impl Session {
     async fn changed(
         &self,
         verb: Verb,
-        known: Record,
+        known: Box<Record>,
         entry: Entry,
         at: usize,
         tag: &str,
@@ -214,7 +216,7 @@ impl Session {
 
 enum Known {
     No,
-    Yes(Record),
+    Yes(Box<Record>),
 }
 
 fn skipped(kind: &str, verb: Verb, name: &Spot<String>) -> String {

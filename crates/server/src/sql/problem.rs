@@ -11,7 +11,7 @@ use crate::problem::{Code, Problem};
 #[derive(Debug)]
 pub struct SqlError {
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: Box<Problem>,
     /// Another SQLSTATE than the problem's.
     pub sqlstate: Option<&'static str>,
     /// The byte of the text at which it is.
@@ -98,7 +98,7 @@ const SIDES: [(&str, &str); 7] = [
 
 impl From<Problem> for SqlError {
     fn from(problem: Problem) -> Self {
-        SqlError { problem, sqlstate: None, at: None, hint: None }
+        SqlError { problem: Box::new(problem), sqlstate: None, at: None, hint: None }
     }
 }
 

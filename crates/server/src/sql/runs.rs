@@ -33,7 +33,7 @@ impl Session {
                 return Err(SqlError::new(Code::ValidationFailed, message).or_at(execute.name.at));
             }
         }
-        let parameters = (!parameters.is_empty()).then(|| serde_json::Value::Object(parameters));
+        let parameters = (!parameters.is_empty()).then_some(serde_json::Value::Object(parameters));
         let trigger = Trigger {
             at,
             parameters: parameters.map(|parameters| parameters.to_string()),

@@ -9,7 +9,7 @@ use sql::Spot;
 
 use super::{Answer, Result, Session, SqlError};
 use crate::actor::Actor;
-use crate::problem::{Code, Problem};
+use crate::problem::Code;
 use crate::sys;
 
 /// The engine of a session, which knows for whom it answers.
@@ -124,6 +124,6 @@ impl From<QueryError> for SqlError {
             State::NotSupported => Code::NotSupported,
             _ => Code::ValidationFailed,
         };
-        SqlError { problem: Problem::new(code, text), sqlstate: Some(state.code()), at, hint }
+        SqlError { at, hint, ..SqlError::new(code, text).with_state(state.code()) }
     }
 }
