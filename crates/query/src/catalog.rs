@@ -19,7 +19,8 @@ pub(crate) const OWNER: i64 = 10;
 const FIRST_OID: i64 = 16_384;
 
 /// The schemas and their numbers.
-const SCHEMAS: &[(&str, i64)] = &[("pg_catalog", 11), ("sys", 2_200), ("information_schema", 13_000)];
+const SCHEMAS: &[(&str, i64)] =
+    &[("pg_catalog", 11), ("sys", 2_200), ("information_schema", 13_000)];
 
 /// Types besides those of the kinds: name, name for people, number.
 const TYPES: &[(&str, &str, i64)] = &[
@@ -100,10 +101,7 @@ pub(crate) fn type_name(oid: i64) -> &'static str {
 /// The number of a type by one of its names.
 pub(crate) fn type_oid(name: &str) -> Option<i64> {
     let name = name.trim().trim_start_matches("pg_catalog.").trim_matches('"').to_lowercase();
-    TYPES
-        .iter()
-        .find(|(short, long, _)| *short == name || *long == name)
-        .map(|(_, _, oid)| *oid)
+    TYPES.iter().find(|(short, long, _)| *short == name || *long == name).map(|(_, _, oid)| *oid)
 }
 
 /// The schema of a table by its number.

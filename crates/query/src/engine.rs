@@ -114,16 +114,13 @@ impl Engine {
             .prepare_cached(&rewritten.sql)
             .map_err(|error| self.explain(&error, Some(&rewritten)))?;
         let kinds = &rewritten.kinds;
-        let columns = statement.columns().into_iter().enumerate().map(|(n, column)| {
+        let columns = statement.columns().enumerate().map(|(n, column)| {
             let declared = column.decl_type().and_then(Kind::of_declared);
             let made = kinds.get(n).copied().flatten().map(|of| match of {
                 Type::Of(kind) => kind,
                 Type::Interval | Type::Date => Kind::Text,
             });
-            Column {
-                name: column.name().to_owned(),
-                kind: declared.or(made).unwrap_or(Kind::Text),
-            }
+            Column { name: column.name().to_owned(), kind: declared.or(made).unwrap_or(Kind::Text) }
         });
         Ok(Prepared {
             columns: columns.collect(),
@@ -198,7 +195,8 @@ impl Engine {
                         column.name,
                         column.kind.name()
                     );
-                    QueryError::new(State::Mismatch, text).hint("Say what it is with a cast.".to_owned())
+                    QueryError::new(State::Mismatch, text)
+                        .hint("Say what it is with a cast.".to_owned())
                 })?;
                 budget.spend(value.size()).map_err(said)?;
                 values.push(value);
@@ -239,8 +237,13 @@ impl Engine {
             said if said.starts_with("no such function") => State::NoFunction,
             said if said.starts_with("wrong number of arguments") => State::NoFunction,
             said if said.starts_with("no such table") => State::NoTable,
-            said if said.contains("not authorized") || said.contains("prohibited") => State::Refused,
-            said if said.contains("too big") || said.contains("too many") || said.contains("too large") => {
+            said if said.contains("not authorized") || said.contains("prohibited") => {
+                State::Refused
+            }
+            said if said.contains("too big")
+                || said.contains("too many")
+                || said.contains("too large") =>
+            {
                 State::TooMuch
             }
             said if said.contains("depth") => State::TooMuch,

@@ -109,7 +109,9 @@ pub(crate) fn show(value: ValueRef<'_>) -> String {
         ValueRef::Null => String::new(),
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            String::from_utf8_lossy(bytes).into_owned()
+        }
     }
 }
 
@@ -132,7 +134,9 @@ pub(crate) fn wrong(text: &str, wanted: &str) -> QueryError {
 
 /// All scalar functions.
 pub(crate) fn scalars() -> impl Iterator<Item = &'static Scalar> {
-    [text::SCALARS, number::SCALARS, time::SCALARS, interval::SCALARS, pg::SCALARS].into_iter().flatten()
+    [text::SCALARS, number::SCALARS, time::SCALARS, interval::SCALARS, pg::SCALARS]
+        .into_iter()
+        .flatten()
 }
 
 /// Functions of SQLite that make nothing larger than what they are given.

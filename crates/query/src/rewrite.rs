@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableAlias, TableFactor, VisitMut,
-    Visitor, VisitorMut,
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableAlias, TableFactor,
+    VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::{Parser, ParserError};
 use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 use crate::error::{QueryError, State, alike};
@@ -160,7 +160,9 @@ fn syntax(error: &ParserError, places: &Places) -> QueryError {
     // The place is a part of the text: "… at Line: 1, Column: 8".
     let (said, place) = text.split_once(" at Line: ").unwrap_or((text, ""));
     let at = place.split_once(", Column: ").and_then(|(line, column)| {
-        Some(places.byte(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? }))
+        Some(
+            places.byte(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? }),
+        )
     });
     QueryError::new(State::Syntax, said).at(at)
 }
@@ -264,7 +266,8 @@ impl Survey<'_> {
         let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
         let Some(table) = known else { return };
         let alias_name = alias.map_or_else(|| function.clone(), |alias| folded(&alias.name));
-        let column = alias.and_then(|alias| alias.columns.first()).map(|column| folded(&column.name));
+        let column =
+            alias.and_then(|alias| alias.columns.first()).map(|column| folded(&column.name));
         let column = column.unwrap_or_else(|| alias_name.clone());
         self.found.functions.insert(column, (alias_name, table));
     }
@@ -310,7 +313,8 @@ fn find(
         Some(table) => Ok(Some(table)),
         None => {
             let at = parts.first().and_then(|ident| places.of_ident(ident));
-            let known = tables.iter().filter(|known| schema.is_none_or(|schema| known.schema == schema));
+            let known =
+                tables.iter().filter(|known| schema.is_none_or(|schema| known.schema == schema));
             let hint = match alike(table, known.map(|known| known.name)) {
                 Some(hint) => Some(hint),
                 None => Some("The tables are in docs/sys-tables.md, and in \\dt sys.*".to_owned()),

@@ -1,6 +1,7 @@
 //! Who has the rows.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::error::QueryError;
 use crate::table::Table;
@@ -16,6 +17,8 @@ pub trait Source: Send + Sync {
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Pages>, QueryError>;
     /// What the time is.
     fn now(&self) -> Timestamp;
+    /// A time zone by its name.
+    fn zone(&self, name: &str) -> Option<TimeZone>;
     /// Who asks, and where.
     fn session(&self) -> Session;
 }

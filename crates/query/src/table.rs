@@ -85,7 +85,8 @@ pub fn tables_markdown(tables: &[Table]) -> String {
         let _ = writeln!(text, "## {}.{}\n\n{}\n", table.schema, table.name, table.comment);
         let _ = writeln!(text, "| column | type | what it says |\n|---|---|---|");
         for field in table.fields {
-            let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.kind.name(), field.comment);
+            let _ =
+                writeln!(text, "| `{}` | {} | {} |", field.name, field.kind.name(), field.comment);
         }
         text.push('\n');
     }

@@ -281,7 +281,8 @@ unsafe impl VTabCursor for Cursor<'_> {
         let scan = Plan::read(plan.unwrap_or_default(), self.table, args)?;
         (self.pages, self.rows, self.at, self.number) = (None, Vec::new(), 0, 0);
         // No value is equal to nothing.
-        let empty = |constraint: &Constraint| matches!(&constraint.is, Is::In(values) if values.is_empty());
+        let empty =
+            |constraint: &Constraint| matches!(&constraint.is, Is::In(values) if values.is_empty());
         if scan.constraints.iter().any(empty) {
             return Ok(());
         }

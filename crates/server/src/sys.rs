@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use engine::EngineError;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use query::{Engine, Limits, Pages, QueryError, Scan, Session, Source, State, Table};
 use tokio::runtime::Handle;
 
@@ -130,6 +131,10 @@ impl Source for Sys {
 
     fn now(&self) -> Timestamp {
         self.app.now()
+    }
+
+    fn zone(&self, name: &str) -> Option<TimeZone> {
+        self.app.zones.find(name).ok().map(|zone| zone.time_zone().clone())
     }
 
     fn session(&self) -> Session {

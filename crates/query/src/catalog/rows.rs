@@ -44,11 +44,19 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
         (_, "pg_namespace") => SCHEMAS
             .iter()
             .map(|(name, oid)| {
-                make(&[("oid", Value::Int(*oid)), ("nspname", text(name)), ("nspowner", Value::Int(OWNER))])
+                make(&[
+                    ("oid", Value::Int(*oid)),
+                    ("nspname", text(name)),
+                    ("nspowner", Value::Int(OWNER)),
+                ])
             })
             .collect(),
-        (_, "pg_class") => tables(source).map(|(oid, table)| class(scan.table, oid, table)).collect(),
-        (_, "pg_attribute") => tables(source).flat_map(|(oid, table)| attributes(scan.table, oid, table)).collect(),
+        (_, "pg_class") => {
+            tables(source).map(|(oid, table)| class(scan.table, oid, table)).collect()
+        }
+        (_, "pg_attribute") => {
+            tables(source).flat_map(|(oid, table)| attributes(scan.table, oid, table)).collect()
+        }
         (_, "pg_type") => types(scan.table),
         (_, "pg_database") => databases(source)
             .iter()
@@ -85,12 +93,18 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
             .iter()
             .filter(|(oid, _)| *oid != OWNER)
             .map(|(oid, name)| {
-                make(&[("usename", text(name)), ("usesysid", Value::Int(*oid)), ("passwd", text("********"))])
+                make(&[
+                    ("usename", text(name)),
+                    ("usesysid", Value::Int(*oid)),
+                    ("passwd", text("********")),
+                ])
             })
             .collect(),
         (_, "pg_description") => {
             let class = super::oid_of(source, "pg_catalog.pg_class").unwrap_or_default();
-            tables(source).flat_map(|(oid, table)| comments(scan.table, class, oid, table)).collect()
+            tables(source)
+                .flat_map(|(oid, table)| comments(scan.table, class, oid, table))
+                .collect()
         }
         (_, "pg_settings") => SETTINGS
             .iter()
@@ -124,7 +138,11 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
             ("spcowner", Value::Int(OWNER)),
         ])],
         (_, "pg_am") => {
-            vec![make(&[("oid", Value::Int(2)), ("amname", text("virtual")), ("amtype", text("t"))])]
+            vec![make(&[
+                ("oid", Value::Int(2)),
+                ("amname", text("virtual")),
+                ("amtype", text("t")),
+            ])]
         }
         (_, "pg_stat_activity") => {
             let session = source.session();
@@ -151,46 +169,55 @@ fn schema_rows(source: &dyn Source, of: &Table, name: &str) -> Vec<Row> {
         "schemata" => SCHEMAS
             .iter()
             .map(|(name, _)| {
-                row(of, &[
-                    ("catalog_name", database.clone()),
-                    ("schema_name", text(name)),
-                    ("schema_owner", text("punctual")),
-                ])
+                row(
+                    of,
+                    &[
+                        ("catalog_name", database.clone()),
+                        ("schema_name", text(name)),
+                        ("schema_owner", text("punctual")),
+                    ],
+                )
             })
             .collect(),
         "tables" => tables(source)
             .map(|(_, table)| {
                 let kind = if table.schema == "sys" { "BASE TABLE" } else { "VIEW" };
-                row(of, &[
-                    ("table_catalog", database.clone()),
-                    ("table_schema", text(table.schema)),
-                    ("table_name", text(table.name)),
-                    ("table_type", text(kind)),
-                    ("is_insertable_into", text("NO")),
-                    ("is_typed", text("NO")),
-                ])
+                row(
+                    of,
+                    &[
+                        ("table_catalog", database.clone()),
+                        ("table_schema", text(table.schema)),
+                        ("table_name", text(table.name)),
+                        ("table_type", text(kind)),
+                        ("is_insertable_into", text("NO")),
+                        ("is_typed", text("NO")),
+                    ],
+                )
             })
             .collect(),
         "columns" => tables(source)
             .flat_map(|(_, table)| {
                 let database = database.clone();
                 table.fields.iter().enumerate().map(move |(n, field)| {
-                    row(of, &[
-                        ("table_catalog", database.clone()),
-                        ("table_schema", text(table.schema)),
-                        ("table_name", text(table.name)),
-                        ("column_name", text(field.name)),
-                        ("ordinal_position", Value::Int(n as i64 + 1)),
-                        ("is_nullable", text("YES")),
-                        ("data_type", text(field.kind.name())),
-                        ("character_maximum_length", Value::Null),
-                        ("udt_catalog", database.clone()),
-                        ("udt_schema", text("pg_catalog")),
-                        ("udt_name", text(short_name(field.kind))),
-                        ("is_identity", text("NO")),
-                        ("is_generated", text("NEVER")),
-                        ("is_updatable", text("NO")),
-                    ])
+                    row(
+                        of,
+                        &[
+                            ("table_catalog", database.clone()),
+                            ("table_schema", text(table.schema)),
+                            ("table_name", text(table.name)),
+                            ("column_name", text(field.name)),
+                            ("ordinal_position", Value::Int(n as i64 + 1)),
+                            ("is_nullable", text("YES")),
+                            ("data_type", text(field.kind.name())),
+                            ("character_maximum_length", Value::Null),
+                            ("udt_catalog", database.clone()),
+                            ("udt_schema", text("pg_catalog")),
+                            ("udt_name", text(short_name(field.kind))),
+                            ("is_identity", text("NO")),
+                            ("is_generated", text("NEVER")),
+                            ("is_updatable", text("NO")),
+                        ],
+                    )
                 })
             })
             .collect(),
@@ -204,50 +231,59 @@ fn short_name(kind: Kind) -> &'static str {
 
 fn class(of: &Table, oid: i64, table: &Table) -> Row {
     let kind = if table.schema == "sys" { "r" } else { "v" };
-    row(of, &[
-        ("oid", Value::Int(oid)),
-        ("relname", text(table.name)),
-        ("relnamespace", Value::Int(schema_oid(table.schema))),
-        ("relowner", Value::Int(OWNER)),
-        ("relam", Value::Int(if kind == "r" { 2 } else { 0 })),
-        ("reltuples", Value::Int(-1)),
-        ("relpersistence", text("p")),
-        ("relkind", text(kind)),
-        ("relnatts", Value::Int(table.fields.len() as i64)),
-        ("relispopulated", Value::Bool(true)),
-        ("relreplident", text("n")),
-    ])
+    row(
+        of,
+        &[
+            ("oid", Value::Int(oid)),
+            ("relname", text(table.name)),
+            ("relnamespace", Value::Int(schema_oid(table.schema))),
+            ("relowner", Value::Int(OWNER)),
+            ("relam", Value::Int(if kind == "r" { 2 } else { 0 })),
+            ("reltuples", Value::Int(-1)),
+            ("relpersistence", text("p")),
+            ("relkind", text(kind)),
+            ("relnatts", Value::Int(table.fields.len() as i64)),
+            ("relispopulated", Value::Bool(true)),
+            ("relreplident", text("n")),
+        ],
+    )
 }
 
 fn attributes(of: &Table, oid: i64, table: &Table) -> Vec<Row> {
     let one = |(n, field): (usize, &crate::table::Field)| {
-        row(of, &[
-            ("attrelid", Value::Int(oid)),
-            ("attname", text(field.name)),
-            ("atttypid", Value::Int(kind_oid(field.kind))),
-            ("attstattarget", Value::Int(-1)),
-            ("attlen", Value::Int(-1)),
-            ("attnum", Value::Int(n as i64 + 1)),
-            ("atttypmod", Value::Int(-1)),
-            ("attalign", text("i")),
-            ("attstorage", text("p")),
-            ("attcompression", text("")),
-            ("attidentity", text("")),
-            ("attgenerated", text("")),
-            ("attislocal", Value::Bool(true)),
-        ])
+        row(
+            of,
+            &[
+                ("attrelid", Value::Int(oid)),
+                ("attname", text(field.name)),
+                ("atttypid", Value::Int(kind_oid(field.kind))),
+                ("attstattarget", Value::Int(-1)),
+                ("attlen", Value::Int(-1)),
+                ("attnum", Value::Int(n as i64 + 1)),
+                ("atttypmod", Value::Int(-1)),
+                ("attalign", text("i")),
+                ("attstorage", text("p")),
+                ("attcompression", text("")),
+                ("attidentity", text("")),
+                ("attgenerated", text("")),
+                ("attislocal", Value::Bool(true)),
+            ],
+        )
     };
     table.fields.iter().enumerate().map(one).collect()
 }
 
 fn comments(of: &Table, class: i64, oid: i64, table: &Table) -> Vec<Row> {
     let one = |number: usize, comment: &str| {
-        row(of, &[
-            ("objoid", Value::Int(oid)),
-            ("classoid", Value::Int(class)),
-            ("objsubid", Value::Int(number as i64)),
-            ("description", text(comment)),
-        ])
+        row(
+            of,
+            &[
+                ("objoid", Value::Int(oid)),
+                ("classoid", Value::Int(class)),
+                ("objsubid", Value::Int(number as i64)),
+                ("description", text(comment)),
+            ],
+        )
     };
     let own = std::iter::once((0, table.comment));
     let fields = table.fields.iter().enumerate().map(|(n, field)| (n + 1, field.comment));
@@ -265,22 +301,25 @@ fn types(of: &Table) -> Vec<Row> {
         _ => "U",
     };
     let one = |(name, _, oid): &(&str, &str, i64)| {
-        row(of, &[
-            ("oid", Value::Int(*oid)),
-            ("typname", text(name)),
-            ("typnamespace", Value::Int(schema_oid("pg_catalog"))),
-            ("typowner", Value::Int(OWNER)),
-            ("typlen", Value::Int(-1)),
-            ("typtype", text("b")),
-            ("typcategory", text(category(name))),
-            ("typisdefined", Value::Bool(true)),
-            ("typdelim", text(",")),
-            ("typelem", Value::Int(if *name == "_text" { 25 } else { 0 })),
-            ("typarray", Value::Int(if *name == "text" { 1_009 } else { 0 })),
-            ("typalign", text("i")),
-            ("typstorage", text("p")),
-            ("typtypmod", Value::Int(-1)),
-        ])
+        row(
+            of,
+            &[
+                ("oid", Value::Int(*oid)),
+                ("typname", text(name)),
+                ("typnamespace", Value::Int(schema_oid("pg_catalog"))),
+                ("typowner", Value::Int(OWNER)),
+                ("typlen", Value::Int(-1)),
+                ("typtype", text("b")),
+                ("typcategory", text(category(name))),
+                ("typisdefined", Value::Bool(true)),
+                ("typdelim", text(",")),
+                ("typelem", Value::Int(if *name == "_text" { 25 } else { 0 })),
+                ("typarray", Value::Int(if *name == "text" { 1_009 } else { 0 })),
+                ("typalign", text("i")),
+                ("typstorage", text("p")),
+                ("typtypmod", Value::Int(-1)),
+            ],
+        )
     };
     debug_assert!(TYPES.iter().all(|(_, name, oid)| type_name(*oid) == *name));
     TYPES.iter().map(one).collect()
@@ -332,7 +371,9 @@ fn series(scan: &Scan) -> Result<Vec<Row>, QueryError> {
         Some(Value::Int(number)) => Some(*number),
         _ => None,
     };
-    let (Some(start), Some(stop)) = (number("start"), number("stop")) else { return Ok(Vec::new()) };
+    let (Some(start), Some(stop)) = (number("start"), number("stop")) else {
+        return Ok(Vec::new());
+    };
     let given = scan.values("step").is_some();
     let step = number("step").unwrap_or(1);
     if step == 0 {

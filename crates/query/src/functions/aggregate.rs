@@ -64,7 +64,8 @@ impl Aggregate<Seen, Inner> for List {
 
     fn step(&self, context: &mut Context<'_>, seen: &mut Seen) -> rusqlite::Result<()> {
         let value = context.get_raw(0);
-        self.budget.spend(32 + value.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len) as u64)?;
+        self.budget
+            .spend(32 + value.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len) as u64)?;
         seen.0.push(super::own(value));
         if context.len() == 2 {
             seen.1 = match context.get_raw(1) {

@@ -20,7 +20,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
         let unit = if arguments.len() == 2 { arguments.text(1) } else { String::new() };
         Ok(read(&format!("{} {unit}", arguments.text(0)))?.to_string().into())
     }),
-    scalar("_seconds", (1, 1), FLOAT, |_, arguments| Ok(read(&arguments.text(0))?.seconds().into())),
+    scalar("_seconds", (1, 1), FLOAT, |_, arguments| {
+        Ok(read(&arguments.text(0))?.seconds().into())
+    }),
     scalar("_time_add", (3, 3), TIME, |shared, arguments| {
         let at = time(shared, arguments, 0)?;
         let length = read(&arguments.text(1))?.times(arguments.float(2)?);
@@ -218,7 +220,8 @@ fn age(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     };
     let (from, to) = (earlier.to_zoned(TimeZone::UTC), later.to_zoned(TimeZone::UTC));
     let span = from.until((jiff::Unit::Year, &to)).map_err(|_| out_of_range())?;
-    let seconds = i64::from(span.get_hours()) * 3_600 + span.get_minutes() * 60 + span.get_seconds();
+    let seconds =
+        i64::from(span.get_hours()) * 3_600 + span.get_minutes() * 60 + span.get_seconds();
     let us = seconds * 1_000_000 + span.get_milliseconds() * 1_000 + span.get_microseconds();
     let months = i64::from(span.get_years()) * 12 + i64::from(span.get_months());
     let days = i64::from(span.get_weeks()) * 7 + i64::from(span.get_days());

@@ -79,7 +79,8 @@ pub(crate) const SCALARS: &[Scalar] = &[
         Ok(catalog::type_name(arguments.int(0)?).to_owned().into())
     }),
     scalar("pg_table_is_visible", (1, 1), BOOL, |shared, arguments| {
-        let schema = catalog::schema_of(shared.source.as_ref(), arguments.int(0).unwrap_or_default());
+        let schema =
+            catalog::schema_of(shared.source.as_ref(), arguments.int(0).unwrap_or_default());
         Ok(matches!(schema, Some("sys" | "pg_catalog")).into())
     }),
     yes("pg_type_is_visible"),
@@ -109,7 +110,8 @@ pub(crate) const SCALARS: &[Scalar] = &[
         Ok(text.map_or(Inner::Null, |text| text.to_owned().into()))
     }),
     scalar("col_description", (2, 2), TEXT, |shared, arguments| {
-        let (oid, number) = (arguments.int(0).unwrap_or_default(), arguments.int(1).unwrap_or_default());
+        let (oid, number) =
+            (arguments.int(0).unwrap_or_default(), arguments.int(1).unwrap_or_default());
         let text = catalog::comment(shared.source.as_ref(), oid, number);
         Ok(text.map_or(Inner::Null, |text| text.to_owned().into()))
     }),
@@ -141,7 +143,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
     zero("pg_indexes_size"),
     zero("pg_database_size"),
     zero("pg_my_temp_schema"),
-    scalar("pg_size_pretty", (1, 1), TEXT, |_, arguments| Ok(format!("{} bytes", arguments.int(0)?).into())),
+    scalar("pg_size_pretty", (1, 1), TEXT, |_, arguments| {
+        Ok(format!("{} bytes", arguments.int(0)?).into())
+    }),
     scalar("pg_typeof", (1, 1), TEXT, |_, arguments| {
         use rusqlite::types::ValueRef;
         Ok(match arguments.raw(0) {
@@ -175,9 +179,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
             return Ok(oid.into());
         }
         let name = arguments.text(0);
-        catalog::oid_of(shared.source.as_ref(), &name).map(Inner::from).ok_or_else(|| {
-            QueryError::new(State::NoTable, format!("there is no table {name:?}"))
-        })
+        catalog::oid_of(shared.source.as_ref(), &name)
+            .map(Inner::from)
+            .ok_or_else(|| QueryError::new(State::NoTable, format!("there is no table {name:?}")))
     }),
     scalar("to_regclass", (1, 1), INT, |shared, arguments| {
         let oid = catalog::oid_of(shared.source.as_ref(), &arguments.text(0));

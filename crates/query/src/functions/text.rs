@@ -43,7 +43,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
     strict("reverse", (1, 1), TEXT, |_, arguments| {
         Ok(arguments.text(0).chars().rev().collect::<String>().into())
     }),
-    strict("char_length", (1, 1), INT, |_, arguments| Ok((arguments.text(0).chars().count() as i64).into())),
+    strict("char_length", (1, 1), INT, |_, arguments| {
+        Ok((arguments.text(0).chars().count() as i64).into())
+    }),
     strict("strpos", (2, 2), INT, |_, arguments| {
         let text = arguments.text(0);
         let at = text.find(&arguments.text(1));
@@ -93,13 +95,17 @@ pub(crate) const SCALARS: &[Scalar] = &[
     strict("starts_with", (2, 2), BOOL, |_, arguments| {
         Ok(arguments.text(0).starts_with(&arguments.text(1)).into())
     }),
-    strict("md5", (1, 1), TEXT, |_, _| Err(QueryError::new(State::NotSupported, "md5() is not to be had here"))),
+    strict("md5", (1, 1), TEXT, |_, _| {
+        Err(QueryError::new(State::NotSupported, "md5() is not to be had here"))
+    }),
     strict("ascii", (1, 1), INT, |_, arguments| {
         Ok(arguments.text(0).chars().next().map_or(0, |c| i64::from(u32::from(c))).into())
     }),
     strict("chr", (1, 1), TEXT, |_, arguments| {
-        let c = u32::try_from(arguments.int(0)?).ok().and_then(char::from_u32).filter(|c| *c != '\0');
-        let c = c.ok_or_else(|| QueryError::new(State::InvalidValue, "there is no such character"))?;
+        let c =
+            u32::try_from(arguments.int(0)?).ok().and_then(char::from_u32).filter(|c| *c != '\0');
+        let c =
+            c.ok_or_else(|| QueryError::new(State::InvalidValue, "there is no such character"))?;
         Ok(c.to_string().into())
     }),
     strict("quote_ident", (1, 1), TEXT, |_, arguments| Ok(quote_ident(&arguments.text(0)).into())),
@@ -107,7 +113,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
         Ok(format!("'{}'", arguments.text(0).replace('\'', "''")).into())
     }),
     strict("to_hex", (1, 1), TEXT, |_, arguments| Ok(format!("{:x}", arguments.int(0)?).into())),
-    strict("_concat", (2, 2), TEXT, |_, arguments| Ok((arguments.text(0) + &arguments.text(1)).into())),
+    strict("_concat", (2, 2), TEXT, |_, arguments| {
+        Ok((arguments.text(0) + &arguments.text(1)).into())
+    }),
     loose("concat", (0, 100), TEXT, |_, arguments| {
         Ok((0..arguments.len()).map(|n| arguments.text(n)).collect::<String>().into())
     }),
@@ -137,7 +145,8 @@ pub(crate) const SCALARS: &[Scalar] = &[
         let pattern = pattern(&arguments.text(1), flags.contains('i'))?;
         // PostgreSQL writes \1 and \& for what was found.
         let with = arguments.text(2).replace('$', "$$").replace("\\&", "${0}");
-        let with = (1..=9).fold(with, |with, n| with.replace(&format!("\\{n}"), &format!("${{{n}}}")));
+        let with =
+            (1..=9).fold(with, |with, n| with.replace(&format!("\\{n}"), &format!("${{{n}}}")));
         let limit = if flags.contains('g') { 0 } else { 1 };
         Ok(pattern.replacen(&arguments.text(0), limit, with.as_str()).into_owned().into())
     }),
@@ -182,7 +191,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
             return Ok(Inner::Null);
         }
         let nothing = (arguments.len() == 3).then(|| arguments.text(2));
-        let items = items(&arguments.text(0)).into_iter().filter_map(|item| item.or_else(|| nothing.clone()));
+        let items = items(&arguments.text(0))
+            .into_iter()
+            .filter_map(|item| item.or_else(|| nothing.clone()));
         Ok(items.collect::<Vec<_>>().join(&arguments.text(1)).into())
     }),
     strict("string_to_array", (2, 2), TEXT, |_, arguments| {
@@ -194,13 +205,16 @@ pub(crate) const SCALARS: &[Scalar] = &[
         let count = items(&arguments.text(0)).len() as i64;
         Ok(if count == 0 { Inner::Null } else { count.into() })
     }),
-    strict("cardinality", (1, 1), INT, |_, arguments| Ok((items(&arguments.text(0)).len() as i64).into())),
+    strict("cardinality", (1, 1), INT, |_, arguments| {
+        Ok((items(&arguments.text(0)).len() as i64).into())
+    }),
     strict("array_upper", (2, 2), INT, |_, arguments| {
         Ok((items(&arguments.text(0)).len() as i64).into())
     }),
     strict("array_position", (2, 2), INT, |_, arguments| {
         let wanted = arguments.text(1);
-        let found = items(&arguments.text(0)).iter().position(|item| item.as_ref() == Some(&wanted));
+        let found =
+            items(&arguments.text(0)).iter().position(|item| item.as_ref() == Some(&wanted));
         Ok(found.map_or(Inner::Null, |n| (n as i64 + 1).into()))
     }),
 ];
@@ -233,7 +247,11 @@ fn initcap(text: &str) -> String {
     let mut begins = true;
     let mut shown = String::new();
     for c in text.chars() {
-        if begins { shown.extend(c.to_uppercase()) } else { shown.extend(c.to_lowercase()) }
+        if begins {
+            shown.extend(c.to_uppercase())
+        } else {
+            shown.extend(c.to_lowercase())
+        }
         begins = !c.is_alphanumeric();
     }
     shown
@@ -330,7 +348,8 @@ fn extreme(arguments: &Arguments<'_>, greatest: bool) -> Inner {
     let mut best: Option<ValueRef<'_>> = None;
     for n in (0..arguments.len()).filter(|n| !arguments.is_null(*n)) {
         let value = arguments.raw(n);
-        let better = best.is_none_or(|best| (compare(value, best) == std::cmp::Ordering::Greater) == greatest);
+        let better = best
+            .is_none_or(|best| (compare(value, best) == std::cmp::Ordering::Greater) == greatest);
         if better {
             best = Some(value);
         }
@@ -411,7 +430,10 @@ fn pattern(text: &str, any_case: bool) -> Result<Regex, QueryError> {
                 regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
                 error => error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
             };
-            QueryError::new(State::InvalidPattern, format!("the pattern {short:?} is wrong: {reason}"))
+            QueryError::new(
+                State::InvalidPattern,
+                format!("the pattern {short:?} is wrong: {reason}"),
+            )
         })
 }
 

@@ -18,23 +18,40 @@ const DATE: Answers = Answers::Is(Type::Date);
 
 macro_rules! scalar {
     ($name:literal, $least:literal..=$most:literal, $answers:expr, $call:expr) => {
-        Scalar { name: $name, arguments: ($least, $most), strict: true, answers: $answers, call: $call }
+        Scalar {
+            name: $name,
+            arguments: ($least, $most),
+            strict: true,
+            answers: $answers,
+            call: $call,
+        }
     };
 }
 
 pub(crate) const SCALARS: &[Scalar] = &[
     scalar!("now", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
-    scalar!("transaction_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
-    scalar!("statement_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
+    scalar!("transaction_timestamp", 0..=0, TIME, |shared, _| Ok(
+        show_time(shared.budget.now()).into()
+    )),
+    scalar!("statement_timestamp", 0..=0, TIME, |shared, _| Ok(
+        show_time(shared.budget.now()).into()
+    )),
     scalar!("clock_timestamp", 0..=0, TIME, |shared, _| Ok(show_time(shared.budget.now()).into())),
     scalar!("_today", 0..=0, DATE, |shared, _| Ok(day(shared.budget.now()).into())),
-    scalar!("_time", 1..=1, TIME, |shared, arguments| Ok(show_time(time(shared, arguments, 0)?).into())),
+    scalar!("_time", 1..=1, TIME, |shared, arguments| Ok(
+        show_time(time(shared, arguments, 0)?).into()
+    )),
     scalar!("_date", 1..=1, DATE, |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())),
     scalar!("_ms", 1..=1, INT, |shared, arguments| {
         Ok(time(shared, arguments, 0)?.as_millisecond().into())
     }),
     scalar!("to_timestamp", 1..=2, TIME, to_timestamp),
-    scalar!("to_date", 1..=2, DATE, |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())),
+    scalar!(
+        "to_date",
+        1..=2,
+        DATE,
+        |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())
+    ),
     scalar!("date", 1..=1, DATE, |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())),
     scalar!("date_trunc", 2..=3, TIME, date_trunc),
     scalar!("date_part", 2..=2, FLOAT, date_part),
@@ -42,7 +59,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     scalar!("to_char", 2..=2, TEXT, to_char),
     scalar!("_at_zone", 2..=2, TEXT, at_zone),
     scalar!("timezone", 2..=2, TEXT, |shared, arguments| {
-        let zone = zone(&arguments.text(0))?;
+        let zone = zone(shared, &arguments.text(0))?;
         Ok(local(&time(shared, arguments, 1)?.to_zoned(zone)).into())
     }),
 ];
@@ -111,8 +128,8 @@ pub(crate) fn out_of_range() -> QueryError {
     QueryError::new(State::InvalidValue, "the time is out of range")
 }
 
-fn zone(name: &str) -> Result<TimeZone, QueryError> {
-    TimeZone::get(name).map_err(|_| {
+fn zone(shared: &Shared, name: &str) -> Result<TimeZone, QueryError> {
+    shared.source.zone(name).ok_or_else(|| {
         QueryError::new(State::InvalidValue, format!("there is no time zone {name:?}"))
     })
 }
@@ -129,7 +146,7 @@ fn to_timestamp(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
 fn date_trunc(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let unit = arguments.text(0).to_lowercase();
     let name = if arguments.len() == 3 { arguments.text(2) } else { "UTC".into() };
-    let at = time(shared, arguments, 1)?.to_zoned(zone(&name)?);
+    let at = time(shared, arguments, 1)?.to_zoned(zone(shared, &name)?);
     let start = |date: Date| date.to_zoned(at.time_zone().clone()).ok();
     let first = |month: i8| Date::new(at.year(), month, 1).ok();
     let cut = match unit.as_str() {
@@ -173,7 +190,9 @@ fn date_bin(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
 fn date_part(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let field = arguments.text(0).to_lowercase();
     let unknown = || {
-        let text = format!("{field:?} is no part of a time; epoch, year, month, day, dow, hour, minute and second are");
+        let text = format!(
+            "{field:?} is no part of a time; epoch, year, month, day, dow, hour, minute and second are"
+        );
         QueryError::new(State::InvalidValue, text)
     };
     if let ValueRef::Text(_) = arguments.raw(1)
@@ -196,7 +215,9 @@ fn date_part(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
         "isodow" => f64::from(zoned.weekday().to_monday_one_offset()),
         "hour" => f64::from(zoned.hour()),
         "minute" => f64::from(zoned.minute()),
-        "second" | "seconds" => f64::from(zoned.second()) + f64::from(zoned.subsec_nanosecond()) / 1e9,
+        "second" | "seconds" => {
+            f64::from(zoned.second()) + f64::from(zoned.subsec_nanosecond()) / 1e9
+        }
         "milliseconds" => {
             f64::from(zoned.second()) * 1e3 + f64::from(zoned.subsec_nanosecond()) / 1e6
         }
@@ -248,7 +269,8 @@ fn to_char(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
             let end = quoted.find('"').unwrap_or(quoted.len());
             format.push_str(&quoted[..end].replace('%', "%%"));
             rest = quoted.get(end + 1..).unwrap_or_default();
-        } else if let Some((word, shown)) = PATTERN.iter().find(|(word, _)| rest.starts_with(word)) {
+        } else if let Some((word, shown)) = PATTERN.iter().find(|(word, _)| rest.starts_with(word))
+        {
             format.push_str(shown);
             rest = &rest[word.len()..];
         } else {
@@ -259,11 +281,12 @@ fn to_char(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
             rest = &rest[first.len_utf8()..];
         }
     }
-    let shown = jiff::fmt::strtime::format(&format, &at).map_err(|_| wrong(&pattern, "a pattern"))?;
+    let shown =
+        jiff::fmt::strtime::format(&format, &at).map_err(|_| wrong(&pattern, "a pattern"))?;
     Ok(shown.into())
 }
 
 fn at_zone(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
-    let zone = zone(&arguments.text(1))?;
+    let zone = zone(shared, &arguments.text(1))?;
     Ok(local(&time(shared, arguments, 0)?.to_zoned(zone)).into())
 }

@@ -96,7 +96,8 @@ impl Pass<'_> {
             }
             Expr::Interval(interval) => {
                 let mut arguments = vec![take(&mut interval.value)];
-                arguments.extend(interval.leading_field.as_ref().map(|unit| text(unit.to_string())));
+                arguments
+                    .extend(interval.leading_field.as_ref().map(|unit| text(unit.to_string())));
                 *expr = call("_interval", arguments);
             }
             Expr::BinaryOp { left, op, right } => {
@@ -139,7 +140,9 @@ impl Pass<'_> {
                 let escape = escape_char.as_deref_mut().map(take);
                 *expr = self.like(take(value), take(pattern), escape, *negated, true);
             }
-            Expr::SimilarTo { .. } => return Err(not_supported("SIMILAR TO").hint("Use ~.".to_owned())),
+            Expr::SimilarTo { .. } => {
+                return Err(not_supported("SIMILAR TO").hint("Use ~.".to_owned()));
+            }
             Expr::IsUnknown(inner) => *expr = Expr::IsNull(Box::new(take(inner))),
             Expr::IsNotUnknown(inner) => *expr = Expr::IsNotNull(Box::new(take(inner))),
             Expr::Collate { expr: inner, .. } => *expr = take(inner),
@@ -177,7 +180,8 @@ impl Pass<'_> {
             }
             Expr::Array(array) => *expr = call("_array", std::mem::take(&mut array.elem)),
             Expr::CompoundFieldAccess { root, access_chain } => {
-                let [AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_mut_slice()
+                let [AccessExpr::Subscript(Subscript::Index { index })] =
+                    access_chain.as_mut_slice()
                 else {
                     return Err(not_supported("access to fields and slices"));
                 };
@@ -329,7 +333,9 @@ impl Pass<'_> {
                 call("_time_add", vec![right, left, number(1)])
             }
             // A text beside a time is a length of time.
-            (l, Some(Type::Of(Kind::Text)) | None) if sum && time(l) && literal(&right).is_some() => {
+            (l, Some(Type::Of(Kind::Text)) | None)
+                if sum && time(l) && literal(&right).is_some() =>
+            {
                 call("_time_add", vec![left, right, number(sign)])
             }
             (l, r) if op == Op::Minus && time(l) && time(r) => call("_time_sub", vec![left, right]),
@@ -341,8 +347,12 @@ impl Pass<'_> {
             (Some(Type::Interval), Some(Type::Interval)) if sum => {
                 call("_interval_add", vec![left, right, number(sign)])
             }
-            (Some(Type::Interval), _) if op == Op::Multiply => call("_interval_mul", vec![left, right]),
-            (_, Some(Type::Interval)) if op == Op::Multiply => call("_interval_mul", vec![right, left]),
+            (Some(Type::Interval), _) if op == Op::Multiply => {
+                call("_interval_mul", vec![left, right])
+            }
+            (_, Some(Type::Interval)) if op == Op::Multiply => {
+                call("_interval_mul", vec![right, left])
+            }
             (Some(Type::Interval), _) if op == Op::Divide => {
                 let part = Expr::BinaryOp {
                     left: Box::new(Expr::value(Value::Number("1.0".into(), false))),
@@ -394,7 +404,9 @@ impl Pass<'_> {
             (_, Type::Interval) if word.is_some() => call("_seconds", vec![expr]),
             // A column of milliseconds beside a day.
             (_, Type::Of(Kind::Int)) => match word {
-                Some(word) if time::read(&word).is_some() && word.trim().parse::<i64>().is_err() => {
+                Some(word)
+                    if time::read(&word).is_some() && word.trim().parse::<i64>().is_err() =>
+                {
                     call("_ms", vec![call("_time", vec![expr])])
                 }
                 _ => expr,
@@ -495,16 +507,10 @@ impl Pass<'_> {
             list.args.insert(0, value);
             function.within_group.clear();
         }
-        function.name = sqlparser::ast::ObjectName(vec![
-            sqlparser::ast::ObjectNamePart::Identifier(Ident::new(inner)),
-        ]);
-        // sum and avg of nothing known are left to SQLite; round of a whole number stays one.
-        if inner == "date_trunc" || inner == "date_part" {
-            if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first() {
-                let unit = unit.clone();
-                self.expect(&unit, Kind::Text);
-            }
-        }
+        function.name =
+            sqlparser::ast::ObjectName(vec![sqlparser::ast::ObjectNamePart::Identifier(
+                Ident::new(inner),
+            )]);
         Ok(())
     }
 

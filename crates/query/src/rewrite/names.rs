@@ -63,10 +63,8 @@ pub(super) fn last(name: &ObjectName) -> String {
 /// `WITH x(names) AS (query) SELECT * FROM x`: how a query's columns get names in SQLite.
 pub(super) fn with_names(query: Query, names: Vec<Ident>) -> Query {
     let inner = Ident::new("_inner");
-    let columns = names.into_iter().map(|name| sqlparser::ast::TableAliasColumnDef {
-        name,
-        data_type: None,
-    });
+    let columns =
+        names.into_iter().map(|name| sqlparser::ast::TableAliasColumnDef { name, data_type: None });
     let alias =
         TableAlias { explicit: false, name: inner.clone(), columns: columns.collect(), at: None };
     let cte = Cte {
@@ -130,7 +128,8 @@ impl Pass<'_> {
         match factor {
             TableFactor::Table { args: Some(_), name, alias, with_ordinality, .. } => {
                 let function = last(name);
-                let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
+                let known =
+                    self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
                 let Some(table) = known.filter(|_| !*with_ordinality) else {
                     return Err(not_supported(&format!("the function {name} in FROM")));
                 };
@@ -174,8 +173,16 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
-            TableFactor::UNNEST { alias, array_exprs, with_ordinality: false, with_offset: false, .. } => {
-                let args = array_exprs.drain(..).map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_ordinality: false,
+                with_offset: false,
+                ..
+            } => {
+                let args = array_exprs
+                    .drain(..)
+                    .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
                 let args = TableFunctionArgs { args: args.collect(), settings: None };
                 let (mut made, alias) = (select_from("1", Ident::new("_inner")), alias.take());
                 if let SetExpr::Select(select) = made.body.as_mut()

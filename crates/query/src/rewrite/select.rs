@@ -14,7 +14,9 @@ use crate::value::Kind;
 impl Pass<'_> {
     pub(super) fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
         let body = query.body.as_ref();
-        if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = body {
+        if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) =
+            body
+        {
             return Err(not_supported("changing tables"));
         }
         if let SetExpr::Table(_) = body {
@@ -82,7 +84,9 @@ impl Pass<'_> {
             return Err(not_supported("SELECT INTO"));
         }
         if let Some(Distinct::On(_)) = select.distinct {
-            return Err(not_supported("DISTINCT ON").hint("Use GROUP BY, or row_number().".to_owned()));
+            return Err(
+                not_supported("DISTINCT ON").hint("Use GROUP BY, or row_number().".to_owned())
+            );
         }
         if let GroupByExpr::Expressions(expressions, _) = &select.group_by {
             let grouping = |expr: &Expr| {
@@ -101,7 +105,8 @@ impl Pass<'_> {
             if let SelectItem::ExprWithAlias { expr, alias } = item {
                 let name = folded(alias);
                 // A column that keeps its name is known by it.
-                let is_column = self.found.aliases.values().any(|table| table.field(&name).is_some());
+                let is_column =
+                    self.found.aliases.values().any(|table| table.field(&name).is_some());
                 if !is_column {
                     let kind = self.type_of(expr);
                     self.found.made.insert(name, kind);
@@ -113,7 +118,8 @@ impl Pass<'_> {
     /// PostgreSQL sorts nothing as the greatest value, SQLite as the smallest.
     fn order(&mut self, query: &mut Query) {
         let hidden = self.hidden_order(query);
-        let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &mut query.order_by else {
+        let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &mut query.order_by
+        else {
             return;
         };
         if let Some(key) = hidden
@@ -137,12 +143,15 @@ impl Pass<'_> {
         let OrderByKind::Expressions(orders) = &query.order_by.as_ref()?.kind else { return None };
         let [order] = orders.as_slice() else { return None };
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
-        let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(list, _) if list.is_empty());
+        let grouped =
+            !matches!(&select.group_by, GroupByExpr::Expressions(list, _) if list.is_empty());
         if grouped || select.distinct.is_some() || query.limit_clause.is_none() {
             return None;
         }
         let [from] = select.from.as_slice() else { return None };
-        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else { return None };
+        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+            return None;
+        };
         if !from.joins.is_empty() {
             return None;
         }

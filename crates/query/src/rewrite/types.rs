@@ -34,7 +34,9 @@ pub(super) fn type_word(data_type: &DataType) -> String {
         "smallint" => "int2",
         "boolean" => "bool",
         "double" => "float8",
-        "timestamp" if data_type.to_string().to_lowercase().contains("with time zone") => "timestamptz",
+        "timestamp" if data_type.to_string().to_lowercase().contains("with time zone") => {
+            "timestamptz"
+        }
         "character" => "varchar",
         word => word,
     }
@@ -49,7 +51,9 @@ pub(super) fn target(data_type: &DataType) -> Option<Target> {
     let of = |kind| Target::Type(Type::Of(kind));
     Some(match type_word(data_type).as_str() {
         "bool" => of(Kind::Bool),
-        "int2" | "int4" | "int8" | "oid" | "xid" | "regproc" | "regnamespace" | "regrole" => of(Kind::Int),
+        "int2" | "int4" | "int8" | "oid" | "xid" | "regproc" | "regnamespace" | "regrole" => {
+            of(Kind::Int)
+        }
         "real" | "float" | "float4" | "float8" | "numeric" | "decimal" | "dec" => of(Kind::Float),
         "text" | "varchar" | "char" | "bpchar" | "name" | "string" | "citext" => of(Kind::Text),
         "timestamp" | "timestamptz" => of(Kind::Time),
@@ -60,7 +64,9 @@ pub(super) fn target(data_type: &DataType) -> Option<Target> {
         "bytea" => of(Kind::Bytes),
         "regclass" => Target::RegClass,
         "regtype" => Target::RegType,
-        "regprocedure" | "regoper" | "anyarray" | "pg_node_tree" | "unknown" | "regconfig" => Target::Same,
+        "regprocedure" | "regoper" | "anyarray" | "pg_node_tree" | "unknown" | "regconfig" => {
+            Target::Same
+        }
         _ => return None,
     })
 }
@@ -113,9 +119,10 @@ impl Pass<'_> {
                 }
                 Op::Arrow => of(Kind::Json),
                 Op::LongArrow | Op::StringConcat => of(Kind::Text),
-                Op::BitwiseAnd | Op::BitwiseOr | Op::PGBitwiseShiftLeft | Op::PGBitwiseShiftRight => {
-                    of(Kind::Int)
-                }
+                Op::BitwiseAnd
+                | Op::BitwiseOr
+                | Op::PGBitwiseShiftLeft
+                | Op::PGBitwiseShiftRight => of(Kind::Int),
                 _ => of(Kind::Bool),
             },
             Expr::IsNull(_)

@@ -31,7 +31,8 @@ fn answer(question: &str) -> String {
     let mut text = String::new();
     match ask(&engine, question, &[]) {
         Ok(rows) => {
-            let columns = rows.columns.iter().map(|column| format!("{} {}", column.name, word(column.kind)));
+            let columns =
+                rows.columns.iter().map(|column| format!("{} {}", column.name, word(column.kind)));
             let _ = writeln!(text, "{}", columns.collect::<Vec<_>>().join(" | "));
             for row in &rows.rows {
                 let _ = writeln!(text, "{}", row.iter().map(show).collect::<Vec<_>>().join(" | "));
@@ -133,6 +134,9 @@ fn parameters_get_the_kind_of_their_place() {
     assert_eq!(asked.take(), ["jobs; job_uuid in 1"]);
     let wrong = [Value::text("x"), Value::Null, Value::Null, Value::Null];
     let error = ask(&engine, text, &wrong).unwrap_err();
-    assert_eq!((error.state.code(), error.text.as_str()), ("22P02", "parameter $1 is \"x\", which is no uuid"));
+    assert_eq!(
+        (error.state.code(), error.text.as_str()),
+        ("22P02", "parameter $1 is \"x\", which is no uuid")
+    );
     assert_eq!(ask(&engine, text, &[]).unwrap_err().state.code(), "42804");
 }

@@ -11,7 +11,8 @@ fn state(text: &str, limits: Limits) -> State {
     ask(&engine, text, &[]).unwrap_err().state
 }
 
-const ENDLESS: &str = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t";
+const ENDLESS: &str =
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t";
 
 #[test]
 fn a_statement_ends_when_its_time_is_over() {
@@ -27,7 +28,10 @@ fn a_statement_ends_when_its_time_is_over() {
 fn a_source_that_never_ends_is_stopped_too() {
     let limits = Limits { time: Duration::from_millis(50), ..Limits::default() };
     let (engine, _) = engine_of(usize::MAX, limits);
-    assert_eq!(ask(&engine, "SELECT count(*) FROM sys.jobs", &[]).unwrap_err().state, State::Cancelled);
+    assert_eq!(
+        ask(&engine, "SELECT count(*) FROM sys.jobs", &[]).unwrap_err().state,
+        State::Cancelled
+    );
 }
 
 #[test]
@@ -74,7 +78,8 @@ fn bombs_do_not_go_off() {
     }
     // A pattern that makes others slow is only matched.
     let (engine, _) = engine_of(1, limits);
-    let slow = "SELECT repeat('a', 5000) || 'b' ~ '^(a+)+$', repeat('a', 5000) LIKE '%a%a%a%a%a%a%a%b'";
+    let slow =
+        "SELECT repeat('a', 5000) || 'b' ~ '^(a+)+$', repeat('a', 5000) LIKE '%a%a%a%a%a%a%a%b'";
     assert_eq!(ask(&engine, slow, &[]).unwrap().rows.len(), 1);
 }
 

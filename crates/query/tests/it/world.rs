@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use query::{
     Cancel, Engine, Field, Is, Keys, Kind, Limits, Pages, QueryError, Row, Rows, Scan, Session,
     Source, Table, Value,
@@ -185,6 +186,10 @@ impl Source for Fixed {
 
     fn now(&self) -> Timestamp {
         NOW.parse().unwrap()
+    }
+
+    fn zone(&self, name: &str) -> Option<TimeZone> {
+        TimeZoneDatabase::bundled().get(name).ok()
     }
 
     fn session(&self) -> Session {

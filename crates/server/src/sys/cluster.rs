@@ -44,7 +44,8 @@ pub(super) fn audit(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError
             }
             Is::AtMost(Value::Time(at)) | Is::LessThan(Value::Time(at)) => {
                 // Later than all that is wanted.
-                let after = at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
+                let after =
+                    at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
                 filter.until = Some(filter.until.map_or(after, |until| until.min(after)));
             }
             _ => {}
@@ -112,12 +113,32 @@ pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         ]);
     };
     let live = &stats.live;
-    add("scheduler_queue_depth", live.queued as f64, "runs", "Runs that are due and that nobody holds.");
+    add(
+        "scheduler_queue_depth",
+        live.queued as f64,
+        "runs",
+        "Runs that are due and that nobody holds.",
+    );
     add("jobs_running", live.running as f64, "runs", "Runs that are due and that a node holds.");
-    add("jobs_pending", live.pending as f64, "runs", "Runs that wait for their time or for other runs.");
+    add(
+        "jobs_pending",
+        live.pending as f64,
+        "runs",
+        "Runs that wait for their time or for other runs.",
+    );
     let waited = live.oldest_due.map_or(0, |at| sys.app.now().duration_since(at).as_millis());
-    add("scheduler_lag_ms", waited.max(0) as f64, "ms", "How long the oldest queued run has waited.");
-    add("dead_letters", f64::from(stats.dead_letters), "runs", "Runs that wait for somebody, counted up to a thousand.");
+    add(
+        "scheduler_lag_ms",
+        waited.max(0) as f64,
+        "ms",
+        "How long the oldest queued run has waited.",
+    );
+    add(
+        "dead_letters",
+        f64::from(stats.dead_letters),
+        "runs",
+        "Runs that wait for somebody, counted up to a thousand.",
+    );
     for (word, text, summary) in [
         ("last_hour", "in this hour and the one before", &stats.last_hour),
         ("last_day", "in this hour and the 24 before", &stats.last_day),
@@ -135,12 +156,23 @@ pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
                 add(&name, length.as_millis() as f64, "ms", &said);
             }
             if let Some(lag) = summary.lags.percentile(percent) {
-                let said = format!("{percent} of 100 runs started no later after they were due, {text}.");
-                add(&format!("job_start_lag_ms_p{percent}_{word}"), lag.as_millis() as f64, "ms", &said);
+                let said =
+                    format!("{percent} of 100 runs started no later after they were due, {text}.");
+                add(
+                    &format!("job_start_lag_ms_p{percent}_{word}"),
+                    lag.as_millis() as f64,
+                    "ms",
+                    &said,
+                );
             }
         }
         if let Some(rate) = summary.success_rate() {
-            add(&format!("success_rate_{word}"), rate, "1", &format!("The share of runs that ended well {text}."));
+            add(
+                &format!("success_rate_{word}"),
+                rate,
+                "1",
+                &format!("The share of runs that ended well {text}."),
+            );
         }
     }
     Ok(all(rows))

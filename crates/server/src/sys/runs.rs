@@ -11,9 +11,10 @@
 //!
 //! What started after a moment also ended after it, or goes on. To answer the last `n` starts, two
 //! walks take turns: one over the ids, newest first, and one over everything that ended since the
-//! `n`-th latest start that is known. Whichever comes to its end first has proved the answer.
+//! `n`-th latest start that is known. Whichever comes to its end first has proved the answer. Their
+//! steps cost about the same, so the answer costs at most twice what the shorter walk does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::id::{JobId, RunId};
@@ -27,8 +28,8 @@ use super::Sys;
 use super::jobs::{named, word};
 use super::pages::{Made, ROWS, all, maybe, meets, ms, text_of};
 
-/// Ends that one look at the store reads.
-const ENDS: u32 = 1_000;
+/// Ends that are read while a run is: reading a run takes about so much longer.
+const ENDS: u32 = 4;
 
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
@@ -233,7 +234,7 @@ impl Reader {
             return Ok(best);
         }
         for filter in filters {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             if by_start {
                 // What goes on has no end to be found by.
                 let live = vec![RunState::Pending, RunState::Queued, RunState::Running];
@@ -266,10 +267,17 @@ impl Reader {
                     continue;
                 }
                 let after = ends.take().unwrap_or_else(|| Cursor::from(from_ms(bound)));
-                match self.ended(filter, after, &mut seen, &mut best, &wanted)? {
+                match self.ended(
+                    filter,
+                    (after, ENDS * walk.size),
+                    &mut seen,
+                    &mut best,
+                    &wanted,
+                )? {
                     Some(next) => ends = Some(next),
                     None => break,
                 }
+                walk.size = walk.size.saturating_mul(2).min(ROWS);
                 keep(&mut best, order, limit);
             }
             keep(&mut best, order, limit);
@@ -281,15 +289,15 @@ impl Reader {
     fn ended(
         &mut self,
         filter: &RunFilter,
-        after: Cursor,
-        seen: &mut std::collections::HashSet<RunId>,
+        (after, look): (Cursor, u32),
+        seen: &mut HashSet<RunId>,
         best: &mut Vec<Row>,
         wanted: &[query::Constraint],
     ) -> Result<Option<Cursor>, QueryError> {
         let until = self.sys.app.now().saturating_add(SignedDuration::from_hours(24));
         let until = until.unwrap_or(Timestamp::MAX);
         let scheduler = Arc::clone(&self.sys.app.scheduler);
-        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, ENDS))?;
+        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, look))?;
         for end in ended {
             let meant = match filter.of {
                 RunsOf::Job(job) => end.job == job,
@@ -297,10 +305,9 @@ impl Reader {
             };
             let state = RunState::Ended(end.outcome);
             let state = filter.states.is_empty() || filter.states.contains(&state);
-            if meant && state && seen.insert(end.id) && end.started_at.is_some() {
-                if let Some(run) = self.run(end.id)? {
-                    best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, wanted)));
-                }
+            let new = meant && state && end.started_at.is_some() && seen.insert(end.id);
+            if new && let Some(run) = self.run(end.id)? {
+                best.extend(self.rows(run)?.into_iter().filter(|row| meets(row, wanted)));
             }
         }
         Ok(next)
@@ -493,34 +500,42 @@ struct Attempt<'a> {
 fn last_row(run: &RunView, name: &Value, number: u32) -> Row {
     let over = matches!(run.state, RunState::Ended(_));
     let running = run.state == RunState::Running;
-    row(run, name, &Attempt {
-        number,
-        begun: over || running,
-        state: words_of(run.state),
-        node: run.node.filter(|_| over || running).map(|node| node.0),
-        // While it goes on, the times that are known are those of the attempt before.
-        started: run.started_at.filter(|_| over),
-        finished: run.finished_at,
-        message: run.message.as_deref().filter(|text| over && !text.is_empty()),
-        error: run.error.as_deref().filter(|_| over),
-        fence: run.fence.filter(|_| over),
-        is_last: true,
-    })
+    row(
+        run,
+        name,
+        &Attempt {
+            number,
+            begun: over || running,
+            state: words_of(run.state),
+            node: run.node.filter(|_| over || running).map(|node| node.0),
+            // While it goes on, the times that are known are those of the attempt before.
+            started: run.started_at.filter(|_| over),
+            finished: run.finished_at,
+            message: run.message.as_deref().filter(|text| over && !text.is_empty()),
+            error: run.error.as_deref().filter(|_| over),
+            fence: run.fence.filter(|_| over),
+            is_last: true,
+        },
+    )
 }
 
 fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) -> Row {
-    row(run, name, &Attempt {
-        number: attempt.number,
-        begun: true,
-        state: words_of_end(&attempt.end),
-        node: Some(attempt.node.0),
-        started: Some(attempt.started_at),
-        finished: Some(attempt.finished_at),
-        message: attempt.message.as_deref().filter(|text| !text.is_empty()),
-        error: attempt.error.as_deref(),
-        fence: Some(attempt.fence),
-        is_last: false,
-    })
+    row(
+        run,
+        name,
+        &Attempt {
+            number: attempt.number,
+            begun: true,
+            state: words_of_end(&attempt.end),
+            node: Some(attempt.node.0),
+            started: Some(attempt.started_at),
+            finished: Some(attempt.finished_at),
+            message: attempt.message.as_deref().filter(|text| !text.is_empty()),
+            error: attempt.error.as_deref(),
+            fence: Some(attempt.fence),
+            is_last: false,
+        },
+    )
 }
 
 fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
@@ -537,9 +552,13 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         maybe(it.finished, ms),
         Value::text(it.state.0),
         Value::Int(i64::from(it.number.saturating_sub(1))),
-        text_of(it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty()))),
+        text_of(
+            it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty())),
+        ),
         maybe(run.rows_affected.filter(|_| it.is_last), |rows| Value::Int(rows as i64)),
-        maybe(run.result.as_ref().filter(|_| it.is_last), |text| Value::Bytes(text.as_bytes().into())),
+        maybe(run.result.as_ref().filter(|_| it.is_last), |text| {
+            Value::Bytes(text.as_bytes().into())
+        }),
         error_number(it.error),
         name.clone(),
         Value::Uuid(run.id.0),
@@ -548,7 +567,11 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         of_run(run.reason_text.as_deref().filter(|text| !text.is_empty())),
         text_of(it.error),
         word(&run.origin),
-        Value::Int(if it.begun { i64::from(it.number) } else { i64::from(it.number.saturating_sub(1)) }),
+        Value::Int(if it.begun {
+            i64::from(it.number)
+        } else {
+            i64::from(it.number.saturating_sub(1))
+        }),
         Value::Bool(it.is_last),
         Value::Time(run.scheduled_for),
         maybe(it.started, Value::Time),

@@ -18,4 +18,5 @@ mod secrets;
 mod sql;
 mod strangers;
 mod sweeper;
+mod sys;
 mod world;
