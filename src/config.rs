@@ -91,7 +91,11 @@ pub const KEYS: &[Key] = &[
     key("api.body_patience", "120s", "how long a caller may take for the body of a request"),
     key("api.connections_max", "4096", "connections at the same time; more wait at the door"),
     key("sql.connections_max", "256", "SQL sessions at the same time"),
-    key("sql.strangers_max", "128", "SQL clients that have not logged in yet; more wait at the door"),
+    key(
+        "sql.strangers_max",
+        "128",
+        "SQL clients that have not logged in yet; more wait at the door",
+    ),
     key("sql.login_patience", "10s", "how long a SQL client may take to log in"),
     key("sql.message_bytes_max", "4194304", "the longest message of a SQL client"),
     key("sql.statement_timeout", "60s", "how long a question may take; a session can say less"),

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 pub struct Service {
@@ -37,7 +37,8 @@ impl Service {
         let is_ready = |line: &std::io::Result<String>| {
             line.as_ref().is_ok_and(|line| line.contains("\"message\":\"ready\""))
         };
-        lines.by_ref().find(is_ready).context("the server did not start")?;
+        let is_started = lines.by_ref().any(|line| is_ready(&line));
+        ensure!(is_started, "the server did not start");
         // The log is read to its end, so that the server never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(service)

@@ -478,9 +478,8 @@ async fn serve<S: FullStore>(
     let sql_address = match sql_listener {
         Some(listener) => {
             let address = listener.local_addr()?;
-            let tls = certificate.map(|certificate| {
-                tls::acceptor(Arc::clone(certificate), &["postgresql"])
-            });
+            let tls = certificate
+                .map(|certificate| tls::acceptor(Arc::clone(certificate), &["postgresql"]));
             let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls.transpose()?);
             let mut closed = closed.clone();
             let closed = async move { while closed.changed().await.is_ok() {} };

@@ -204,9 +204,8 @@ fn object(columns: &[Column], row: &[Option<String>]) -> Value {
         };
         read.unwrap_or_else(|| Value::String(text.clone()))
     };
-    let fields = columns.iter().zip(row).map(|(column, text)| {
-        (column.name.clone(), value(column, text))
-    });
+    let fields =
+        columns.iter().zip(row).map(|(column, text)| (column.name.clone(), value(column, text)));
     Value::Object(Map::from_iter(fields))
 }
 

@@ -18,4 +18,5 @@ mod secrets;
 mod sink;
 mod tls;
 mod tokens;
+pub mod tls;
 mod traces;

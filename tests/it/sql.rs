@@ -9,6 +9,7 @@ mod lives;
 mod logins;
 mod psql;
 mod raw;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -91,10 +92,8 @@ impl Bed {
 /// psql, as it was installed, with nothing of the environment that names a server.
 pub fn psql_command() -> Command {
     let mut command = program(testbed::postgres::programs().join("psql"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("PG") {
-            command.env_remove(name);
-        }
+    for name in ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE", "PGOPTIONS", "PGSSLMODE"] {
+        command.env_remove(name);
     }
     command.env("LC_ALL", "C.UTF-8").env("PGTZ", "UTC");
     command

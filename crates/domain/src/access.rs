@@ -9,8 +9,8 @@ mod privilege;
 mod standing;
 
 pub use actor::{Actor, Deed, Refusal, may};
-pub use entry::{ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Record, Role, Tenant, User,
-    Verifier,
+pub use entry::{
+    ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Record, Role, Tenant, User, Verifier,
 };
 pub use privilege::{Privilege, Privileges, UnknownPrivilege};
 pub use standing::Standing;

@@ -432,7 +432,7 @@ impl<S: FullStore> crate::run::Engine<S> {
     }
 
     /// Keeps what the SQL door recognises a password or a key by, if nobody changed it meanwhile.
-    pub async fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Result<()> {
+    pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };
         let mut entry = record.entry;

@@ -90,11 +90,7 @@ pub trait Authority: Send + Sync + 'static {
     ) -> Answer<'a, (), Problem>;
 
     /// What somebody of this name at the SQL door must prove something about.
-    fn challenge<'a>(
-        &'a self,
-        tenant: &'a str,
-        user: &'a str,
-    ) -> Answer<'a, Challenge, Problem>;
+    fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem>;
 
     /// Lets somebody in who has proved it; answers also what proves to them that they are right
     /// here. None when they have not.
@@ -115,7 +111,7 @@ pub struct Keys {
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// What the SQL door recognises that key by, once it was asked.
-    pub(crate) admin_verifier: OnceCell<Verifier>,
+    pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
     /// Passwords and keys from before the SQL door that were prepared for it.
@@ -158,7 +154,7 @@ impl Authority for Keys {
             let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
             let is_valid = KeyHash::from(kept.hash).matches(key)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
-            if is_valid && !scram::is_current(kept.scram.as_ref()) {
+            if is_valid && !scram::is_current(kept.scram.as_deref()) {
                 let secret = key.reveal().to_owned();
                 self.remember(kept.user, kept.id.0, secret, &standing.user.name);
             }
@@ -195,6 +191,7 @@ impl Authority for Keys {
         tenant: &'a str,
         user: &'a str,
     ) -> Answer<'a, Challenge, Problem> {
+    fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem> {
         Box::pin(self.challenge(tenant, user))
     }
 

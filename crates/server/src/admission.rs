@@ -38,7 +38,7 @@ struct Found {
     place: TenantId,
     keys: Arc<[ApiKey]>,
     /// What is kept of the key of the data folder.
-    admin: Option<Verifier>,
+    admin: Option<Box<Verifier>>,
 }
 
 impl Challenge {
@@ -65,7 +65,7 @@ enum By {
     /// A key.
     Key(KeyId),
     /// A password that is kept like this.
-    Password(Verifier),
+    Password(Box<Verifier>),
 }
 
 impl Keys {
@@ -107,7 +107,7 @@ impl Keys {
         Ok(elsewhere.zip(place))
     }
 
-    async fn admin_verifier(&self) -> Result<Verifier> {
+    async fn admin_verifier(&self) -> Result<Box<Verifier>> {
         let make = || {
             let secret = self.admin.reveal().to_owned();
             scram::verifier_of(self.scheduler.as_ref(), UserId::ADMIN, secret)
@@ -150,12 +150,12 @@ impl Keys {
 
     /// The key that was proved.
     fn key_of(&self, found: &Found, proof: &Proof) -> Option<(By, String)> {
-        if let Some(signature) = of(proof, found.admin.as_ref()) {
+        if let Some(signature) = of(proof, found.admin.as_deref()) {
             return Some((By::Folder, signature));
         }
         let now = (self.clock)();
         let live = found.keys.iter().filter(|key| key.expires_at.is_none_or(|end| now < end));
-        live.into_iter().find_map(|key| Some((By::Key(key.id), of(proof, key.scram.as_ref())?)))
+        live.into_iter().find_map(|key| Some((By::Key(key.id), of(proof, key.scram.as_deref())?)))
     }
 
     pub(crate) async fn actor_of(&self, guest: &Guest) -> Result<Option<access::Actor>> {

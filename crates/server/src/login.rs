@@ -79,7 +79,7 @@ pub(crate) async fn kept(
     app: &App,
     user: UserId,
     password: String,
-) -> Result<(Option<String>, Option<Verifier>)> {
+) -> Result<(Option<String>, Option<Box<Verifier>>)> {
     let hash = hash(password.clone(), (app.random)()).await?;
     let verifier = scram::verifier_of(app.scheduler.as_ref(), user, password).await?;
     Ok((Some(hash), Some(verifier)))
@@ -255,7 +255,7 @@ impl Keys {
         };
         let standing = self.proven(&login).await?.ok_or_else(wrong)?;
         let user = standing.user.id;
-        if !scram::is_current(standing.user.scram.as_ref()) {
+        if !scram::is_current(standing.user.scram.as_deref()) {
             self.remember(user, user.0, login.password, &standing.user.name);
         }
         let (key, now) = (self.new_key(), (self.clock)());

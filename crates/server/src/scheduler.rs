@@ -198,7 +198,7 @@ pub trait Backstage: Send + Sync + 'static {
     /// What the salts of all users are made of.
     fn salt(&self) -> Answer<'_, [u8; 32]>;
     /// Keeps what the SQL door recognises a password or a key by.
-    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()>;
+    fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Answer<'_, ()>;
     /// Keeps the key that a login made.
     fn open_session(&self, key: ApiKey) -> Answer<'_, Record>;
 }
@@ -260,7 +260,7 @@ impl<S: FullStore> Backstage for Engine<S> {
         Box::pin(self.node().salt())
     }
 
-    fn keep_verifier(&self, id: Uuid, verifier: Verifier) -> Answer<'_, ()> {
+    fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Answer<'_, ()> {
         Box::pin(self.keep_verifier(id, verifier))
     }
 

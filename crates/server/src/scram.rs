@@ -69,11 +69,11 @@ pub(crate) async fn verifier_of(
     scheduler: &dyn Scheduler,
     user: UserId,
     secret: String,
-) -> Result<Verifier> {
+) -> Result<Box<Verifier>> {
     let salt = salt_of(&scheduler.salt().await?, user.0.as_bytes());
     let made = tokio::task::spawn_blocking(move || verifier(&secret, salt, ITERATIONS)).await;
     let failed = || Problem::new(Code::Internal, "a secret could not be hashed");
-    made.ok().flatten().ok_or_else(failed)
+    made.ok().flatten().map(Box::new).ok_or_else(failed)
 }
 
 fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {

@@ -125,8 +125,7 @@ impl Connection {
             ("application_name", "punctual sql"),
         ];
         self.send(|out| frontend::startup_message(parameters, out)).await?;
-        let mut scram =
-            ScramSha256::new(visitor.secret.as_bytes(), ChannelBinding::unsupported());
+        let mut scram = ScramSha256::new(visitor.secret.as_bytes(), ChannelBinding::unsupported());
         loop {
             match self.message().await? {
                 Message::AuthenticationSasl(_) => {

@@ -65,6 +65,14 @@ fn what_is_wrong_is_named() {
     for (args, environment, code, words) in [
         (vec!["--http", "0.0.0.0:0"], vec![], 2, ["0.0.0.0:0", "--insecure"]),
         (vec!["--http", in_use.as_str()], vec![], 1, ["in use", "--http 127.0.0.1:PORT"]),
+        (vec!["--pg", "0.0.0.0:0"], vec![], 2, ["0.0.0.0:0", "--insecure"]),
+        (
+            vec!["--pg", in_use.as_str(), "--http", "127.0.0.1:0"],
+            vec![],
+            1,
+            ["in use", "--pg none"],
+        ),
+        (vec!["--pg", "nowhere"], vec![], 2, ["pg", "127.0.0.1:8632"]),
         (vec!["--http", "nowhere"], vec![], 2, ["http", "127.0.0.1:8630"]),
         (vec!["--store", "mysql://x"], vec![], 2, ["store", "postgres://"]),
         (vec!["--config", "wrong.toml"], vec![], 2, ["engine.laese", "engine.lease"]),

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::process::Server;
 
-fn certificate(folder: &std::path::Path) -> rcgen::CertifiedKey<rcgen::KeyPair> {
+pub fn certificate(folder: &std::path::Path) -> rcgen::CertifiedKey<rcgen::KeyPair> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();

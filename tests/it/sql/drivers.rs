@@ -53,10 +53,8 @@ fn tokio_postgres_binds_prepares_and_reads() {
     use tokio_postgres::NoTls;
     let bed = Bed::new();
     let (host, port) = bed.host_and_port();
-    let config = format!(
-        "host={host} port={port} user=admin dbname=default password={}",
-        bed.server.key
-    );
+    let config =
+        format!("host={host} port={port} user=admin dbname=default password={}", bed.server.key);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (mut client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();

@@ -39,8 +39,7 @@ fn a_password_and_a_key_open_the_door_and_nothing_else_does() {
     assert_eq!(status, 201, "{made}");
     let (key, id) = (made["key"].as_str().unwrap(), made["key_id"].as_str().unwrap());
     assert_eq!(login("ann", key, "acme"), None);
-    let (status, _) =
-        as_admin_of("acme", &bed.server, "DELETE", &format!("/v1/keys/{id}"), None);
+    let (status, _) = as_admin_of("acme", &bed.server, "DELETE", &format!("/v1/keys/{id}"), None);
     assert_eq!(status, 204);
     until(|| (login("ann", key, "acme").as_deref() == WRONG).then_some(()));
 }
@@ -82,8 +81,7 @@ fn a7_an_open_session_ends_with_its_key_or_its_user() {
     assert_eq!(by_key.all(), ["57P01", "end"]);
     assert_eq!(by_password.query("SHOW server_encoding"), ["SHOW", "ready"]);
     let disable = json!({ "disabled": true });
-    let (status, _) =
-        as_admin_of("acme", &bed.server, "PATCH", "/v1/users/ann", Some(&disable));
+    let (status, _) = as_admin_of("acme", &bed.server, "PATCH", "/v1/users/ann", Some(&disable));
     assert_eq!(status, 200);
     assert_eq!(by_password.all(), ["57P01", "end"]);
     let refused = Raw::login(&bed.address, "ann", "correct horse", "acme").err();
@@ -104,9 +102,8 @@ fn a4_wrong_passwords_have_to_wait_and_keys_have_not() {
     assert_eq!(login("correct horse"), "53400", "the right one has to wait too");
     assert_eq!(login(key), "", "nobody guesses a key");
     // Names that nobody has are refused in the same way.
-    let stranger = |n: usize| {
-        Raw::login(&bed.address, "nobody", &format!("guess {n}"), "acme").err().unwrap()
-    };
+    let stranger =
+        |n: usize| Raw::login(&bed.address, "nobody", &format!("guess {n}"), "acme").err().unwrap();
     let answers: Vec<String> = (0..12).map(stranger).collect();
     assert_eq!(answers[0], "28P01");
     assert!(answers.iter().any(|answer| answer == "53400"), "{answers:?}");
@@ -144,7 +141,10 @@ fn a_key_from_before_the_door_works_after_it_was_used() {
     let data = folder.path().join("data");
     let store = rusqlite::Connection::open(data.join("punctual.db")).unwrap();
     let changed = store
-        .execute("UPDATE identities SET body = json_remove(body, '$.scram') WHERE kind IN (2, 4)", [])
+        .execute(
+            "UPDATE identities SET body = json_remove(body, '$.scram') WHERE kind IN (2, 4)",
+            [],
+        )
         .unwrap();
     assert!(changed >= 2);
     drop(store);
@@ -154,8 +154,8 @@ fn a_key_from_before_the_door_works_after_it_was_used() {
     // The administrator's key needs nothing that is kept.
     assert!(Raw::login(address, "admin", &server.key, "default").is_ok());
     assert_eq!(Raw::login(address, "ann", &key, "acme").err().as_deref(), WRONG);
-    let (status, _) = crate::serve::client::request(&server.address, &key, "GET", "/v1/whoami", None)
-        .unwrap();
+    let (status, _) =
+        crate::serve::client::request(&server.address, &key, "GET", "/v1/whoami", None).unwrap();
     assert_eq!(status, 200);
     until(|| Raw::login(address, "ann", &key, "acme").ok());
     // And a password after a login with it.

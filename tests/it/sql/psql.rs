@@ -58,6 +58,7 @@ fn sessions() -> Vec<PathBuf> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN is in the environment")]
 fn sessions_of_psql_look_as_written_down() {
     let is_update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut wrong = Vec::new();

@@ -42,7 +42,7 @@ pub struct User {
     pub password: Option<String>,
     /// What the SQL door recognises their password by; absent for a password from before it.
     #[serde(default)]
-    pub scram: Option<Verifier>,
+    pub scram: Option<Box<Verifier>>,
     /// Whether they can do nothing for now, and their jobs neither.
     pub disabled: bool,
 }
@@ -78,7 +78,7 @@ pub struct ApiKey {
     pub hash: [u8; 32],
     /// What the SQL door recognises it by; absent for a key from before it.
     #[serde(default)]
-    pub scram: Option<Verifier>,
+    pub scram: Option<Box<Verifier>>,
     /// It gives no more than these of the user's rights; all of them when absent.
     pub scopes: Option<Privileges>,
     /// Whether it changes nothing.

@@ -23,17 +23,21 @@ use crate::sql::{Answer, Described, SqlError};
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
     let field = |(column, format): (&Column, &Format)| {
         let (name, code) = (column.name.replace('\0', "\u{fffd}"), format.code());
-        FieldDescription::new(name, 0, 0, type_of(column.kind).oid(), size_of(column.kind), -1, code)
+        FieldDescription::new(
+            name,
+            0,
+            0,
+            type_of(column.kind).oid(),
+            size_of(column.kind),
+            -1,
+            code,
+        )
     };
     Out::RowDescription(RowDescription::new(columns.iter().zip(formats).map(field).collect()))
 }
 
 /// A row of an answer.
-pub(super) fn data_row(
-    columns: &[Column],
-    row: &Row,
-    formats: &[Format],
-) -> Result<Out, Report> {
+pub(super) fn data_row(columns: &[Column], row: &Row, formats: &[Format]) -> Result<Out, Report> {
     let mut data = BytesMut::with_capacity(16 * row.len());
     for ((column, value), format) in columns.iter().zip(row).zip(formats) {
         value::put(&mut data, column.kind, value, *format)?;

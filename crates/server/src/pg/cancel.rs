@@ -19,12 +19,15 @@ impl Secret {
     }
 }
 
+/// By their numbers: the secret of each, and who is told.
+type Sessions = HashMap<i32, (Secret, Arc<Notify>)>;
+
 /// The sessions whose statements can be cancelled.
 #[derive(Clone, Default)]
-pub(crate) struct Cancels(Arc<Mutex<HashMap<i32, (Secret, Arc<Notify>)>>>);
+pub(crate) struct Cancels(Arc<Mutex<Sessions>>);
 
 impl Cancels {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<i32, (Secret, Arc<Notify>)>> {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

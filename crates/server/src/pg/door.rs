@@ -142,11 +142,7 @@ impl Door {
         }
     }
 
-    async fn talk(
-        &self,
-        arrived: Arrived,
-        closed: watch::Receiver<()>,
-    ) -> Result<(), Ended> {
+    async fn talk(&self, arrived: Arrived, closed: watch::Receiver<()>) -> Result<(), Ended> {
         let Ok(_place) = Arc::clone(&self.sessions).try_acquire_owned() else {
             let text = "there are as many sessions as there may be";
             let report = Report::new(report::TOO_MANY, text);

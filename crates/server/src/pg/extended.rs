@@ -93,9 +93,7 @@ impl Talk<'_> {
                 let prepared = Arc::clone(self.statements.get(&name)?);
                 let types = self.types_of(&prepared).await?;
                 let oids = types.iter().map(Type::oid).collect();
-                self.wire
-                    .send(Out::ParameterDescription(ParameterDescription::new(oids)))
-                    .await?;
+                self.wire.send(Out::ParameterDescription(ParameterDescription::new(oids))).await?;
                 (prepared, Vec::new())
             }
             TARGET_TYPE_BYTE_PORTAL => {

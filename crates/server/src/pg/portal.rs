@@ -38,12 +38,7 @@ impl<T> Named<T> {
         Named::new("portal", NO_PORTAL, PORTALS_MAX, usize::MAX)
     }
 
-    fn new(
-        what: &'static str,
-        missing: &'static str,
-        count_max: usize,
-        bytes_max: usize,
-    ) -> Self {
+    fn new(what: &'static str, missing: &'static str, count_max: usize, bytes_max: usize) -> Self {
         Named { what, missing, count_max, bytes_max, bytes: 0, by_name: HashMap::new() }
     }
 

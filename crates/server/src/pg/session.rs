@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::access::Actor;
-use pgwire::messages::startup::{BackendKeyData, ParameterStatus};
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::{BackendKeyData, ParameterStatus};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};

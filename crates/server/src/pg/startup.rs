@@ -13,9 +13,7 @@ use std::net::IpAddr;
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage;
-use pgwire::messages::startup::{
-    Authentication, NegotiateProtocolVersion, PasswordMessageFamily,
-};
+use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion, PasswordMessageFamily};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 

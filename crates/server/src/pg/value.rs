@@ -244,13 +244,25 @@ fn read_binary(kind: &Type, mut bytes: &[u8]) -> Result<Option<Value>, Report> {
         // The first byte of jsonb is its version.
         (&Type::JSONB, 1..) if bytes[0] == 1 => read_text(&Type::TEXT, &bytes[1..]),
         (
-            &Type::TEXT | &Type::VARCHAR | &Type::BPCHAR | &Type::NAME | &Type::JSON
+            &Type::TEXT
+            | &Type::VARCHAR
+            | &Type::BPCHAR
+            | &Type::NAME
+            | &Type::JSON
             | &Type::UNKNOWN,
             _,
         ) => read_text(&Type::TEXT, bytes),
         (
-            &Type::BOOL | &Type::INT2 | &Type::INT4 | &Type::INT8 | &Type::FLOAT4 | &Type::FLOAT8
-            | &Type::UUID | &Type::TIMESTAMPTZ | &Type::TIMESTAMP | &Type::JSONB,
+            &Type::BOOL
+            | &Type::INT2
+            | &Type::INT4
+            | &Type::INT8
+            | &Type::FLOAT4
+            | &Type::FLOAT8
+            | &Type::UUID
+            | &Type::TIMESTAMPTZ
+            | &Type::TIMESTAMP
+            | &Type::JSONB,
             _,
         ) => None,
         (kind, _) => {

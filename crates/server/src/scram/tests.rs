@@ -76,8 +76,19 @@ fn a_message_that_is_none_is_refused() {
     let (_, salt) = pencil();
     let long = format!("n,,n=,r={}", "a".repeat(NONCE_BYTES_MAX + 1));
     let firsts = [
-        "", "n", "n,", "n,,", "n,,n=", "n,,n=,r=", "n,,r=abc", "p=tls-server-end-point,,n=,r=abc",
-        "n,a=other,n=,r=abc", "x,,n=,r=abc", "n,,n=,r=a\u{e9}", "n,,n=,r=a\nb", &long,
+        "",
+        "n",
+        "n,",
+        "n,,",
+        "n,,n=",
+        "n,,n=,r=",
+        "n,,r=abc",
+        "p=tls-server-end-point,,n=,r=abc",
+        "n,a=other,n=,r=abc",
+        "x,,n=,r=abc",
+        "n,,n=,r=a\u{e9}",
+        "n,,n=,r=a\nb",
+        &long,
     ];
     for first in firsts {
         assert!(Exchange::begin(first.as_bytes(), salt, 4096, 7).is_err(), "{first:?}");

@@ -131,7 +131,7 @@ impl Session {
         user: UserId,
         password: &str,
         at: usize,
-    ) -> Result<(Option<String>, Option<Verifier>)> {
+    ) -> Result<(Option<String>, Option<Box<Verifier>>)> {
         // psql's \password sends what PostgreSQL keeps, and not the password.
         if password.starts_with("SCRAM-SHA-256$") || password.starts_with("md5") {
             let text = "a password that is hashed already cannot be taken";

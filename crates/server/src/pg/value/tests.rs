@@ -88,7 +88,8 @@ fn smaller_numbers_and_other_texts_are_read() {
     assert_eq!(binary(Type::FLOAT4, &1.5_f32.to_be_bytes()), Value::Float(1.5));
     assert_eq!(binary(Type::VARCHAR, b"x"), Value::Text("x".into()));
     assert_eq!(binary(Type::JSONB, b"\x01[]"), Value::Text("[]".into()));
-    let text = |kind: Type, text: &str| read(1, &kind, Some(text.as_bytes()), Format::Text).unwrap();
+    let text =
+        |kind: Type, text: &str| read(1, &kind, Some(text.as_bytes()), Format::Text).unwrap();
     assert_eq!(text(Type::BOOL, "YES"), Value::Bool(true));
     assert_eq!(text(Type::NUMERIC, "1.5"), Value::Float(1.5));
     assert_eq!(text(Type::NUMERIC, "15"), Value::Int(15));

@@ -2,7 +2,8 @@
 //! belongs to what is gone goes with it.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User, Verifier,
+    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User,
+    Verifier,
 };
 use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
@@ -59,7 +60,7 @@ fn key<B: Bench>(lab: &Lab<B>, user: &User) -> ApiKey {
         user: user.id,
         label: "for a test".to_owned(),
         hash: [7; 32],
-        scram: Some(Verifier { iterations: 7, stored_key: [1; 32], server_key: [2; 32] }),
+        scram: Some(Box::new(Verifier { iterations: 7, stored_key: [1; 32], server_key: [2; 32] })),
         scopes: Some([Privilege::ExecuteJob].into_iter().collect()),
         read_only: true,
         expires_at: None,
