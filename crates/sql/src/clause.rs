@@ -1,5 +1,6 @@
 //! The clauses of a job: one table says how each is spelt and who reads it.
 
+use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
@@ -21,7 +22,9 @@ mod schedule;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clause {
     /// On which nodes it may run.
-    Class(JobClass),
+    Class(Class),
+    /// Labels of the nodes that may run it.
+    RunOn(Vec<(String, String)>),
     /// On which shards it runs.
     PartitionBy(Option<Partition>),
     /// When it is due.
@@ -92,17 +95,6 @@ pub enum Clause {
     State(JobState),
     /// What it does.
     As(ActionClause),
-}
-
-/// On which nodes a job may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobClass {
-    /// On any.
-    LocalSafe,
-    /// On the leader.
-    LeaderOnly,
-    /// On any, when most nodes agree.
-    QuorumRequired,
 }
 
 /// On which shards a job runs.
@@ -223,6 +215,7 @@ const fn rule(
 /// Every clause of a job, in the order in which they are printed.
 pub const RULES: &[Rule] = &[
     rule(&["CLASS"], "= LOCAL_SAFE | LEADER_ONLY | QUORUM_REQUIRED", "class", read::class),
+    rule(&["RUN", "ON"], "(label = 'value', ...) | NONE", "run_on", action::run_on),
     rule(
         &["PARTITION", "BY"],
         "ALL_SHARDS | SINGLE_SHARD 'shard' | SHARD_SET ('shard', ...) | DYNAMIC expression | NONE",

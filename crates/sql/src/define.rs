@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use domain::action::{
     Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
 };
+use domain::cluster::Labels;
 use domain::id::JobId;
 use domain::job::{Definition, Dependency, JobState, Retention, When};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 use jiff::Timestamp;
 
-use crate::clause::{ActionClause, Clause, Clauses, JobClass, ScheduleClause, Upstream};
+use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream};
 use crate::statement::Spot;
 
 /// What a definition depends on besides its clauses.
@@ -197,13 +198,9 @@ impl Clauses {
 
 fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>) -> Result<()> {
     match clause {
-        Clause::Class(JobClass::LocalSafe)
-        | Clause::PartitionBy(None)
-        | Clause::Queue(None)
-        | Clause::Calendar(None) => {}
-        Clause::Class(JobClass::LeaderOnly | JobClass::QuorumRequired) => {
-            return Err(not_supported(at, "this class", "Leave CLASS out, or say LOCAL_SAFE."));
-        }
+        Clause::PartitionBy(None) | Clause::Queue(None) | Clause::Calendar(None) => {}
+        Clause::Class(class) => job.class = *class,
+        Clause::RunOn(labels) => job.run_on = Labels(labels.iter().cloned().collect()),
         Clause::PartitionBy(Some(_)) => {
             return Err(not_supported(at, "PARTITION BY", "Leave it out: the job runs once."));
         }

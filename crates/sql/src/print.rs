@@ -37,7 +37,14 @@ pub fn create_job(
 /// Every clause but the state and the action, in the order of the table.
 fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     let default = Definition::default();
-    let mut lines = when(&job.when);
+    let mut lines = Vec::new();
+    if !job.class.is_default() {
+        lines.push(format!("CLASS = {}", job.class));
+    }
+    if !job.run_on.is_empty() {
+        lines.push(format!("RUN ON ({})", pairs(&job.run_on.0)));
+    }
+    lines.extend(when(&job.when));
     let mut say = |differs: bool, clause: &dyn Fn() -> String| {
         if differs {
             lines.push(clause());

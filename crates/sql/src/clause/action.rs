@@ -90,6 +90,11 @@ fn pair(reader: &mut Reader<'_>) -> Result<(String, String)> {
     Ok((name, reader.text("a text in quotes")?.value))
 }
 
+pub(super) fn run_on(reader: &mut Reader<'_>) -> Result<Clause> {
+    let none = reader.eat_none();
+    Ok(Clause::RunOn(if none { Vec::new() } else { reader.in_parentheses(pair)? }))
+}
+
 fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
     let target = reader.text("a method and an address in quotes, 'POST https://…'")?;
     let (method, endpoint) = match target.value.trim().split_once(char::is_whitespace) {

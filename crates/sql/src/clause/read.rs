@@ -1,10 +1,11 @@
 //! Readers of the clauses that hold one value.
 
+use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
-use super::{Clause, JobClass, Upstream};
+use super::{Clause, Upstream};
 use crate::literal::Literal;
 use crate::reader::Reader;
 use crate::syntax::Result;
@@ -72,9 +73,9 @@ macro_rules! words {
 
 words! {
     class Class [
-        "LOCAL_SAFE" JobClass::LocalSafe,
-        "LEADER_ONLY" JobClass::LeaderOnly,
-        "QUORUM_REQUIRED" JobClass::QuorumRequired
+        "LOCAL_SAFE" Class::LocalSafe,
+        "LEADER_ONLY" Class::LeaderOnly,
+        "QUORUM_REQUIRED" Class::QuorumRequired
     ];
     catch_up CatchUp [
         "NONE" CatchUpPolicy::None, "LAST" CatchUpPolicy::Last, "ALL" CatchUpPolicy::All

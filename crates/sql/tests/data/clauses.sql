@@ -16,6 +16,7 @@ CREATE JOB a SCHEDULE = AFTER DEPENDENCIES DEPENDS ON extract COMPLETION, "Trans
 CREATE OR ALTER JOB "Every clause"
   AS CALL sales.refresh(1, -2.5, 'it''s', TRUE, NULL, :customer_id, JSON '[1, {"a": null}]')
   CLASS = LOCAL_SAFE
+  RUN ON (zone = 'eu', "disk" = 'ssd')
   PARTITION BY NONE
   SCHEDULE = CRON '30 2 * * MON-FRI'
   TIMEZONE = 'america/new_york'

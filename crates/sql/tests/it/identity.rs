@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::action::{
     Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
 };
+use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap,
@@ -180,7 +181,6 @@ fn dependencies() -> impl Strategy<Value = Vec<Dependency>> {
 }
 
 prop_compose! {
-    #[allow(clippy::needless_update, reason = "a field that is new has no clause yet")]
     fn definition()(
         (description, when, action, run_as, retry, timeout, grace_period)
             in (option::of(text()), when(), action(), option::of(name()), retry(), length(), length()),
@@ -201,6 +201,7 @@ prop_compose! {
             prop::collection::vec(text(), 0..3),
             prop::array::uniform3(option::of(any::<u32>())),
         ),
+        (class, run_on) in (select(Class::ALL.to_vec()), map()),
     ) -> Definition {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
@@ -211,7 +212,8 @@ prop_compose! {
                 failed_days: retention[1],
                 keep_last: retention[2],
             },
-            ..Definition::default()
+            class,
+            run_on: Labels(run_on),
         }
     }
 }
