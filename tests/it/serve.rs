@@ -16,7 +16,6 @@ mod restart;
 mod sealed;
 mod secrets;
 mod sink;
-mod tls;
-mod tokens;
 pub mod tls;
+mod tokens;
 mod traces;

@@ -244,7 +244,7 @@ impl<S: FullStore> Acting<'_, S> {
         &self,
         old: Option<&str>,
         new: String,
-        verifier: Verifier,
+        verifier: Box<Verifier>,
     ) -> Result<()> {
         let id = self.actor.user.0;
         let gone = || none(Kind::User, &self.actor.name);

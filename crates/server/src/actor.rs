@@ -186,11 +186,6 @@ impl Authority for Keys {
         Box::pin(self.change_own(actor, old, new))
     }
 
-    fn challenge<'a>(
-        &'a self,
-        tenant: &'a str,
-        user: &'a str,
-    ) -> Answer<'a, Challenge, Problem> {
     fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem> {
         Box::pin(self.challenge(tenant, user))
     }

@@ -149,7 +149,7 @@ in_the_name_of_an_actor! {
         /// Makes an entry, or changes the one of the expected version.
         put_entry(entry: Entry, expected: Option<u32>) -> Answer<'a, Record>;
         /// Gives the actor another password than the one that was found to be theirs.
-        change_own_password(old: Option<&'a str>, new: String, verifier: Verifier)
+        change_own_password(old: Option<&'a str>, new: String, verifier: Box<Verifier>)
             -> Answer<'a, ()>;
         /// Removes an entry with what belongs to it.
         remove_entry(entry: &'a Entry, expected: Option<u32>) -> Answer<'a, ()>;

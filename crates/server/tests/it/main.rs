@@ -19,6 +19,6 @@ mod secrets;
 mod sql;
 mod strangers;
 mod sweeper;
-mod tokens;
 mod sys;
+mod tokens;
 mod world;
