@@ -92,7 +92,8 @@ impl Bed {
 /// psql, as it was installed, with nothing of the environment that names a server.
 pub fn psql_command() -> Command {
     let mut command = program(testbed::postgres::programs().join("psql"));
-    for name in ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE", "PGOPTIONS", "PGSSLMODE"] {
+    for name in ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE", "PGOPTIONS", "PGSSLMODE"]
+    {
         command.env_remove(name);
     }
     command.env("LC_ALL", "C.UTF-8").env("PGTZ", "UTC");
