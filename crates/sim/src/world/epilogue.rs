@@ -30,7 +30,6 @@ impl World {
         }
         self.set_clocks();
         self.wake_machines();
-        self.resume_nodes();
         for index in 0..self.machines.len() {
             while !self.machines[index].steps.is_empty() {
                 self.resume(index, 0);
@@ -41,7 +40,6 @@ impl World {
         }
         self.judge_ledger(false)?;
         self.calm = true;
-        self.resume_nodes();
         while !self.machines.iter().all(|machine| machine.joined) {
             self.round()?;
         }
@@ -91,6 +89,8 @@ impl World {
             if !self.machines[index].joined {
                 self.begin_on(index, Kind::Join);
             }
+            // One that crashed while it was drained comes back drained.
+            self.resume_nodes();
             self.begin_on(index, Kind::Renew);
             if !self.machines[index].joined {
                 self.begin_on(index, Kind::Join);
