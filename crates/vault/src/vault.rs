@@ -88,12 +88,14 @@ impl<S: FullStore> Vault<S> {
             |problem: String| SecretError::Unreadable { name: name.to_owned(), problem };
         let scopes = Scope::seen_by(assignment.tenant, assignment.job);
         let places = scopes.map(|scope| SecretPlace { scope, name: name.to_owned() });
+        // No key goes between the reading and the opening.
+        let ring = self.ring.read().await;
         let found = self.store.secrets(&places).await;
         let mut found = found.map_err(|error| unreadable(error.to_string()))?;
         // The nearest hides the others, also when it cannot be read.
         found.sort_by_key(|secret| scopes.iter().position(|scope| *scope == secret.place.scope));
         match found.first() {
-            Some(secret) => self.value(secret).await.map(Some).map_err(unreadable),
+            Some(secret) => value(&ring, secret).map(Some).map_err(unreadable),
             None => Ok(None),
         }
     }
@@ -105,24 +107,24 @@ impl<S: FullStore> Vault<S> {
         part: &str,
     ) -> Result<Option<Zeroizing<String>>, String> {
         let place = SecretPlace::of_object(object.tenant, object.id, part);
+        let ring = self.ring.read().await;
         let found = self.store.secrets(&[place]).await.map_err(|error| error.to_string())?;
         match found.first() {
-            Some(secret) => self.value(secret).await.map(Some),
+            Some(secret) => value(&ring, secret).map(Some),
             None => Ok(None),
         }
     }
+}
 
-    /// What is in a sealed secret, or why it cannot be told.
-    async fn value(&self, secret: &KeptSecret) -> Result<Zeroizing<String>, String> {
-        let KeptSecret { place, version, sealed, .. } = secret;
-        let ring = self.ring.read().await;
-        let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
-            let key = &sealed.key;
-            format!("it is sealed under the master key {key}, which is not here")
-        })?;
-        seal::open(master, place, *version, sealed)
-            .map_err(|_| "it does not open: it was changed".to_owned())
-    }
+/// What is in a sealed secret, or why it cannot be told.
+fn value(ring: &Ring, secret: &KeptSecret) -> Result<Zeroizing<String>, String> {
+    let KeptSecret { place, version, sealed, .. } = secret;
+    let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
+        let key = &sealed.key;
+        format!("it is sealed under the master key {key}, which is not here")
+    })?;
+    seal::open(master, place, *version, sealed)
+        .map_err(|_| "it does not open: it was changed".to_owned())
 }
 
 pub(crate) fn no_key() -> VaultError {
