@@ -97,9 +97,14 @@ fn a4_wrong_passwords_have_to_wait_and_keys_have_not() {
     let key = made["key"].as_str().unwrap();
     let login =
         |secret: &str| Raw::login(&bed.address, "ann", secret, "acme").err().unwrap_or_default();
-    let answers: Vec<String> = (0..12).map(|n| login(&format!("guess {n}"))).collect();
-    assert!(answers.iter().any(|answer| answer == "53400"), "{answers:?}");
-    assert_eq!(login("correct horse"), "53400", "the right one has to wait too");
+    // A machine on which guessing takes longer than waiting tries again; each wait is twice as long.
+    let guessed = (0..40).any(|n| login(&format!("guess {n}")) == "53400");
+    assert!(guessed, "nobody has to wait");
+    let waits = |n: usize| {
+        while login(&format!("again {n}")) != "53400" {}
+        login("correct horse") == "53400"
+    };
+    assert!((0..5).any(waits), "the right one has to wait too");
     assert_eq!(login(key), "", "nobody guesses a key");
     // Names that nobody has are refused in the same way.
     let stranger =

@@ -25,7 +25,7 @@ pub struct SqlBody {
     sql: String,
     /// Values for `$1`, `$2` of a single statement.
     #[serde(default)]
-    #[schema(required = false, value_type = Vec<Object>)]
+    #[schema(required = false)]
     parameters: Vec<Value>,
 }
 
@@ -45,7 +45,6 @@ pub struct SqlResult {
     /// The columns of its rows.
     pub columns: Vec<SqlColumn>,
     /// Its rows: values in the order of the columns.
-    #[schema(value_type = Vec<Vec<Object>>)]
     pub rows: Vec<Vec<Value>>,
     /// Whether there were more rows than one answer may have.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
