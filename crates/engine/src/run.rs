@@ -224,9 +224,8 @@ impl<S: FullStore> Engine<S> {
     pub async fn stop(&self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         self.node.drain();
-        if let Err(error) = self.node.hand_back().await {
-            tracing::warn!(%error, "prepared runs could not be given back");
-        }
+        self.node.hand_back();
+        self.shared.news.notify_one();
         let finished = async {
             while self.node.running() > 0 {
                 self.shared.idle.notified().await;

@@ -197,12 +197,9 @@ impl Machine {
             Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
             Kind::Leave => Box::pin(async move {
                 node.drain();
-                let back = node.hand_back().await;
+                node.hand_back();
                 while let Ok(true) = node.pump().await {}
-                Done::Leave(match back {
-                    Ok(()) => node.leave().await,
-                    error => error,
-                })
+                Done::Leave(node.leave().await)
             }),
             Kind::Command => return,
         };

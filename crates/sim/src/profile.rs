@@ -83,7 +83,7 @@ impl Profile {
                 step_store: sometimes(random, often(15), 80),
                 outage: sometimes(random, often(40), 80),
                 leave: sometimes(random, often(30), 80),
-                drain: sometimes(random, often(30), 120),
+                drain: sometimes(random, often(50), 300),
             },
         }
     }

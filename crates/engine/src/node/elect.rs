@@ -55,7 +55,7 @@ impl<S: Cluster> Node<S> {
     /// more, looks after the lead, acknowledges, and fetches the runs that ask for its place.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
-            self.hand_back().await?;
+            self.hand_back();
         }
         Ok(Attended {
             leads: self.elect().await?,

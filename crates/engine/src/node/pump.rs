@@ -1,8 +1,8 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
-use domain::run::{ClaimedRun, NewRun};
+use domain::run::{Grant, NewRun};
 use jiff::Timestamp;
-use store::{Applied, ClaimFor, Finish, Store, Submitted, Want};
+use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
 
 use super::Node;
 use super::call::Call;
@@ -120,34 +120,18 @@ impl<S: Store> Node<S> {
         Some((Call::begin(&self.state, &mut state, done, want.due, want.soon), want))
     }
 
-    /// What this node holds and has not started, back to the store.
-    pub async fn hand_back(&self) -> store::Result<()> {
-        let (node, unstarted) = {
-            let mut state = self.state();
-            state.prepared.clear();
-            state.crowded.clear();
-            let mut unstarted: Vec<ClaimedRun> = state
-                .held
-                .values()
-                .filter(|held| held.running.is_none())
-                .map(|held| held.run.clone())
-                .collect();
-            for run in &unstarted {
-                state.held.remove(&run.grant.run);
-            }
-            unstarted.sort_unstable_by_key(|run| run.grant.fence);
-            (state.id, unstarted)
-        };
-        let release = |run: &ClaimedRun| Finish {
-            grant: run.grant,
-            verdict: store::Verdict::Release,
-            attempt: None,
-            job_state: None,
-        };
-        let done: Vec<Finish> = unstarted.iter().map(release).collect();
-        for batch in done.chunks(self.settings.batch_max as usize) {
-            self.store.pump(node, batch, Want::default()).await?;
+    /// What this node holds and has not started goes back to the store with the next pump.
+    pub fn hand_back(&self) {
+        let mut state = self.state();
+        state.prepared.clear();
+        state.crowded.clear();
+        let unstarted = state.held.values().filter(|held| held.running.is_none());
+        let mut grants: Vec<Grant> = unstarted.map(|held| held.run.grant).collect();
+        grants.sort_unstable_by_key(|grant| grant.fence);
+        for grant in grants {
+            state.held.remove(&grant.run);
+            let verdict = Verdict::Release;
+            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }
-        Ok(())
     }
 }
