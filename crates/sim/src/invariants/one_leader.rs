@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use domain::cluster::Lead;
-use domain::id::NodeId;
+use domain::cluster::{Class, Lead};
+use domain::id::{JobId, NodeId};
 use store::{Applied, Verdict};
 
 use super::{Held, Invariant};
@@ -14,8 +14,8 @@ use crate::oracle::Oracle;
 pub struct OneLeader {
     lead: Lead,
     leaders: BTreeMap<i64, NodeId>,
-    /// Grants that only a leader is given, by fence.
-    grants: BTreeMap<i64, NodeId>,
+    /// Grants that only a leader is given, by fence, and the jobs that they are for.
+    grants: BTreeMap<i64, JobId>,
 }
 
 impl Invariant for OneLeader {
@@ -46,7 +46,11 @@ impl Invariant for OneLeader {
                 if self.lead.node != Some(*node) {
                     return Err(format!("{run:?} was given to {node} under {:?}", self.lead));
                 }
-                self.grants.insert(run.grant.fence, *node);
+                self.grants.insert(run.grant.fence, run.run.job);
+            }
+            // Somebody decided that it need not be the leader.
+            Event::Defined { job, .. } if job.definition.class != Class::LeaderOnly => {
+                self.grants.retain(|_, of| *of != job.id);
             }
             // Only its holder ends a run like this; others bury it.
             Event::Finished { node, finish, applied: Applied::Ended(_) }
