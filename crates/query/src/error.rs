@@ -97,7 +97,7 @@ pub(crate) fn alike<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Opt
     let name = name.to_lowercase();
     among
         .map(|other| (strsim::damerau_levenshtein(&name, other), other))
-        .filter(|(far, other)| *far <= 1 + other.len() / 4)
+        .filter(|(far, other)| *far > 0 && *far <= 1 + other.len() / 4)
         .min()
         .map(|(_, other)| format!("Did you mean {other}?"))
 }

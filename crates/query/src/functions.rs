@@ -57,6 +57,35 @@ pub(crate) struct Scalar {
     pub call: fn(&Shared, &Arguments<'_>) -> Answer,
 }
 
+const TEXT: Answers = Answers::Is(Type::Of(Kind::Text));
+const INT: Answers = Answers::Is(Type::Of(Kind::Int));
+const FLOAT: Answers = Answers::Is(Type::Of(Kind::Float));
+const BOOL: Answers = Answers::Is(Type::Of(Kind::Bool));
+const UUID: Answers = Answers::Is(Type::Of(Kind::Uuid));
+const TIME: Answers = Answers::Is(Type::Of(Kind::Time));
+const DATE: Answers = Answers::Is(Type::Date);
+const INTERVAL: Answers = Answers::Is(Type::Interval);
+
+/// A function that answers nothing when an argument is nothing.
+const fn strict(
+    name: &'static str,
+    arguments: (usize, usize),
+    answers: Answers,
+    call: fn(&Shared, &Arguments<'_>) -> Answer,
+) -> Scalar {
+    Scalar { name, arguments, strict: true, answers, call }
+}
+
+/// A function that says what nothing means to it.
+const fn loose(
+    name: &'static str,
+    arguments: (usize, usize),
+    answers: Answers,
+    call: fn(&Shared, &Arguments<'_>) -> Answer,
+) -> Scalar {
+    Scalar { name, arguments, strict: false, answers, call }
+}
+
 /// What a function was called with.
 pub(crate) struct Arguments<'a>(Vec<ValueRef<'a>>);
 

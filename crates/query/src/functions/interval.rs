@@ -6,42 +6,38 @@ use jiff::{SignedDuration, Span, Timestamp};
 use rusqlite::types::Value as Inner;
 
 use super::time::{out_of_range, time};
-use super::{Answer, Answers, Arguments, Scalar, Type, wrong};
+use super::{Answer, Arguments, FLOAT, INTERVAL, Scalar, TIME, strict, wrong};
 use crate::error::QueryError;
-use crate::value::{Kind, show_time};
+use crate::value::show_time;
 use crate::vtab::Shared;
 
-const INTERVAL: Answers = Answers::Is(Type::Interval);
-const TIME: Answers = Answers::Is(Type::Of(Kind::Time));
-const FLOAT: Answers = Answers::Is(Type::Of(Kind::Float));
-
 pub(crate) const SCALARS: &[Scalar] = &[
-    scalar("_interval", (1, 2), INTERVAL, |_, arguments| {
+    strict("_interval", (1, 2), INTERVAL, |_, arguments| {
         let unit = if arguments.len() == 2 { arguments.text(1) } else { String::new() };
         Ok(read(&format!("{} {unit}", arguments.text(0)))?.to_string().into())
     }),
-    scalar("_seconds", (1, 1), FLOAT, |_, arguments| {
+    strict("_seconds", (1, 1), FLOAT, |_, arguments| {
         Ok(read(&arguments.text(0))?.seconds().into())
     }),
-    scalar("_time_add", (3, 3), TIME, |shared, arguments| {
+    strict("_time_add", (3, 3), TIME, |shared, arguments| {
         let at = time(shared, arguments, 0)?;
         let length = read(&arguments.text(1))?.times(arguments.float(2)?);
         Ok(show_time(length.after(at).ok_or_else(out_of_range)?).into())
     }),
-    scalar("_time_sub", (2, 2), INTERVAL, |shared, arguments| {
+    strict("_time_sub", (2, 2), INTERVAL, |shared, arguments| {
         let (a, b) = (time(shared, arguments, 0)?, time(shared, arguments, 1)?);
         let us = a.as_microsecond() - b.as_microsecond();
         let day = 86_400_000_000;
         Ok(Interval { months: 0, days: us / day, us: us % day }.to_string().into())
     }),
-    scalar("_interval_add", (3, 3), INTERVAL, |_, arguments| {
+    strict("_interval_add", (3, 3), INTERVAL, |_, arguments| {
         let b = read(&arguments.text(1))?.times(arguments.float(2)?);
         Ok(read(&arguments.text(0))?.plus(b).to_string().into())
     }),
-    scalar("_interval_mul", (2, 2), INTERVAL, |_, arguments| {
+    strict("_interval_mul", (2, 2), INTERVAL, |_, arguments| {
         Ok(read(&arguments.text(0))?.times(arguments.float(1)?).to_string().into())
     }),
-    scalar("make_interval", (0, 7), INTERVAL, |_, arguments| {
+    strict("make_interval", (0, 7), INTERVAL, |_, arguments| {
         let number = |n| if n < arguments.len() { arguments.float(n) } else { Ok(0.0) };
         let days = number(2)? * 7.0 + number(3)?;
         let seconds = number(4)? * 3_600.0 + number(5)? * 60.0 + number(6)?;
@@ -49,23 +45,14 @@ pub(crate) const SCALARS: &[Scalar] = &[
         let us = (seconds * 1e6) as i64;
         Ok(Interval { months: months as i64, days: days as i64, us }.to_string().into())
     }),
-    scalar("age", (1, 2), INTERVAL, age),
-    scalar("justify_hours", (1, 1), INTERVAL, |_, arguments| {
+    strict("age", (1, 2), INTERVAL, age),
+    strict("justify_hours", (1, 1), INTERVAL, |_, arguments| {
         let length = read(&arguments.text(0))?;
         let day = 86_400_000_000;
         let days = length.days + length.us / day;
         Ok(Interval { days, us: length.us % day, ..length }.to_string().into())
     }),
 ];
-
-const fn scalar(
-    name: &'static str,
-    arguments: (usize, usize),
-    answers: Answers,
-    call: fn(&Shared, &Arguments<'_>) -> Answer,
-) -> Scalar {
-    Scalar { name, arguments, strict: true, answers, call }
-}
 
 /// A length of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,39 +2,25 @@
 
 use rusqlite::types::Value as Inner;
 
-use super::{Answer, Answers, Arguments, Scalar, Type};
+use super::{Answer, Arguments, BOOL, INT, Scalar, TEXT, loose};
 use crate::catalog;
 use crate::error::{QueryError, State};
-use crate::value::Kind;
 use crate::vtab::Shared;
 
-const TEXT: Answers = Answers::Is(Type::Of(Kind::Text));
-const INT: Answers = Answers::Is(Type::Of(Kind::Int));
-const BOOL: Answers = Answers::Is(Type::Of(Kind::Bool));
-
-const fn scalar(
-    name: &'static str,
-    arguments: (usize, usize),
-    answers: Answers,
-    call: fn(&Shared, &Arguments<'_>) -> Answer,
-) -> Scalar {
-    Scalar { name, arguments, strict: false, answers, call }
-}
-
 const fn yes(name: &'static str) -> Scalar {
-    scalar(name, (0, 4), BOOL, |_, _| Ok(true.into()))
+    loose(name, (0, 4), BOOL, |_, _| Ok(true.into()))
 }
 
 const fn no(name: &'static str) -> Scalar {
-    scalar(name, (0, 4), BOOL, |_, _| Ok(false.into()))
+    loose(name, (0, 4), BOOL, |_, _| Ok(false.into()))
 }
 
 const fn nothing(name: &'static str) -> Scalar {
-    scalar(name, (0, 4), TEXT, |_, _| Ok(Inner::Null))
+    loose(name, (0, 4), TEXT, |_, _| Ok(Inner::Null))
 }
 
 const fn zero(name: &'static str) -> Scalar {
-    scalar(name, (0, 4), INT, |_, _| Ok(0.into()))
+    loose(name, (0, 4), INT, |_, _| Ok(0.into()))
 }
 
 fn user(shared: &Shared, _: &Arguments<'_>) -> Answer {
@@ -50,35 +36,35 @@ fn schema(_: &Shared, _: &Arguments<'_>) -> Answer {
 }
 
 pub(crate) const SCALARS: &[Scalar] = &[
-    scalar("version", (0, 0), TEXT, |shared, _| Ok(shared.source.session().version.into())),
-    scalar("current_database", (0, 0), TEXT, database),
-    scalar("current_catalog", (0, 0), TEXT, database),
-    scalar("current_schema", (0, 0), TEXT, schema),
-    scalar("current_schemas", (1, 1), TEXT, |_, arguments| {
+    loose("version", (0, 0), TEXT, |shared, _| Ok(shared.source.session().version.into())),
+    loose("current_database", (0, 0), TEXT, database),
+    loose("current_catalog", (0, 0), TEXT, database),
+    loose("current_schema", (0, 0), TEXT, schema),
+    loose("current_schemas", (1, 1), TEXT, |_, arguments| {
         let all = arguments.int(0)? != 0;
         Ok(if all { "{pg_catalog,sys}" } else { "{sys}" }.to_owned().into())
     }),
-    scalar("current_user", (0, 0), TEXT, user),
-    scalar("session_user", (0, 0), TEXT, user),
-    scalar("user", (0, 0), TEXT, user),
-    scalar("current_role", (0, 0), TEXT, user),
-    scalar("pg_backend_pid", (0, 0), INT, |shared, _| {
+    loose("current_user", (0, 0), TEXT, user),
+    loose("session_user", (0, 0), TEXT, user),
+    loose("user", (0, 0), TEXT, user),
+    loose("current_role", (0, 0), TEXT, user),
+    loose("pg_backend_pid", (0, 0), INT, |shared, _| {
         Ok(i64::from(shared.source.session().backend).into())
     }),
-    scalar("pg_get_userbyid", (1, 1), TEXT, |shared, arguments| {
+    loose("pg_get_userbyid", (1, 1), TEXT, |shared, arguments| {
         let owner = arguments.int(0).is_ok_and(|oid| oid == catalog::OWNER);
         Ok(if owner { "punctual".into() } else { shared.source.session().user }.into())
     }),
-    scalar("pg_encoding_to_char", (1, 1), TEXT, |_, _| Ok("UTF8".to_owned().into())),
-    scalar("pg_client_encoding", (0, 0), TEXT, |_, _| Ok("UTF8".to_owned().into())),
-    scalar("getdatabaseencoding", (0, 0), TEXT, |_, _| Ok("UTF8".to_owned().into())),
-    scalar("format_type", (2, 2), TEXT, |_, arguments| {
+    loose("pg_encoding_to_char", (1, 1), TEXT, |_, _| Ok("UTF8".to_owned().into())),
+    loose("pg_client_encoding", (0, 0), TEXT, |_, _| Ok("UTF8".to_owned().into())),
+    loose("getdatabaseencoding", (0, 0), TEXT, |_, _| Ok("UTF8".to_owned().into())),
+    loose("format_type", (2, 2), TEXT, |_, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
         }
         Ok(catalog::type_name(arguments.int(0)?).to_owned().into())
     }),
-    scalar("pg_table_is_visible", (1, 1), BOOL, |shared, arguments| {
+    loose("pg_table_is_visible", (1, 1), BOOL, |shared, arguments| {
         let schema =
             catalog::schema_of(shared.source.as_ref(), arguments.int(0).unwrap_or_default());
         Ok(matches!(schema, Some("sys" | "pg_catalog")).into())
@@ -104,12 +90,12 @@ pub(crate) const SCALARS: &[Scalar] = &[
     no("pg_relation_is_publishable"),
     no("pg_is_other_temp_schema"),
     no("pg_stat_get_live_tuples"),
-    scalar("obj_description", (1, 2), TEXT, |shared, arguments| {
+    loose("obj_description", (1, 2), TEXT, |shared, arguments| {
         let oid = arguments.int(0).unwrap_or_default();
         let text = catalog::comment(shared.source.as_ref(), oid, 0);
         Ok(text.map_or(Inner::Null, |text| text.to_owned().into()))
     }),
-    scalar("col_description", (2, 2), TEXT, |shared, arguments| {
+    loose("col_description", (2, 2), TEXT, |shared, arguments| {
         let (oid, number) =
             (arguments.int(0).unwrap_or_default(), arguments.int(1).unwrap_or_default());
         let text = catalog::comment(shared.source.as_ref(), oid, number);
@@ -134,19 +120,19 @@ pub(crate) const SCALARS: &[Scalar] = &[
     nothing("inet_client_port"),
     nothing("txid_current"),
     nothing("pg_postmaster_start_time"),
-    scalar("pg_get_function_result", (1, 1), TEXT, |_, _| Ok("text".to_owned().into())),
-    scalar("pg_get_function_arguments", (1, 1), TEXT, |_, _| Ok(String::new().into())),
-    scalar("pg_get_function_identity_arguments", (1, 1), TEXT, |_, _| Ok(String::new().into())),
+    loose("pg_get_function_result", (1, 1), TEXT, |_, _| Ok("text".to_owned().into())),
+    loose("pg_get_function_arguments", (1, 1), TEXT, |_, _| Ok(String::new().into())),
+    loose("pg_get_function_identity_arguments", (1, 1), TEXT, |_, _| Ok(String::new().into())),
     zero("pg_relation_size"),
     zero("pg_total_relation_size"),
     zero("pg_table_size"),
     zero("pg_indexes_size"),
     zero("pg_database_size"),
     zero("pg_my_temp_schema"),
-    scalar("pg_size_pretty", (1, 1), TEXT, |_, arguments| {
+    loose("pg_size_pretty", (1, 1), TEXT, |_, arguments| {
         Ok(format!("{} bytes", arguments.int(0)?).into())
     }),
-    scalar("pg_typeof", (1, 1), TEXT, |_, arguments| {
+    loose("pg_typeof", (1, 1), TEXT, |_, arguments| {
         use rusqlite::types::ValueRef;
         Ok(match arguments.raw(0) {
             ValueRef::Null => "unknown",
@@ -158,7 +144,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
         .to_owned()
         .into())
     }),
-    scalar("current_setting", (1, 2), TEXT, |shared, arguments| {
+    loose("current_setting", (1, 2), TEXT, |shared, arguments| {
         let name = arguments.text(0).to_lowercase();
         let value = catalog::setting(shared.source.as_ref(), &name);
         match value {
@@ -170,8 +156,8 @@ pub(crate) const SCALARS: &[Scalar] = &[
             }
         }
     }),
-    scalar("set_config", (3, 3), TEXT, |_, arguments| Ok(arguments.text(1).into())),
-    scalar("_regclass", (1, 1), INT, |shared, arguments| {
+    loose("set_config", (3, 3), TEXT, |_, arguments| Ok(arguments.text(1).into())),
+    loose("_regclass", (1, 1), INT, |shared, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
         }
@@ -183,18 +169,18 @@ pub(crate) const SCALARS: &[Scalar] = &[
             .map(Inner::from)
             .ok_or_else(|| QueryError::new(State::NoTable, format!("there is no table {name:?}")))
     }),
-    scalar("to_regclass", (1, 1), INT, |shared, arguments| {
+    loose("to_regclass", (1, 1), INT, |shared, arguments| {
         let oid = catalog::oid_of(shared.source.as_ref(), &arguments.text(0));
         Ok(oid.map_or(Inner::Null, Inner::from))
     }),
-    scalar("_regclass_text", (1, 1), TEXT, |shared, arguments| {
+    loose("_regclass_text", (1, 1), TEXT, |shared, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
         }
         let oid = arguments.int(0).unwrap_or_default();
         Ok(catalog::name_of(shared.source.as_ref(), oid).into())
     }),
-    scalar("_regtype", (1, 1), INT, |_, arguments| {
+    loose("_regtype", (1, 1), INT, |_, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
         }
@@ -206,7 +192,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
             QueryError::new(State::InvalidValue, format!("there is no type {name:?}"))
         })
     }),
-    scalar("_regtype_text", (1, 1), TEXT, |_, arguments| {
+    loose("_regtype_text", (1, 1), TEXT, |_, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
         }

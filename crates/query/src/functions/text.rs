@@ -5,36 +5,15 @@ use std::fmt::Write;
 use regex::{Regex, RegexBuilder};
 use rusqlite::types::{Value as Inner, ValueRef};
 
-use super::{Answer, Answers, Arguments, Scalar, Type, show, wrong};
+use super::{
+    Answer, Answers, Arguments, BOOL, INT, Scalar, TEXT, Type, UUID, loose, show, strict, wrong,
+};
 use crate::error::{QueryError, State};
 use crate::value::Kind;
 use crate::vtab::Shared;
 
 /// A pattern may take this much memory when it is compiled.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-
-const TEXT: Answers = Answers::Is(Type::Of(Kind::Text));
-const INT: Answers = Answers::Is(Type::Of(Kind::Int));
-const BOOL: Answers = Answers::Is(Type::Of(Kind::Bool));
-const UUID: Answers = Answers::Is(Type::Of(Kind::Uuid));
-
-const fn strict(
-    name: &'static str,
-    arguments: (usize, usize),
-    answers: Answers,
-    call: fn(&Shared, &Arguments<'_>) -> Answer,
-) -> Scalar {
-    Scalar { name, arguments, strict: true, answers, call }
-}
-
-const fn loose(
-    name: &'static str,
-    arguments: (usize, usize),
-    answers: Answers,
-    call: fn(&Shared, &Arguments<'_>) -> Answer,
-) -> Scalar {
-    Scalar { name, arguments, strict: false, answers, call }
-}
 
 pub(crate) const SCALARS: &[Scalar] = &[
     strict("lower", (1, 1), TEXT, |_, arguments| Ok(arguments.text(0).to_lowercase().into())),

@@ -5,16 +5,10 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Unit, Zoned};
 use rusqlite::types::{Value as Inner, ValueRef};
 
-use super::{Answer, Answers, Arguments, Scalar, Type, wrong};
+use super::{Answer, Arguments, DATE, FLOAT, INT, Scalar, TEXT, TIME, wrong};
 use crate::error::{QueryError, State};
-use crate::value::{Kind, show_time};
+use crate::value::show_time;
 use crate::vtab::Shared;
-
-const TIME: Answers = Answers::Is(Type::Of(Kind::Time));
-const TEXT: Answers = Answers::Is(Type::Of(Kind::Text));
-const FLOAT: Answers = Answers::Is(Type::Of(Kind::Float));
-const INT: Answers = Answers::Is(Type::Of(Kind::Int));
-const DATE: Answers = Answers::Is(Type::Date);
 
 macro_rules! scalar {
     ($name:literal, $least:literal..=$most:literal, $answers:expr, $call:expr) => {
