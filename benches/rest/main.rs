@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench rest --store sqlite --runs 1000000` prints one JSON line a figure on stdout:
 //! how many jobs a second are made in bulk, how long pages of lists take in a long history, and how
-//! long after a trigger its run begins.
+//! long after a trigger its run begins; the same history is asked about in SQL.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
 mod bulk;

@@ -5,7 +5,6 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::http::Client;
 use crate::service::Service;
 use crate::{Args, bulk, fill, percentiles, print, progress};
 
@@ -42,6 +41,23 @@ pub fn measure(mut service: Service, runs: u64, args: &Args) -> Result<()> {
     for path in ["/v1/executions", "/v1/jobs/job-0000500/executions", "/v1/dead-letters"] {
         lists(&service, path, &filters, args, json!({"runs": runs}))?;
     }
+    questions(&service, runs, args)
+}
+
+/// Asks about the runs of one job in SQL.
+fn questions(service: &Service, runs: u64, args: &Args) -> Result<()> {
+    let mut client = service.client()?;
+    let job = client.get("/v1/jobs/job-0000500")?["job_id"].clone();
+    for order in ["started_at", "scheduled_time"] {
+        let sql = format!(
+            "SELECT job_run_uuid, state, started_at, completed_at, result_message \
+             FROM sys.job_runs WHERE job_uuid = $1 ORDER BY {order} DESC LIMIT 10"
+        );
+        let body = json!({"sql": sql, "parameters": [job]}).to_string();
+        let took = time(args.repeats, || client.call("POST", "/v1/sql", &body).map(drop))?;
+        let settings = json!({"runs": runs, "store": args.store.name(), "sql": sql});
+        print("rest.sql", percentiles(took), "ms", settings);
+    }
     Ok(())
 }
 
@@ -61,7 +77,7 @@ pub fn lists(
             .map(|next| format!("{first}&cursor={next}"));
         for (page, address) in [("first", Some(first)), ("second", second)] {
             let Some(address) = address else { continue };
-            let took = time(&mut client, &address, args.repeats)?;
+            let took = time(args.repeats, || client.get(&address).map(drop))?;
             let mut settings = settings.clone();
             settings["store"] = json!(args.store.name());
             settings["list"] = json!(path);
@@ -73,11 +89,11 @@ pub fn lists(
     Ok(())
 }
 
-fn time(client: &mut Client, address: &str, repeats: usize) -> Result<Vec<f64>> {
+fn time(repeats: usize, mut ask: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let mut took = Vec::with_capacity(repeats);
     for _ in 0..repeats {
         let start = Instant::now();
-        client.get(address)?;
+        ask()?;
         took.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(took)
