@@ -191,7 +191,7 @@ pub fn assignment(action: Action) -> Assignment {
         run: RunId(Uuid::from_u128(2)),
         job: JobId(Uuid::from_u128(1)),
         job_name: "nightly".to_owned(),
-        tenant: TenantId(Uuid::from_u128(3)),
+        tenant: TenantId::DEFAULT,
         attempt: 2,
         fence: 42,
         scheduled_for: "2026-11-15T03:00:00Z".parse().unwrap(),
