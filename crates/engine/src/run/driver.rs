@@ -1,0 +1,402 @@
+//! The loops: one for each step of the node.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
+use jiff::SignedDuration;
+use store::{FullStore, Submitted};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Executor, Shared, Stop};
+use crate::courier::{Courier, Couriers};
+use crate::node::{Node, Started};
+
+/// How much longer than its grace period a stopped run may take: its executor stops what it
+/// started, and tells what came of it, by itself.
+const AFTER_GRACE: Duration = Duration::from_secs(5);
+
+/// How often what ended is added up.
+const TALLY_EVERY: Duration = Duration::from_secs(15);
+
+/// How often the leader looks for nodes with other settings.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+
+/// How often what was recorded is sealed.
+const SEAL_EVERY: Duration = Duration::from_secs(1);
+
+/// Couriers that are on their way at the same time.
+const COURIERS_AT_ONCE: usize = 16;
+
+/// What a loop works with.
+pub(super) struct Driver<S, E> {
+    pub node: Arc<Node<S>>,
+    pub shared: Arc<Shared>,
+    pub executor: Arc<E>,
+}
+
+impl<S, E> Clone for Driver<S, E> {
+    fn clone(&self) -> Self {
+        Driver {
+            node: Arc::clone(&self.node),
+            shared: Arc::clone(&self.shared),
+            executor: Arc::clone(&self.executor),
+        }
+    }
+}
+
+/// Says once that the store is away and once that it is back, and waits in between.
+struct Patience<'a> {
+    shared: &'a Shared,
+    what: &'static str,
+    failures: u32,
+}
+
+impl<'a> Patience<'a> {
+    fn new(shared: &'a Shared, what: &'static str) -> Self {
+        Patience { shared, what, failures: 0 }
+    }
+
+    async fn after<T>(&mut self, result: store::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                if self.failures > 0 {
+                    tracing::info!(step = self.what, "the store is back");
+                    self.failures = 0;
+                    self.shared.ready.store(true, Ordering::Relaxed);
+                }
+                Some(value)
+            }
+            Err(error) => {
+                if self.failures == 0 {
+                    tracing::error!(step = self.what, %error, "waiting for the store");
+                    self.shared.ready.store(false, Ordering::Relaxed);
+                }
+                self.failures += 1;
+                self.shared.errors.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(100 << self.failures.min(5))).await;
+                None
+            }
+        }
+    }
+}
+
+/// Asks a run to stop when its time is up, and ends when it was asked, for whatever reason, and
+/// has not stopped within the grace period.
+async fn overdue(
+    stop: watch::Sender<Option<AttemptEnd>>,
+    mut stopped: Stop,
+    timeout: Duration,
+    grace: Duration,
+) {
+    if tokio::time::timeout(timeout, stopped.requested()).await.is_err() {
+        stop.send_replace(Some(AttemptEnd::Timeout));
+    }
+    tokio::time::sleep(grace + AFTER_GRACE).await;
+}
+
+fn std_duration(duration: SignedDuration) -> Duration {
+    duration.try_into().unwrap_or_default()
+}
+
+impl<S: FullStore, E: Executor> Driver<S, E> {
+    pub async fn plan(self) {
+        let mut patience = Patience::new(&self.shared, "plan");
+        loop {
+            if let Some(report) = patience.after(self.node.plan().await).await {
+                if report.runs > 0 {
+                    self.shared.planned.fetch_add(report.runs as u64, Ordering::Relaxed);
+                    self.shared.news.notify_one();
+                    self.seek_places();
+                }
+                if !report.more {
+                    let pause = std_duration(self.node.settings.poll_every);
+                    let _ = tokio::time::timeout(pause, self.shared.plan.notified()).await;
+                }
+            }
+        }
+    }
+
+    pub async fn pump(self) {
+        let mut patience = Patience::new(&self.shared, "pump");
+        let poll = std_duration(self.node.settings.poll_every);
+        loop {
+            while self.node.has_news() {
+                if patience.after(self.node.pump().await).await.is_some() {
+                    self.start_due(&mut patience).await;
+                    self.shared.prepared.notify_one();
+                }
+            }
+            if tokio::time::timeout(poll, self.shared.news.notified()).await.is_err() {
+                self.node.hint();
+            }
+        }
+    }
+
+    pub async fn start_prepared(self) {
+        let mut patience = Patience::new(&self.shared, "start");
+        loop {
+            let now = self.node.now();
+            let wait = self
+                .node
+                .next_prepared()
+                .map(|due_at| std_duration(due_at.duration_since(now).max(SignedDuration::ZERO)));
+            match wait {
+                Some(Duration::ZERO) => self.start_due(&mut patience).await,
+                Some(wait) => {
+                    let _ = tokio::time::timeout(wait, self.shared.prepared.notified()).await;
+                }
+                None => self.shared.prepared.notified().await,
+            }
+        }
+    }
+
+    async fn start_due(&self, patience: &mut Patience<'_>) {
+        loop {
+            let Some(started) = patience.after(self.node.start_due().await).await else { continue };
+            if started.is_empty() {
+                break;
+            }
+            for run in started {
+                self.execute(run);
+            }
+        }
+        if self.node.has_news() {
+            self.shared.news.notify_one();
+        }
+    }
+
+    fn execute(&self, run: Started) {
+        let driver = self.clone();
+        tokio::spawn(async move {
+            let grant = run.run.grant;
+            let definition = &run.job.definition;
+            let (timeout, grace) =
+                (std_duration(definition.timeout), std_duration(definition.grace_period));
+            let (stop, stopped) = watch::channel(None);
+            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
+            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
+            let mut result = tokio::select! {
+                // In this order, so that what ends at once needs no timer.
+                biased;
+                result = driver.carry_out(run, Stop(stopped.clone())) => result,
+                () = out_of_patience => AttemptResult {
+                    end: AttemptEnd::Failed,
+                    message: "it did not stop within its grace period".into(),
+                    ..AttemptResult::completed()
+                },
+            };
+            // What was asked to stop and did not complete ended because it was asked.
+            if let Some(end) = *stopped.borrow()
+                && result.end != AttemptEnd::Completed
+            {
+                result.end = end;
+            }
+            driver.shared.forget(grant);
+            driver.node.complete(grant, result);
+            driver.shared.news.notify_one();
+            driver.shared.idle.notify_waiters();
+        });
+    }
+
+    /// Does the work of a run, if its owner may still have it done.
+    async fn carry_out(&self, run: Started, stop: Stop) -> AttemptResult {
+        match self.node.obstacle(&run.job).await {
+            Ok(None) => self.executor.execute(run, stop).await,
+            Ok(Some(text)) => AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text),
+            Err(error) => {
+                let text = format!("the rights of the job's owner cannot be looked up: {error}");
+                AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text)
+            }
+        }
+    }
+
+    /// Renews the lease. When that fails for so long that others may take over, everything that
+    /// runs here is stopped before they do.
+    pub async fn renew(self) {
+        let settings = &self.node.settings;
+        let every = std_duration(settings.renew_every);
+        let safe = std_duration(settings.lease - settings.stop_before_lease_end);
+        let mut renewed_at = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(every).await;
+            let asked_at = tokio::time::Instant::now();
+            let left = safe.saturating_sub(renewed_at.elapsed());
+            match tokio::time::timeout(left, self.node.renew()).await {
+                Ok(Ok(Some(cancel))) => {
+                    renewed_at = asked_at;
+                    for run in cancel {
+                        self.shared.stop(run, AttemptEnd::Cancelled);
+                    }
+                    continue;
+                }
+                Ok(Ok(None)) => tracing::error!("the lease was lost; stopping what runs here"),
+                Ok(Err(_)) | Err(_) if renewed_at.elapsed() < safe => continue,
+                Ok(Err(_)) | Err(_) => {
+                    tracing::error!("the lease could not be renewed; stopping what runs here")
+                }
+            }
+            self.rejoin().await;
+            renewed_at = tokio::time::Instant::now();
+        }
+    }
+
+    async fn rejoin(&self) {
+        for run in self.node.become_another() {
+            self.shared.stop(run, AttemptEnd::Lost);
+        }
+        let mut patience = Patience::new(&self.shared, "join");
+        while patience.after(self.node.join().await).await.is_none() {}
+        self.shared.news.notify_one();
+    }
+
+    pub async fn reap(self) {
+        let mut patience = Patience::new(&self.shared, "reap");
+        loop {
+            tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
+            let report = patience.after(self.node.reap().await).await;
+            if report.is_some_and(|report| report.lost > 0 || report.woken > 0) {
+                self.shared.news.notify_one();
+            }
+        }
+    }
+
+    /// Does what a node does as one of several.
+    pub async fn attend(self) {
+        let mut patience = Patience::new(&self.shared, "attend");
+        let poll = std_duration(self.node.settings.poll_every);
+        let mut watched_at: Option<tokio::time::Instant> = None;
+        loop {
+            if let Some(attended) = patience.after(self.node.attend().await).await {
+                if attended.placed > 0 {
+                    self.start_due(&mut patience).await;
+                    self.shared.prepared.notify_one();
+                }
+                if attended.acknowledged > 0 || self.node.has_news() {
+                    self.shared.news.notify_one();
+                }
+                if watched_at.is_none_or(|at| at.elapsed() > WATCH_EVERY) {
+                    patience.after(self.node.watch_settings().await).await;
+                    watched_at = Some(tokio::time::Instant::now());
+                }
+            }
+            let _ = tokio::time::timeout(poll, self.shared.places.notified()).await;
+        }
+    }
+
+    pub async fn prune(self) {
+        let mut patience = Patience::new(&self.shared, "prune");
+        loop {
+            let gone = patience.after(self.node.prune().await).await;
+            let forgotten = patience.after(self.node.forget_requests().await).await;
+            let keys = patience.after(self.node.forget_keys().await).await;
+            let audit = patience.after(self.node.prune_audit().await).await;
+            let busy = [gone, forgotten, keys, audit].into_iter().flatten().any(|gone| gone > 0);
+            let pause = if busy { 1 } else { 60 };
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+        }
+    }
+
+    pub async fn tally(self) {
+        let mut patience = Patience::new(&self.shared, "tally");
+        loop {
+            let report = patience.after(self.node.tally().await).await;
+            if !report.is_some_and(|report| report.more) {
+                tokio::time::sleep(TALLY_EVERY).await;
+            }
+        }
+    }
+
+    pub async fn seal(self) {
+        let mut patience = Patience::new(&self.shared, "seal");
+        loop {
+            let report = patience.after(self.node.seal().await).await;
+            if !report.is_some_and(|report| report.more) {
+                tokio::time::sleep(SEAL_EVERY).await;
+            }
+        }
+    }
+
+    pub async fn notify(self, courier: Box<dyn Courier>) {
+        let mut patience = Patience::new(&self.shared, "notify");
+        loop {
+            tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
+            patience.after(self.node.notify(courier.as_ref()).await).await;
+        }
+    }
+
+    /// What was recorded here may ask for this node.
+    fn seek_places(&self) {
+        if self.node.seeks_place() {
+            self.shared.places.notify_one();
+        }
+    }
+
+    /// Passes the store's hints on.
+    pub async fn listen(self) {
+        loop {
+            self.node.store.changed().await;
+            self.node.hint();
+            self.shared.news.notify_one();
+        }
+    }
+
+    pub async fn submit(
+        &self,
+        runs: Vec<NewRun>,
+        sizes: &[usize],
+    ) -> Vec<std::result::Result<Submitted, String>> {
+        match self.node.submit(&runs).await {
+            Ok(submitted) => {
+                let mut patience = Patience::new(&self.shared, "start");
+                self.start_due(&mut patience).await;
+                self.seek_places();
+                let mut accepted = submitted.accepted.into_iter();
+                let part = |size: &usize| {
+                    Ok(Submitted {
+                        accepted: accepted.by_ref().take(*size).collect(),
+                        claimed: Vec::new(),
+                    })
+                };
+                sizes.iter().map(part).collect()
+            }
+            Err(error) => sizes.iter().map(|_| Err(error.to_string())).collect(),
+        }
+    }
+}
+
+/// Every channel at the same time: one that does not answer keeps no other waiting.
+pub(super) async fn notify_present<S: FullStore>(
+    node: Arc<Node<S>>,
+    shared: Arc<Shared>,
+    couriers: Arc<dyn Couriers>,
+) {
+    let mut patience = Patience::new(&shared, "notify");
+    loop {
+        tokio::time::sleep(std_duration(node.settings.poll_every)).await;
+        let present = match couriers.present().await {
+            Ok(present) => present,
+            Err(problem) => {
+                tracing::warn!(problem, "nobody knows whom alerts are carried to");
+                continue;
+            }
+        };
+        let mut rounds = JoinSet::new();
+        for courier in present {
+            if rounds.len() >= COURIERS_AT_ONCE
+                && let Some(Ok(round)) = rounds.join_next().await
+            {
+                patience.after(round).await;
+            }
+            let node = Arc::clone(&node);
+            rounds.spawn(async move { node.deliver(courier.as_ref()).await });
+        }
+        while let Some(ended) = rounds.join_next().await {
+            if let Ok(round) = ended {
+                patience.after(round).await;
+            }
+        }
+    }
+}
