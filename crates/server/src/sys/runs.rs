@@ -19,14 +19,18 @@ use std::sync::Arc;
 
 use domain::id::{JobId, RunId};
 use domain::run::{Outcome, RunState};
-use engine::{AttemptView, Cursor, Page, RunFilter, RunView, RunsOf};
+use engine::{Cursor, Page, RunFilter, RunView, RunsOf};
 use jiff::{SignedDuration, Timestamp};
 use query::{Is, Order, Pages, QueryError, Row, Scan, Value};
 use uuid::Uuid;
 
 use super::Sys;
-use super::jobs::{named, word};
-use super::pages::{Made, ROWS, all, maybe, meets, ms, text_of};
+use super::jobs::named;
+use super::pages::{Made, ROWS, all, meets};
+
+mod row;
+
+use row::{attempt_row, dead_row, last_row, ledger_row};
 
 /// Ends that are read while a run is: reading a run takes about so much longer.
 const ENDS: u32 = 4;
@@ -452,176 +456,4 @@ fn states(scan: &Scan) -> Vec<RunState> {
     let states = words("state").and_then(|words| known(words, &of_state));
     let details = words("state_detail").and_then(|words| known(words, &of_detail));
     details.or(states).unwrap_or_default()
-}
-
-/// The word of the catalog, and ours.
-pub(super) fn words_of(state: RunState) -> (&'static str, &'static str) {
-    match state {
-        RunState::Pending => ("PENDING", "PENDING"),
-        RunState::Queued => ("PENDING", "QUEUED"),
-        RunState::Running => ("RUNNING", "RUNNING"),
-        RunState::Ended(outcome) => words_of_end(outcome.name()),
-    }
-}
-
-/// The same for the end of an attempt or a run, by name.
-fn words_of_end(name: &str) -> (&'static str, &'static str) {
-    match name {
-        "COMPLETED" => ("COMPLETED", "COMPLETED"),
-        "CANCELLED" => ("CANCELLED", "CANCELLED"),
-        "TIMEOUT" => ("CANCELLED", "TIMEOUT"),
-        "SKIPPED" => ("CANCELLED", "SKIPPED"),
-        "MISSED" => ("CANCELLED", "MISSED"),
-        "LOST" => ("FAILED", "LOST"),
-        _ => ("FAILED", "FAILED"),
-    }
-}
-
-/// The number in an error's name: `EXIT_3`, `HTTP_502`.
-fn error_number(error: Option<&str>) -> Value {
-    let number = error.and_then(|name| name.rsplit('_').next()).and_then(|last| last.parse().ok());
-    maybe(number, Value::Int)
-}
-
-/// What differs between the rows of a run.
-struct Attempt<'a> {
-    number: u32,
-    begun: bool,
-    state: (&'static str, &'static str),
-    node: Option<Uuid>,
-    started: Option<Timestamp>,
-    finished: Option<Timestamp>,
-    message: Option<&'a str>,
-    error: Option<&'a str>,
-    fence: Option<i64>,
-    is_last: bool,
-}
-
-fn last_row(run: &RunView, name: &Value, number: u32) -> Row {
-    let over = matches!(run.state, RunState::Ended(_));
-    let running = run.state == RunState::Running;
-    row(
-        run,
-        name,
-        &Attempt {
-            number,
-            begun: over || running,
-            state: words_of(run.state),
-            node: run.node.filter(|_| over || running).map(|node| node.0),
-            // While it goes on, the times that are known are those of the attempt before.
-            started: run.started_at.filter(|_| over),
-            finished: run.finished_at,
-            message: run.message.as_deref().filter(|text| over && !text.is_empty()),
-            error: run.error.as_deref().filter(|_| over),
-            fence: run.fence.filter(|_| over),
-            is_last: true,
-        },
-    )
-}
-
-fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) -> Row {
-    row(
-        run,
-        name,
-        &Attempt {
-            number: attempt.number,
-            begun: true,
-            state: words_of_end(&attempt.end),
-            node: Some(attempt.node.0),
-            started: Some(attempt.started_at),
-            finished: Some(attempt.finished_at),
-            message: attempt.message.as_deref().filter(|text| !text.is_empty()),
-            error: attempt.error.as_deref(),
-            fence: Some(attempt.fence),
-            is_last: false,
-        },
-    )
-}
-
-fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
-    let of_run = |value: Option<&str>| text_of(value.filter(|_| it.is_last));
-    let length = it.started.zip(it.finished);
-    let length = length.map(|(from, to)| to.duration_since(from).as_millis() as i64);
-    vec![
-        Value::Uuid(attempt_uuid(run.id, it.number)),
-        Value::Uuid(run.job.0),
-        maybe(it.node, Value::Uuid),
-        Value::Null,
-        ms(run.scheduled_for),
-        maybe(it.started, ms),
-        maybe(it.finished, ms),
-        Value::text(it.state.0),
-        Value::Int(i64::from(it.number.saturating_sub(1))),
-        text_of(
-            it.message.or(run.reason_text.as_deref().filter(|text| it.is_last && !text.is_empty())),
-        ),
-        maybe(run.rows_affected.filter(|_| it.is_last), |rows| Value::Int(rows as i64)),
-        maybe(run.result.as_ref().filter(|_| it.is_last), |text| {
-            Value::Bytes(text.as_bytes().into())
-        }),
-        error_number(it.error),
-        name.clone(),
-        Value::Uuid(run.id.0),
-        Value::text(it.state.1),
-        of_run(run.reason.as_deref()),
-        of_run(run.reason_text.as_deref().filter(|text| !text.is_empty())),
-        text_of(it.error),
-        word(&run.origin),
-        Value::Int(if it.begun {
-            i64::from(it.number)
-        } else {
-            i64::from(it.number.saturating_sub(1))
-        }),
-        Value::Bool(it.is_last),
-        Value::Time(run.scheduled_for),
-        maybe(it.started, Value::Time),
-        maybe(it.finished, Value::Time),
-        Value::Time(run.due_at),
-        maybe(length, Value::Int),
-        maybe(it.fence, Value::Int),
-        Value::Int(i64::from(run.job_version)),
-        Value::Int(run.count as i64),
-        Value::Int(i64::from(run.coalesced)),
-        Value::Bool(run.dead_letter),
-        text_of(run.parameters.as_ref()),
-        of_run(run.result.as_deref()),
-    ]
-}
-
-fn ledger_row(run: &RunView, name: &Value) -> Row {
-    vec![
-        Value::Uuid(run.id.0),
-        Value::Uuid(run.job.0),
-        name.clone(),
-        ms(run.scheduled_for),
-        Value::Time(run.scheduled_for),
-        Value::Time(run.scheduled_last),
-        Value::Int(run.count as i64),
-        Value::text(run.state.to_string()),
-        text_of(run.reason.as_ref()),
-        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
-        word(&run.origin),
-        Value::Int(i64::from(run.attempts)),
-        Value::Int(i64::from(run.lost)),
-        Value::Time(run.due_at),
-        maybe(run.started_at, Value::Time),
-        maybe(run.finished_at, Value::Time),
-        Value::Bool(run.dead_letter),
-    ]
-}
-
-fn dead_row(run: &RunView, name: &Value) -> Row {
-    vec![
-        Value::Uuid(run.id.0),
-        Value::Uuid(run.job.0),
-        name.clone(),
-        Value::Time(run.scheduled_for),
-        Value::text(run.state.to_string()),
-        text_of(run.reason.as_ref()),
-        text_of(run.reason_text.as_ref().filter(|text| !text.is_empty())),
-        text_of(run.error.as_ref()),
-        text_of(run.message.as_ref().filter(|text| !text.is_empty())),
-        Value::Int(i64::from(run.attempts)),
-        maybe(run.finished_at, Value::Time),
-    ]
 }
