@@ -1,6 +1,5 @@
 //! `punctual serve`: engine, agent and HTTP door in one process.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,29 +8,31 @@ use std::time::Duration;
 
 use agent::Agent;
 use agent::backup::{Backups, NoBackups};
-use agent::output::{Limits, Outputs};
+use agent::output::Outputs;
 use clap::{ArgAction, Args};
-use courier::Webhook;
-use domain::cluster::{LabelError, NodeRole};
-use engine::{Engine, FullStore, LogCourier, NodeInfo, Parts, Settings, Timed, Tracer};
-use server::{App, Key, Keys, Metrics, Oidc, Patience, Rate, SqlDoor, SqlTerms};
+use engine::{Engine, FullStore, LogCourier, Parts, Timed, Tracer};
+use server::{App, Key, Keys, Metrics, Patience, SqlDoor};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
-use vault::{Keeper, Ring, Rotated, Vault};
+use vault::{Keeper, Rotated, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
-use crate::channels::{Poster, RealTrials, StoreChannels, StoreDatabases};
+use crate::channels::{RealTrials, StoreChannels, StoreDatabases};
 use crate::complaint::Complaint;
 use crate::config::{Config, Sources, environment};
-use crate::custody::{self, FromSettings, KeyFile};
+use crate::custody::{FromSettings, KeyFile};
 use crate::data::{self, DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
-use crate::otlp::Collector;
-use crate::tls::{self, Certificate, CertificateFiles, TlsListener};
-use crate::{alerts, clock, jobs, random, signals, tokens};
+use crate::tls::{self, Certificate, TlsListener};
+use crate::{clock, random, signals};
+
+mod plan;
+
+pub use plan::Plan;
+use plan::StoreKind;
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
@@ -107,206 +108,6 @@ impl ServeArgs {
         let flags = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         Sources { flags, file: self.config, environment: environment() }
     }
-}
-
-/// What the settings mean.
-pub struct Plan {
-    data: PathBuf,
-    store: StoreKind,
-    http: SocketAddr,
-    /// The SQL door, and whether somebody chose its address.
-    pg: Option<(SocketAddr, bool)>,
-    sql: SqlTerms,
-    /// An address of its own for figures and health, and whether figures need no key there.
-    watch: Option<(SocketAddr, bool)>,
-    certificate: Option<Arc<Certificate>>,
-    admin_key: Option<Key>,
-    master_keys: Option<Ring>,
-    grace: Duration,
-    settings: Settings,
-    options: server::Options,
-    patience: Patience,
-    agent: agent::Options,
-    webhook: Option<Webhook>,
-    poster: Poster,
-    backup_targets: BTreeMap<String, PathBuf>,
-    output_limits: Limits,
-    collector: Option<Collector>,
-    tokens: Option<Oidc>,
-}
-
-#[derive(Clone)]
-enum StoreKind {
-    Sqlite,
-    Postgres(String),
-}
-
-impl Plan {
-    /// Reads the settings.
-    pub fn of(config: &Config) -> Result<Self, Complaint> {
-        let yes_or_no = "true or false";
-        let number = "a whole number";
-        let http: SocketAddr = config.parse("http", "an address such as 127.0.0.1:8630")?;
-        let certificate = match (config.text("tls_cert"), config.text("tls_key")) {
-            ("", "") => None,
-            ("", _) => return Err(config.wrong("tls_cert", "set when tls_key is")),
-            (_, "") => return Err(config.wrong("tls_key", "set when tls_cert is")),
-            (certificate, key) => {
-                let files = CertificateFiles { certificate: certificate.into(), key: key.into() };
-                Some(Arc::new(Certificate::read(files)?))
-            }
-        };
-        let insecure = config.parse::<bool>("insecure", yes_or_no)?;
-        let watch: Option<SocketAddr> =
-            config.parse_optional("api.metrics_http", "an address such as 127.0.0.1:8631")?;
-        let pg: Option<SocketAddr> = match config.text("pg") {
-            "" | "none" => None,
-            _ => Some(config.parse("pg", "an address such as 127.0.0.1:8632, or none")?),
-        };
-        for (name, address) in [("http", Some(http)), ("pg", pg), ("api.metrics_http", watch)] {
-            let outside = address.is_some_and(|address| !address.ip().is_loopback());
-            if let Some(address) = address.filter(|_| outside && certificate.is_none() && !insecure)
-            {
-                let text =
-                    format!("{name}: {address} is reached from outside, and there is no TLS");
-                return Err(Complaint::new(text).hint(
-                    "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
-                ));
-            }
-        }
-        let store = match config.text("store") {
-            "sqlite" => StoreKind::Sqlite,
-            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-                StoreKind::Postgres(url.to_owned())
-            }
-            _ => return Err(config.wrong("store", "sqlite, or a URL that begins with postgres://")),
-        };
-        let admin_key = match config.text("admin_key") {
-            "" => None,
-            text => Some(Key::parse(text).ok_or_else(|| {
-                config.wrong("admin_key", "a key of the form pk_<id>_<secret>_<crc>")
-            })?),
-        };
-        let open_on = |address: SocketAddr| match config.text("api.open_metrics") {
-            "auto" => Ok(address.ip().is_loopback()),
-            _ => config.parse("api.open_metrics", "true, false or auto"),
-        };
-        let open_metrics = open_on(http)?;
-        let watch = watch.map(|address| Ok((address, open_on(address)?))).transpose()?;
-        let grace = config.duration("shutdown_grace")?;
-        let settings = Settings {
-            info: NodeInfo {
-                name: node_name(config, http),
-                address: Some(http.to_string()),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                roles: roles(config)?,
-                labels: config.text("engine.labels").parse().map_err(|error: LabelError| {
-                    config.wrong("engine.labels", &format!("labels such as zone=eu: {error}"))
-                })?,
-                ..NodeInfo::default()
-            },
-            max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
-            tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
-            look_ahead: config.duration("engine.look_ahead")?,
-            // The embedded store goes by this process's own clock: there is no other to be off from.
-            clock_offset_max: match store {
-                StoreKind::Sqlite => None,
-                StoreKind::Postgres(_) => Settings::default().clock_offset_max,
-            },
-            lease: config.duration("engine.lease")?,
-            renew_every: config.duration("engine.renew_every")?,
-            poll_every: config.duration("engine.poll_every")?,
-            retention_days: config.parse("engine.retention_days", number)?,
-            failed_retention_days: config.parse("engine.failed_retention_days", number)?,
-            audit_retention_days: config.parse("engine.audit_retention_days", number)?,
-            ..Settings::default()
-        };
-        if settings.renew_every + settings.stop_before_lease_end >= settings.lease {
-            return Err(
-                config.wrong("engine.lease", "longer than engine.renew_every and two seconds")
-            );
-        }
-        if settings.max_concurrent_jobs == 0 {
-            return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
-        }
-        let data = PathBuf::from(config.text("data"));
-        let databases = jobs::addresses(config, &data);
-        let agent = jobs::options(config, &data)?;
-        let poster = Poster::new(&agent.http.allow_private, clock::now)
-            .map_err(|error| Complaint::new(format!("nothing can be posted from here: {error}")))?;
-        Ok(Plan {
-            agent,
-            poster,
-            webhook: alerts::webhook(config)?,
-            backup_targets: backup::targets(config)?,
-            output_limits: jobs::output_limits(config)?,
-            collector: Collector::of(config)?,
-            tokens: tokens::of_settings(config)?,
-            data,
-            store,
-            http,
-            pg: pg.map(|address| (address, config.is_set("pg"))),
-            sql: SqlTerms {
-                connections_max: config.parse("sql.connections_max", number)?,
-                strangers_max: config.parse("sql.strangers_max", number)?,
-                patience: config.duration("sql.login_patience")?.unsigned_abs(),
-                message_bytes_max: config.parse("sql.message_bytes_max", number)?,
-                statement_timeout: config.duration("sql.statement_timeout")?.unsigned_abs(),
-                needs_tls: !insecure,
-            },
-            watch,
-            certificate,
-            admin_key,
-            master_keys: custody::from_settings(config)?,
-            grace: grace.try_into().unwrap_or_default(),
-            settings,
-            options: server::Options {
-                strict_concurrency: config.parse("api.strict_concurrency", yes_or_no)?,
-                open_metrics,
-                body_bytes_max: config.parse("api.body_bytes_max", number)?,
-                bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
-                lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
-                rate: Rate {
-                    per_second: config.parse("api.rate_per_second", number)?,
-                    burst: config.parse("api.rate_burst", number)?,
-                },
-                failure_rate: Rate {
-                    per_second: config.parse("api.failures_per_second", number)?,
-                    burst: config.parse("api.failures_burst", number)?,
-                },
-                databases,
-            },
-            patience: Patience {
-                head: config.duration("api.head_patience")?.unsigned_abs(),
-                body: config.duration("api.body_patience")?.unsigned_abs(),
-                connections_max: config.parse("api.connections_max", number)?,
-            },
-        })
-    }
-}
-
-/// The node's name. Two servers of a machine differ in their ports; one that takes any free port
-/// is no lasting member of anything.
-fn node_name(config: &Config, http: SocketAddr) -> String {
-    let name = config.text("engine.name");
-    if !name.is_empty() {
-        return name.to_owned();
-    }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("punctual");
-    match http.port() {
-        0 => format!("{host}#{}", std::process::id()),
-        port => format!("{host}:{port}"),
-    }
-}
-
-fn roles(config: &Config) -> Result<Vec<NodeRole>, Complaint> {
-    let wrong = || config.wrong("engine.roles", "scheduler, agent or both");
-    let roles = config.list("engine.roles").map(|role| NodeRole::of(role).ok_or_else(wrong));
-    let mut roles: Vec<NodeRole> = roles.collect::<Result<_, _>>()?;
-    roles.sort_unstable();
-    roles.dedup();
-    if roles.is_empty() { Err(wrong()) } else { Ok(roles) }
 }
 
 /// A server that answers.
@@ -656,22 +457,4 @@ Make a first job and look at it:
         eprintln!("Or in SQL:\n\n  {}\n", psql(sql, &key.to_string()));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_another_machine_has_another_clock() {
-        let offset_max = |store: &str| {
-            let empty = tempfile::NamedTempFile::new().unwrap();
-            let flags = vec![("store", store.to_owned())];
-            let file = Some(empty.path().to_owned());
-            let config = Config::load(Sources { flags, file, environment: Vec::new() }).unwrap();
-            Plan::of(&config).unwrap_or_else(|error| panic!("{error}")).settings.clock_offset_max
-        };
-        assert_eq!(offset_max("sqlite"), None);
-        assert!(offset_max("postgres://user@host/name").is_some());
-    }
 }
