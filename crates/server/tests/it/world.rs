@@ -188,7 +188,7 @@ impl World {
         let scheduler = Arc::clone(&engine) as Arc<dyn server::Scheduler>;
         let authority =
             Keys::new(&key, Arc::clone(&scheduler), Arc::new(now.clone()), Arc::new(random));
-        let app = App {
+        let app = App::from(server::Parts {
             scheduler,
             authority: Arc::new(authority),
             secrets: Arc::new(vault),
@@ -200,7 +200,7 @@ impl World {
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
             options: Arc::new(options),
-        };
+        });
         let router = server::router(app.clone());
         World { router, store, app, engine, key: key.reveal().to_owned(), clock, held, folder }
     }
