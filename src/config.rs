@@ -113,6 +113,11 @@ pub const KEYS: &[Key] = &[
     key("engine.max_concurrent_jobs", "64", "runs that execute here at the same time"),
     key("engine.tenant_max_concurrent", "", "runs of one tenant at the same time, on all nodes"),
     key("engine.look_ahead", "120s", "jobs that are due within this time are planned now"),
+    key(
+        "engine.divide_planning_above",
+        "100000",
+        "with more scheduled jobs than this, each scheduler plans a share of them ahead",
+    ),
     key("engine.lease", "10s", "how long a silent node keeps what it holds"),
     key("engine.renew_every", "3s", "how often the lease is renewed"),
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),

@@ -21,6 +21,8 @@ pub struct Settings {
     pub tenant_max_concurrent: Option<u32>,
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
+    /// With more jobs than this, each scheduler plans a share of them ahead.
+    pub divide_planning_above: u32,
     /// Runs that are due within this time are claimed now and start from memory.
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
@@ -57,6 +59,7 @@ impl Settings {
                 .map(|duration| format!("\"{duration}\""));
         let fields = [
             ("audit_retention_days", self.audit_retention_days.to_string()),
+            ("divide_planning_above", self.divide_planning_above.to_string()),
             ("failed_retention_days", self.failed_retention_days.to_string()),
             ("lease", lease),
             ("look_ahead", look_ahead),
@@ -89,6 +92,7 @@ impl Default for Settings {
             max_concurrent_jobs: 64,
             tenant_max_concurrent: None,
             look_ahead: SignedDuration::from_secs(120),
+            divide_planning_above: 100_000,
             prepare_ahead: SignedDuration::from_secs(3),
             prepare_max: 20_000,
             lease: SignedDuration::from_secs(10),

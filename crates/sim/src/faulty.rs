@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
@@ -69,9 +70,9 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(changed).await
     }
 
-    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
         self.link.there().await?;
-        let due = self.inner.due_jobs(ahead, limit).await;
+        let due = self.inner.due_jobs(ahead, limit, of).await;
         if let Ok(due) = &due {
             self.link.looked(self.machine, due.now);
         }
@@ -333,6 +334,18 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.there().await?;
         let version = self.inner.publish_policy(node, epoch, policy).await;
         self.link.back(version).await
+    }
+
+    async fn schedulers(&self) -> Result<Vec<NodeId>> {
+        self.link.there().await?;
+        let schedulers = self.inner.schedulers().await;
+        self.link.back(schedulers).await
+    }
+
+    async fn has_more_jobs_than(&self, count: u32) -> Result<bool> {
+        self.link.there().await?;
+        let more = self.inner.has_more_jobs_than(count).await;
+        self.link.back(more).await
     }
 
     async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
