@@ -22,7 +22,7 @@ fn plan(bench: &SqliteBench, sql: &str) -> Vec<String> {
 async fn due_jobs_and_places_are_found_by_index() {
     let bench = SqliteBench::open().await;
     let due = plan(&bench, include_str!("../../../sql/sqlite/job_due.sql"));
-    assert_eq!(due, ["SEARCH jobs USING INDEX jobs_due (next_run<?)"]);
+    assert_eq!(due, ["SEARCH jobs USING INDEX jobs_due (next_run>? AND next_run<?)"]);
     let forget = plan(&bench, include_str!("../../../sql/sqlite/place_forget.sql"));
     let asks = |line: &String| line.ends_with("INDEX runs_placed (lane>? AND lane<?)");
     assert!(forget.iter().any(asks), "{forget:?}");
