@@ -170,9 +170,9 @@ impl<S: Store> Node<S> {
         };
         Node {
             store,
+            definitions: Definitions::new(settings.job_timeout_max),
             settings,
             parts,
-            definitions: Definitions::default(),
             register: Register::default(),
             visitors: Visitors::default(),
             refusals: Refusals::default(),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub max_concurrent_jobs: u32,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
+    /// The longest that an attempt may take, whatever its job says.
+    pub job_timeout_max: Option<SignedDuration>,
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
     /// With more jobs than this, each scheduler plans a share of them ahead.
@@ -54,6 +56,8 @@ impl Settings {
     /// own affair.
     pub fn policy(&self) -> String {
         let most = self.tenant_max_concurrent.map_or("null".to_owned(), |most| most.to_string());
+        let longest =
+            self.job_timeout_max.map_or("null".to_owned(), |longest| format!("\"{longest}\""));
         let [look_ahead, lease, renew, poll] =
             [self.look_ahead, self.lease, self.renew_every, self.poll_every]
                 .map(|duration| format!("\"{duration}\""));
@@ -61,6 +65,7 @@ impl Settings {
             ("audit_retention_days", self.audit_retention_days.to_string()),
             ("divide_planning_above", self.divide_planning_above.to_string()),
             ("failed_retention_days", self.failed_retention_days.to_string()),
+            ("job_timeout_max", longest),
             ("lease", lease),
             ("look_ahead", look_ahead),
             ("poll_every", poll),
@@ -91,6 +96,7 @@ impl Default for Settings {
             },
             max_concurrent_jobs: 64,
             tenant_max_concurrent: None,
+            job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),
             divide_planning_above: 100_000,
             prepare_ahead: SignedDuration::from_secs(3),

@@ -65,7 +65,7 @@ impl Profile {
         let often = |share: u64| if calm { 0 } else { share };
         Profile {
             start: start + jitter,
-            machines: if flood { 1 } else { random.between(1, 3) as usize },
+            machines: if flood { 1 } else { random.pick(&[1, 2, 3, 3, 4]) },
             tenants: if flood { 2 } else { random.between(1, 3) as u64 },
             jobs_max: if flood { 4 } else { random.between(2, 8) as usize },
             commands: random.between(2, 12) as u64 + if flood { 20 } else { 0 },
@@ -78,11 +78,11 @@ impl Profile {
             },
             faults: Faults {
                 kill: sometimes(random, often(50), 150),
-                pause: sometimes(random, often(50), 150),
+                pause: sometimes(random, often(65), 400),
                 skew: sometimes(random, often(30), 100),
                 step_store: sometimes(random, often(15), 80),
                 outage: sometimes(random, often(40), 80),
-                leave: sometimes(random, often(30), 80),
+                leave: sometimes(random, often(40), 120),
                 drain: sometimes(random, often(50), 300),
             },
         }
