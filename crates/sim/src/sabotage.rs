@@ -40,7 +40,7 @@ impl Sabotage {
 
     /// Whether a job is due for nobody.
     pub fn forgets(self, job: JobId) -> bool {
-        self == Sabotage::ForgottenBuckets && Buckets::bucket_of(job) % 2 == 0
+        self == Sabotage::ForgottenBuckets && Buckets::bucket_of(job).is_multiple_of(2)
     }
 
     /// The schedulers that a node is told of.
