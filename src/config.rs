@@ -112,12 +112,26 @@ pub const KEYS: &[Key] = &[
     ),
     key("engine.max_concurrent_jobs", "64", "runs that execute here at the same time"),
     key("engine.tenant_max_concurrent", "", "runs of one tenant at the same time, on all nodes"),
+    key(
+        "engine.job_timeout_max",
+        "",
+        "the longest that an attempt may take, whatever its job says",
+    ),
     key("engine.look_ahead", "120s", "jobs that are due within this time are planned now"),
+    key(
+        "engine.divide_planning_above",
+        "100000",
+        "with more scheduled jobs than this, each scheduler plans a share of them ahead",
+    ),
     key("engine.lease", "10s", "how long a silent node keeps what it holds"),
     key("engine.renew_every", "3s", "how often the lease is renewed"),
     key("engine.poll_every", "1s", "how often the store is asked for work without a hint"),
-    key("engine.retention_days", "30", "days that history is kept"),
-    key("engine.failed_retention_days", "90", "days that failed runs are kept"),
+    key("engine.retention_days", "30", "days that history is kept; 0 keeps none"),
+    key(
+        "engine.failed_retention_days",
+        "90",
+        "days that failed runs are kept; no fewer than others",
+    ),
     key("engine.audit_retention_days", "365", "days that the audit is kept"),
     secret("alerts.webhook_url", "", "where alerts are posted to"),
     secret(

@@ -7,6 +7,7 @@ pub mod access;
 pub mod action;
 pub mod alert;
 pub mod audit;
+pub mod bucket;
 pub mod cluster;
 pub mod decide;
 pub mod facts;

@@ -35,6 +35,7 @@ mod call;
 mod clock;
 mod crowd;
 mod definitions;
+mod divide;
 mod elect;
 mod ends;
 mod lease;
@@ -58,6 +59,7 @@ pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;
+use divide::Share;
 use ends::Ends;
 use trace::{Ended, Traces};
 
@@ -119,6 +121,8 @@ struct State {
     drained: bool,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
+    /// What this node plans ahead.
+    share: Share,
     /// Nodes with other settings that somebody was told about.
     drifted: HashSet<(NodeId, String)>,
     /// What was noticed here and nobody was told about yet.
@@ -160,14 +164,15 @@ impl<S: Store> Node<S> {
             draining: false,
             drained: false,
             leads: None,
+            share: Share::WHOLE,
             drifted: HashSet::new(),
             noticed: Vec::new(),
         };
         Node {
             store,
+            definitions: Definitions::new(settings.job_timeout_max),
             settings,
             parts,
-            definitions: Definitions::default(),
             register: Register::default(),
             visitors: Visitors::default(),
             refusals: Refusals::default(),

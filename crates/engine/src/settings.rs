@@ -19,8 +19,12 @@ pub struct Settings {
     pub max_concurrent_jobs: u32,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
+    /// The longest that an attempt may take, whatever its job says.
+    pub job_timeout_max: Option<SignedDuration>,
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
+    /// With more jobs than this, each scheduler plans a share of them ahead.
+    pub divide_planning_above: u32,
     /// Runs that are due within this time are claimed now and start from memory.
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
@@ -52,12 +56,16 @@ impl Settings {
     /// own affair.
     pub fn policy(&self) -> String {
         let most = self.tenant_max_concurrent.map_or("null".to_owned(), |most| most.to_string());
+        let longest =
+            self.job_timeout_max.map_or("null".to_owned(), |longest| format!("\"{longest}\""));
         let [look_ahead, lease, renew, poll] =
             [self.look_ahead, self.lease, self.renew_every, self.poll_every]
                 .map(|duration| format!("\"{duration}\""));
         let fields = [
             ("audit_retention_days", self.audit_retention_days.to_string()),
+            ("divide_planning_above", self.divide_planning_above.to_string()),
             ("failed_retention_days", self.failed_retention_days.to_string()),
+            ("job_timeout_max", longest),
             ("lease", lease),
             ("look_ahead", look_ahead),
             ("poll_every", poll),
@@ -88,7 +96,9 @@ impl Default for Settings {
             },
             max_concurrent_jobs: 64,
             tenant_max_concurrent: None,
+            job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),
+            divide_planning_above: 100_000,
             prepare_ahead: SignedDuration::from_secs(3),
             prepare_max: 20_000,
             lease: SignedDuration::from_secs(10),

@@ -4,6 +4,7 @@
 //! table reads a store, and no text of a question reaches one; so nobody sees with SELECT what they
 //! would not see at another door.
 
+mod acks;
 mod cluster;
 mod jobs;
 mod pages;
@@ -105,6 +106,7 @@ impl Source for Sys {
         let pages: Box<dyn Pages> = match scan.table.name {
             "jobs" => jobs::jobs(self, scan)?,
             "job_runs" => runs::job_runs(self, scan)?,
+            "job_run_acks" => acks::job_run_acks(self, scan)?,
             "job_dependencies" => jobs::dependencies(self, scan)?,
             "next_runs" => jobs::next_runs(self, scan)?,
             "ledger" => runs::ledger(self, scan)?,

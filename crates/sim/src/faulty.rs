@@ -4,8 +4,9 @@
 //! its way there, and can lose its answer on the way back. What really happened is written down
 //! as [`Event`]s, whatever the caller was told.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
@@ -20,18 +21,25 @@ use store::{
 
 use crate::event::Event;
 use crate::link::Link;
+use crate::sabotage::Sabotage;
 
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {
     inner: Arc<S>,
     link: Arc<Link>,
     machine: usize,
+    /// The last time that this machine led.
+    led: Mutex<Option<Lead>>,
 }
 
 impl<S: Store> FaultyStore<S> {
     /// The store, seen from a machine.
     pub fn new(inner: Arc<S>, link: Arc<Link>, machine: usize) -> Self {
-        FaultyStore { inner, link, machine }
+        FaultyStore { inner, link, machine, led: Mutex::new(None) }
+    }
+
+    fn led(&self) -> Option<Lead> {
+        *self.led.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn saw_finishes<'a>(
@@ -69,10 +77,13 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(changed).await
     }
 
-    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
         self.link.there().await?;
-        let due = self.inner.due_jobs(ahead, limit).await;
-        if let Ok(due) = &due {
+        let mut due = self.inner.due_jobs(ahead, limit, of).await;
+        if let Ok(due) = &mut due {
+            if let Some(sabotage) = self.link.sabotage {
+                due.jobs.retain(|job| !sabotage.forgets(job.id));
+            }
             self.link.looked(self.machine, due.now);
         }
         self.link.back(due).await
@@ -271,9 +282,16 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         self.link.there().await?;
         let before = self.inner.lead().await?;
-        let lead = self.inner.take_lead(node).await;
-        if let Ok(lead) = &lead {
-            self.link.saw(Event::Led { lead: *lead, begun: lead.epoch != before.epoch });
+        let mut lead = self.inner.take_lead(node).await;
+        if let Ok(lead) = &mut lead {
+            let begun = lead.epoch != before.epoch;
+            if let Some(sabotage) = self.link.sabotage {
+                *lead = sabotage.lead(node, *lead, self.led());
+            }
+            if lead.node == Some(node) {
+                *self.led.lock().unwrap_or_else(PoisonError::into_inner) = Some(*lead);
+            }
+            self.link.saw(Event::Led { lead: *lead, begun });
         }
         self.link.back(lead).await
     }
@@ -304,7 +322,12 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
     ) -> Result<Vec<ClaimedRun>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
-        let claimed = self.inner.claim_placed(node, epoch, want).await;
+        let mut under = (node, epoch);
+        if self.link.sabotage == Some(Sabotage::UncheckedClaim) {
+            let lead = self.inner.lead().await?;
+            under = (lead.node.unwrap_or(node), lead.node.map(|_| lead.epoch));
+        }
+        let claimed = self.inner.claim_placed(under.0, under.1, want).await;
         for run in claimed.iter().flatten() {
             self.link.saw(Event::Claimed { at, node, run: run.clone() });
         }
@@ -333,6 +356,21 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.there().await?;
         let version = self.inner.publish_policy(node, epoch, policy).await;
         self.link.back(version).await
+    }
+
+    async fn schedulers(&self) -> Result<Vec<NodeId>> {
+        self.link.there().await?;
+        let mut schedulers = self.inner.schedulers().await;
+        if let Some(sabotage) = self.link.sabotage {
+            schedulers = schedulers.map(|schedulers| sabotage.schedulers(schedulers));
+        }
+        self.link.back(schedulers).await
+    }
+
+    async fn has_more_jobs_than(&self, count: u32) -> Result<bool> {
+        self.link.there().await?;
+        let more = self.inner.has_more_jobs_than(count).await;
+        self.link.back(more).await
     }
 
     async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {

@@ -24,6 +24,7 @@ mod machine;
 mod oracle;
 mod profile;
 mod random;
+mod sabotage;
 mod stats;
 mod trace;
 mod world;
@@ -31,6 +32,7 @@ mod world;
 use std::fmt;
 
 pub use invariants::Violation;
+pub use sabotage::Sabotage;
 pub use stats::Stats;
 
 use world::World;
@@ -40,11 +42,13 @@ use world::World;
 pub struct Options {
     /// How many things happen before the quiet end.
     pub steps: usize,
+    /// What is wrong with the store, if something is.
+    pub sabotage: Option<Sabotage>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { steps: 400 }
+        Options { steps: 400, sabotage: None }
     }
 }
 
@@ -66,7 +70,7 @@ pub struct Report {
 /// Lives through the world of a seed.
 pub fn simulate(seed: u64, options: &Options) -> Report {
     let broken = |problem: String| Violation { invariant: "a world", detail: problem };
-    let mut world = match World::new(seed) {
+    let mut world = match World::new(seed, options) {
         Ok(world) => world,
         Err(error) => {
             return Report {

@@ -10,6 +10,7 @@ use crate::clock::VirtualClock;
 use crate::event::Event;
 use crate::gate::Gate;
 use crate::random::Random;
+use crate::sabotage::Sabotage;
 
 /// Looks at the clock that are remembered.
 const LOOKS_MAX: usize = 12;
@@ -31,6 +32,8 @@ pub struct Link {
     pub clock: VirtualClock,
     /// Where steps are parked.
     pub gate: Gate,
+    /// What is wrong with the store, if something is.
+    pub sabotage: Option<Sabotage>,
     state: Mutex<LinkState>,
 }
 
@@ -44,7 +47,12 @@ struct LinkState {
 
 impl Link {
     /// A link with faults.
-    pub fn new(clock: VirtualClock, random: Random, rates: Rates) -> Self {
+    pub fn new(
+        clock: VirtualClock,
+        random: Random,
+        rates: Rates,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
         let state = LinkState {
             random,
             rates,
@@ -52,7 +60,7 @@ impl Link {
             looks: BTreeMap::new(),
             lost_replies: 0,
         };
-        Link { clock, gate: Gate::default(), state: Mutex::new(state) }
+        Link { clock, gate: Gate::default(), sabotage, state: Mutex::new(state) }
     }
 
     /// From now on, calls are disturbed this often.

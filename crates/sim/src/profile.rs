@@ -65,7 +65,7 @@ impl Profile {
         let often = |share: u64| if calm { 0 } else { share };
         Profile {
             start: start + jitter,
-            machines: if flood { 1 } else { random.between(1, 3) as usize },
+            machines: if flood { 1 } else { random.pick(&[1, 2, 3, 3, 4]) },
             tenants: if flood { 2 } else { random.between(1, 3) as u64 },
             jobs_max: if flood { 4 } else { random.between(2, 8) as usize },
             commands: random.between(2, 12) as u64 + if flood { 20 } else { 0 },
@@ -78,11 +78,11 @@ impl Profile {
             },
             faults: Faults {
                 kill: sometimes(random, often(50), 150),
-                pause: sometimes(random, often(50), 150),
+                pause: sometimes(random, often(65), 400),
                 skew: sometimes(random, often(30), 100),
                 step_store: sometimes(random, often(15), 80),
                 outage: sometimes(random, often(40), 80),
-                leave: sometimes(random, often(30), 80),
+                leave: sometimes(random, often(40), 120),
                 drain: sometimes(random, often(50), 300),
             },
         }
@@ -94,6 +94,7 @@ fn settings(random: &mut Random) -> Settings {
         max_concurrent_jobs: random.pick(&[1, 2, 3, 4, 8]),
         tenant_max_concurrent: random.pick(&[None, None, None, Some(2), Some(5)]),
         look_ahead: SignedDuration::from_secs(random.pick(&[5, 20, 60, 120])),
+        divide_planning_above: random.pick(&[0, 0, 2, 100_000]),
         prepare_ahead: SignedDuration::from_secs(random.pick(&[1, 3, 5])),
         prepare_max: random.pick(&[2, 10, 50, 1_000]),
         batch_max: random.pick(&[1, 2, 5, 100]),

@@ -42,6 +42,8 @@ pub struct Stats {
     pub placed: u64,
     /// Runs that were told to wait for a quorum.
     pub proposed: u64,
+    /// Jobs that were planned by another scheduler than the one whose share they were in.
+    pub helped: u64,
 }
 
 impl Stats {
@@ -106,6 +108,7 @@ impl Stats {
             "elected",
             "placed",
             "proposed",
+            "helped",
         ];
         let mut copy = *self;
         let outcomes = Outcome::ALL.iter().map(|outcome| outcome.name().to_lowercase());
@@ -135,6 +138,7 @@ impl Stats {
             &mut self.elected,
             &mut self.placed,
             &mut self.proposed,
+            &mut self.helped,
         ];
         fields.extend(self.ended.iter_mut());
         fields

@@ -55,7 +55,7 @@ pub type Broken = Box<dyn std::error::Error>;
 
 impl World {
     /// The world of a seed.
-    pub fn new(seed: u64) -> Result<Self, Broken> {
+    pub fn new(seed: u64, options: &Options) -> Result<Self, Broken> {
         let mut random = Random::new(seed);
         let profile = Profile::draw(&mut random);
         let clock = VirtualClock::new(profile.start);
@@ -66,7 +66,8 @@ impl World {
             Arc::new(move || wall.look()),
             SqliteOptions { durable: false },
         )?;
-        let link = Arc::new(Link::new(clock.clone(), random.fork(), profile.rates));
+        let link =
+            Arc::new(Link::new(clock.clone(), random.fork(), profile.rates, options.sabotage));
         let machines = (0..profile.machines)
             .map(|index| Machine::new(index, MachineClock::new(clock.clone())))
             .collect();

@@ -1,6 +1,6 @@
 //! Two hundred worlds. Any other number of them: `cargo run -p sim -- --seeds 0..10000`.
 
-use sim::{Options, Stats, simulate};
+use sim::{Options, Sabotage, Stats, simulate};
 
 /// Lives through worlds and counts what happened in them. The first one that is not sound is told
 /// with its trace and the command that replays it.
@@ -40,4 +40,28 @@ fn a_seed_is_one_world() {
         assert_eq!(once.hash, again.hash);
         assert_ne!(once.hash, simulate(seed + 1, &Options::default()).hash);
     }
+}
+
+/// A wrong store is found out, and by the invariant that is there for it.
+#[test]
+fn every_sabotage_is_found_out() {
+    for (sabotage, invariant) in Sabotage::HARMFUL {
+        let options = Options { sabotage: Some(*sabotage), ..Options::default() };
+        let found = (0..60).find_map(|seed| simulate(seed, &options).violation);
+        let found = found.unwrap_or_else(|| panic!("nobody noticed {sabotage:?}"));
+        assert_eq!(found.invariant, *invariant, "{sabotage:?}: {found}");
+    }
+}
+
+/// A share whose owner does nothing is everybody's before anything in it is late.
+#[test]
+fn a_scheduler_that_does_not_exist_loses_nothing() {
+    let options = Options { sabotage: Some(Sabotage::GhostScheduler), ..Options::default() };
+    let mut helped = 0;
+    for seed in 0..20 {
+        let report = simulate(seed, &options);
+        assert!(report.violation.is_none(), "\n{report}");
+        helped += report.stats.helped;
+    }
+    assert!(helped >= 10, "{helped}");
 }

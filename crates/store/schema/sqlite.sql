@@ -314,6 +314,8 @@ CREATE UNIQUE INDEX runs_id ON runs (id);
 
 CREATE INDEX runs_job ON runs (job_id, id);
 
+CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
+
 CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
 
 CREATE INDEX runs_tenant ON runs (tenant_id, id);

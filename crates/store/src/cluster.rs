@@ -79,6 +79,13 @@ pub trait Cluster: Store {
         policy: &str,
     ) -> impl Future<Output = Result<Option<u32>>> + Send;
 
+    /// The schedulers that take part in the work: alive and not draining.
+    fn schedulers(&self) -> impl Future<Output = Result<Vec<NodeId>>> + Send;
+
+    /// Whether more enabled jobs than so many have a next time. It costs as much as counting that
+    /// far.
+    fn has_more_jobs_than(&self, count: u32) -> impl Future<Output = Result<bool>> + Send;
+
     /// Drains, resumes or removes a node.
     fn steer(&self, node: NodeId, steer: Steer) -> impl Future<Output = Result<Steered>> + Send;
 }

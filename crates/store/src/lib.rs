@@ -27,6 +27,7 @@
 
 use std::future::Future;
 
+use domain::bucket::Buckets;
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
@@ -73,11 +74,13 @@ pub trait Store: Send + Sync + 'static {
     /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
     fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
-    /// The enabled jobs whose next time lies at most `ahead` after now, earliest first.
+    /// The enabled jobs of some buckets whose next time lies at most `ahead` after now, earliest
+    /// first.
     fn due_jobs(
         &self,
         ahead: SignedDuration,
         limit: u32,
+        of: &Buckets,
     ) -> impl Future<Output = Result<DueJobs>> + Send;
 
     /// Records what a plan made of due jobs and moves each one's next time forward, if it still

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::Pool;
+use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
@@ -163,8 +164,8 @@ impl Store for PostgresStore {
         changed
     }
 
-    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
-        self.shared.due_jobs(ahead, limit).await
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
+        self.shared.due_jobs(ahead, limit, of).await
     }
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {

@@ -21,6 +21,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
@@ -173,9 +174,9 @@ impl Store for SqliteStore {
         changed
     }
 
-    async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
-        let now = self.clock.now();
-        self.read(move |connection| jobs::due(connection, now, ahead, limit)).await
+    async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
+        let (now, of) = (self.clock.now(), *of);
+        self.read(move |connection| jobs::due(connection, now, ahead, limit, &of)).await
     }
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
+use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
@@ -98,7 +99,7 @@ verbs! {
     Store {
         Now now() -> Timestamp;
         Define define(changes: &[Change]) -> Vec<Changed>;
-        DueJobs due_jobs(ahead: SignedDuration, limit: u32) -> DueJobs;
+        DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
         Fire fire(batch: &[Fire]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
         Pump pump(node: NodeId, done: &[Finish], want: Want) -> Pumped;
@@ -139,6 +140,8 @@ verbs! {
         Quorum quorum(run: RunId) -> Quorum;
         Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;
         PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
+        Schedulers schedulers() -> Vec<NodeId>;
+        HasMoreJobsThan has_more_jobs_than(count: u32) -> bool;
         Steer steer(node: NodeId, steer: Steer) -> Steered;
     }
     Desk {

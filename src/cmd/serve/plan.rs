@@ -121,7 +121,12 @@ impl Plan {
             },
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
+            job_timeout_max: match config.text("engine.job_timeout_max") {
+                "" => None,
+                _ => Some(config.duration("engine.job_timeout_max")?),
+            },
             look_ahead: config.duration("engine.look_ahead")?,
+            divide_planning_above: config.parse("engine.divide_planning_above", number)?,
             // The embedded store goes by this process's own clock: there is no other to be off from.
             clock_offset_max: match store {
                 StoreKind::Sqlite => None,

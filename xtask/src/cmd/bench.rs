@@ -35,6 +35,11 @@ const BENCHES: &[Bench] = &[
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
     },
     Bench {
+        name: "cluster",
+        package: "engine",
+        measures: "runs and plans a second with several nodes beside one, and failover times",
+    },
+    Bench {
         name: "exec",
         package: "agent",
         measures: "runs a second of HTTP jobs, beside doing the same without an agent",

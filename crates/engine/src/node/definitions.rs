@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::id::JobId;
 use domain::job::Job;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::Store;
 
 use super::DEFINITION_TTL;
@@ -13,12 +13,17 @@ use super::DEFINITION_TTL;
 /// Enough for every job of a busy minute; beyond that, all are forgotten and read again.
 const REMEMBERED_MAX: usize = 50_000;
 
-#[derive(Default)]
 pub(super) struct Definitions {
+    /// The longest that an attempt may take, whatever its job says.
+    timeout_max: Option<SignedDuration>,
     jobs: Mutex<HashMap<JobId, (Arc<Job>, Timestamp)>>,
 }
 
 impl Definitions {
+    pub(super) fn new(timeout_max: Option<SignedDuration>) -> Self {
+        Definitions { timeout_max, jobs: Mutex::default() }
+    }
+
     pub(super) fn forget(&self, id: JobId) {
         self.jobs().remove(&id);
     }
@@ -61,7 +66,10 @@ impl Definitions {
         for id in missing {
             jobs.remove(&id);
         }
-        for job in read {
+        for mut job in read {
+            if let Some(most) = self.timeout_max {
+                job.definition.timeout = job.definition.timeout.min(most);
+            }
             let (id, job) = (job.id, Arc::new(job));
             jobs.insert(id, (Arc::clone(&job), now));
             found.insert(id, job);

@@ -31,6 +31,8 @@ pub struct Attended {
     pub acknowledged: u64,
     /// Runs that were handed to this node because of its place.
     pub placed: usize,
+    /// How many buckets of jobs this node plans ahead.
+    pub buckets: u32,
 }
 
 impl<S: Store> Node<S> {
@@ -52,7 +54,8 @@ impl<S: Store> Node<S> {
 
 impl<S: Cluster> Node<S> {
     /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after the lead, acknowledges, and fetches the runs that ask for its place.
+    /// more, looks after the lead, acknowledges, fetches the runs that ask for its place, and works
+    /// out its share of the planning.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.hand_back();
@@ -61,6 +64,7 @@ impl<S: Cluster> Node<S> {
             leads: self.elect().await?,
             acknowledged: self.acknowledge_runs().await?,
             placed: self.claim_placed().await?,
+            buckets: self.divide().await?.count(),
         })
     }
 

@@ -4,6 +4,7 @@ use domain::id::RunId;
 use store::Store;
 
 use super::Node;
+use super::divide::Share;
 
 impl<S: Store> Node<S> {
     /// Registers the node.
@@ -60,6 +61,7 @@ impl<S: Store> Node<S> {
         state.unsure = false;
         state.hungry = true;
         state.leads = None;
+        state.share = Share::WHOLE;
         self.traces.forget();
         running
     }

@@ -1,11 +1,12 @@
 //! The planner: what is due soon becomes runs.
 
+use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
 use domain::decide::plan::{Horizon, plan, tick};
 use domain::job::{Job, When};
 use domain::run::Origin;
 use jiff::{SignedDuration, Timestamp};
-use store::{Fire, Store};
+use store::{DueJobs, Fire, Store};
 
 use super::Node;
 
@@ -19,6 +20,8 @@ pub struct PlanReport {
     pub planned: usize,
     /// Jobs that another node planned first, or that were changed meanwhile.
     pub lost_races: usize,
+    /// Of those planned, jobs that another scheduler should have planned before.
+    pub helped: usize,
     /// Runs that were recorded.
     pub runs: usize,
     /// Whether there may be more.
@@ -31,7 +34,8 @@ impl<S: Store> Node<S> {
         if self.distrusts_clock() || !self.has_role(NodeRole::Scheduler) {
             return Ok(PlanReport::default());
         }
-        let due = self.store.due_jobs(self.settings.look_ahead, self.settings.batch_max).await?;
+        let mine = self.buckets();
+        let (due, more) = self.due_jobs(&mine).await?;
         let until = due.now.saturating_add(self.settings.look_ahead).unwrap_or(Timestamp::MAX);
         let horizon = Horizon { now: due.now, until, ticks_max: TICKS_MAX };
         let fires: Vec<Fire> =
@@ -51,8 +55,9 @@ impl<S: Store> Node<S> {
         let report = PlanReport {
             planned: won.len(),
             lost_races: fires.len() - won.len(),
+            helped: won.iter().filter(|fire| !mine.contains(fire.job)).count(),
             runs: won.iter().map(|fire| fire.runs.len()).sum(),
-            more: due.jobs.len() == self.settings.batch_max as usize,
+            more,
         };
         if report.runs > 0 {
             tracing::debug!(jobs = report.planned, runs = report.runs, "runs were planned");
@@ -61,6 +66,21 @@ impl<S: Store> Node<S> {
             self.hint();
         }
         Ok(report)
+    }
+
+    /// A batch of what this node plans: its own jobs first, and those of others whose time is
+    /// near. Answers whether there may be more.
+    async fn due_jobs(&self, mine: &Buckets) -> store::Result<(DueJobs, bool)> {
+        let (settings, others) = (&self.settings, mine.others());
+        let mut due = self.store.due_jobs(settings.look_ahead, settings.batch_max, mine).await?;
+        let room = settings.batch_max - due.jobs.len() as u32;
+        if room == 0 || others == Buckets::NONE {
+            return Ok((due, room == 0));
+        }
+        let near = self.store.due_jobs(settings.near(), room, &others).await?;
+        let more = near.jobs.len() == room as usize;
+        due.jobs.extend(near.jobs);
+        Ok((due, more))
     }
 
     /// Plans what a job was due for until now, and nothing ahead.

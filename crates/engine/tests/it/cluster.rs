@@ -1,5 +1,7 @@
 //! Several nodes over one store: who leads, who is handed what, and what a drained node does.
 
+use std::collections::HashSet;
+
 use domain::cluster::{Class, Lead, NodeRole};
 use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
@@ -251,6 +253,32 @@ async fn a_node_does_what_its_roles_say() {
     world.pass(2);
     assert!(planner.work().await.is_empty());
     assert_eq!(agent.work().await.len(), 1);
+}
+
+#[test]
+fn every_setting_that_all_should_share_is_in_the_hash() {
+    let long = SignedDuration::from_secs(77);
+    let own = named("a").node_info().settings_hash;
+    let others = [
+        Settings { job_timeout_max: Some(long), ..named("a") },
+        Settings { tenant_max_concurrent: Some(7), ..named("a") },
+        Settings { look_ahead: long, ..named("a") },
+        Settings { divide_planning_above: 7, ..named("a") },
+        Settings { lease: long, ..named("a") },
+        Settings { renew_every: long, ..named("a") },
+        Settings { poll_every: long, ..named("a") },
+        Settings { retention_days: 7, ..named("a") },
+        Settings { failed_retention_days: 7, ..named("a") },
+        Settings { audit_retention_days: 7, ..named("a") },
+    ];
+    let hashes: HashSet<String> =
+        others.iter().map(|settings| settings.node_info().settings_hash).collect();
+    assert_eq!(hashes.len(), others.len());
+    assert!(!hashes.contains(&own));
+    let policy: serde_json::Value = serde_json::from_str(&named("a").policy()).unwrap();
+    assert_eq!(policy.as_object().unwrap().len(), others.len(), "a setting is not tried here");
+    let larger = Settings { max_concurrent_jobs: 7, ..named("b") };
+    assert_eq!(larger.node_info().settings_hash, own, "what a machine can do is its own");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! From a definition to its outcomes.
 
-use domain::job::{JobState, OnCompletion, RetryPolicy, When};
+use domain::job::{Definition, JobState, OnCompletion, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use domain::schedule::CatchUpPolicy;
+use engine::Settings;
 use jiff::SignedDuration;
 use store::Store;
 
@@ -174,4 +175,19 @@ async fn a_gap_of_the_zone_is_on_record() {
         node.work_and_complete().await;
     }
     assert_eq!(world.ledger(job.id).await, ["07:00 SKIPPED DST_GAP", "06:30 COMPLETED"]);
+}
+
+#[tokio::test]
+async fn no_attempt_takes_longer_than_the_cluster_lets_any() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let most = SignedDuration::from_secs(10);
+    let settings = Settings { job_timeout_max: Some(most), ..Settings::default() };
+    let node = world.node_with(settings).await;
+    for (name, seconds, allowed) in [("long", 3_600, 10), ("short", 5, 5)] {
+        let timeout = SignedDuration::from_secs(seconds);
+        let job = node.create(name, Definition { timeout, ..Definition::default() }).await;
+        node.trigger(&job).await;
+        let started = node.work().await.remove(0);
+        assert_eq!(started.job.definition.timeout, SignedDuration::from_secs(allowed), "{name}");
+    }
 }

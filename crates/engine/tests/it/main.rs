@@ -10,6 +10,7 @@ mod dependencies;
 mod explain;
 mod leases;
 mod overlap;
+mod planning;
 mod process;
 mod retention;
 mod tally;

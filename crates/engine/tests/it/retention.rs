@@ -4,6 +4,7 @@ use domain::job::{Definition, Retention, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
+use engine::Settings;
 use store::{Answer, Begun, Desk};
 
 use crate::world::{Steps, World};
@@ -80,4 +81,17 @@ async fn requests_are_remembered_for_a_day_and_given_up_after_minutes() {
     world.pass(1);
     assert_eq!(node.forget_requests().await.unwrap(), 1);
     assert_eq!(begin("answered").await, Begun::New);
+}
+
+#[tokio::test]
+async fn a_cluster_can_keep_no_history() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let none = Settings { retention_days: 0, failed_retention_days: 0, ..Settings::default() };
+    let node = world.node_with(none).await;
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let job = node.create("job", Definition { retry: once, ..Definition::default() }).await;
+    run_once(&world, &node, &job, false).await;
+    run_once(&world, &node, &job, true).await;
+    assert_eq!(node.prune().await.unwrap(), 2);
+    assert!(world.ledger(job.id).await.is_empty());
 }

@@ -115,6 +115,14 @@ tables! {
         parameters Json None "Values for the action.";
         result Json None "What the run produced, as JSON.";
     }
+    job_run_acks "A row for each scheduler that has acknowledged a run which needs a quorum. Without a job or a run in the question, those of jobs of the class QUORUM_REQUIRED." {
+        execution_uuid Uuid Equal "The run.";
+        job_uuid Uuid Equal "The job.";
+        job_name Text Equal "The job's name; nothing when the job is gone.";
+        node_uuid Uuid None "The scheduler.";
+        epoch Int None "The epoch of the leader at that time: only those of the present one count.";
+        acknowledged_at Time None "When it was given.";
+    }
     job_dependencies "A row for each job that waits for another." {
         job_uuid Uuid Equal "The job that waits.";
         depends_on_job_uuid Uuid None "The job that it waits for.";

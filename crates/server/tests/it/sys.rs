@@ -57,7 +57,7 @@ async fn every_table_answers_with_all_of_its_columns() {
     world.rule("default", "PUT", "/v1/secrets/TOKEN", json!({"value": "not to be seen"})).await;
     world.person("default", "ann", &["VIEW JOB HISTORY"]).await;
     let engine = engine(&world, Actor::admin());
-    let empty = ["shards", "databases", "roles"];
+    let empty = ["shards", "databases", "roles", "job_run_acks"];
     for table in server::TABLES {
         let answer = ask(&engine, &format!("SELECT * FROM sys.{}", table.name)).await;
         let answer = answer.unwrap_or_else(|error| panic!("sys.{}: {error:?}", table.name));
@@ -140,6 +140,44 @@ async fn each_attempt_is_a_row_with_an_identity_of_its_own() {
     assert_eq!(rows(&engine, &of_run).await, [[Value::Int(3)]]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledgements_are_rows() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let job = json!({
+        "name": "careful", "job_type": "MANUAL", "payload": {"type": "NOOP"}, "class": "QUORUM_REQUIRED",
+    });
+    assert_eq!(world.post("/v1/jobs", job).await.status, 201);
+    world.job("plain", "http://ok").await;
+    let (run, plain) = (world.trigger("careful").await, world.trigger("plain").await);
+    world.ended(&run).await;
+    world.ended(&plain).await;
+    let engine = engine(&world, Actor::admin());
+    let over_rest = world.get(&format!("/v1/executions/{run}/acknowledgements")).await.json();
+    let given = &over_rest["data"][0];
+    let expected = [
+        Value::Uuid(run.parse().unwrap()),
+        Value::text("careful"),
+        Value::Uuid(given["worker_id"].as_str().unwrap().parse().unwrap()),
+        Value::Int(given["epoch"].as_i64().unwrap()),
+        Value::Time(given["acknowledged_at"].as_str().unwrap().parse().unwrap()),
+    ];
+    let select =
+        "SELECT execution_uuid, job_name, node_uuid, epoch, acknowledged_at FROM sys.job_run_acks";
+    for only in [
+        "".to_owned(),
+        " WHERE job_name = 'careful'".to_owned(),
+        format!(" WHERE execution_uuid IN ('{run}', '{plain}')"),
+        format!(" JOIN sys.nodes USING (node_uuid) WHERE execution_uuid = '{run}'"),
+    ] {
+        assert_eq!(rows(&engine, &format!("{select}{only}")).await, [&expected], "{only}");
+    }
+    for none in
+        [" WHERE job_name = 'plain'".to_owned(), format!(" WHERE execution_uuid = '{plain}'")]
+    {
+        assert!(rows(&engine, &format!("{select}{none}")).await.is_empty(), "{none}");
+    }
+}
+
 /// Questions that try to see more than their author may.
 const NOSY: &[&str] = &[
     "SELECT * FROM sys.jobs",
@@ -154,6 +192,9 @@ const NOSY: &[&str] = &[
     "SELECT * FROM sys.job_runs ORDER BY started_at DESC LIMIT 100",
     "SELECT * FROM sys.ledger WHERE job_uuid = '{job}'",
     "SELECT * FROM sys.ledger",
+    "SELECT * FROM sys.job_run_acks",
+    "SELECT * FROM sys.job_run_acks WHERE execution_uuid = '{run}'",
+    "SELECT * FROM sys.job_run_acks WHERE job_uuid = '{job}' OR job_name = 'theirs'",
     "SELECT * FROM sys.dead_letters",
     "SELECT * FROM sys.dead_letters WHERE job_uuid = '{job}'",
     "SELECT * FROM sys.next_runs",
@@ -185,6 +226,7 @@ async fn no_question_sees_a_row_of_another_tenant() {
     let job = json!({
         "name": "theirs", "job_type": "MANUAL", "description": CANARY, "tags": [CANARY],
         "payload": {"endpoint": "http://fail"}, "retry_config": {"max_attempts": 1},
+        "class": "QUORUM_REQUIRED",
     });
     let job = world.ask(&ann, "POST", "/v1/jobs", job).await.json();
     let job = job["job_id"].as_str().unwrap().to_owned();

@@ -1,6 +1,8 @@
 //! The quiet after the storm: nothing goes wrong any more, and everything must come to its end.
 
+use domain::bucket::Buckets;
 use domain::cluster::NodeState;
+use jiff::SignedDuration;
 use store::{Cluster, Desk, Steer, Store};
 
 use super::World;
@@ -12,6 +14,9 @@ use crate::machine::{Kind, Machine};
 
 /// Rounds in which the enabled jobs go on as usual.
 const USUAL_ROUNDS: usize = 12;
+
+/// How often machines plan until nothing is due any more.
+const PLANS_MAX: usize = 100;
 
 /// How often machines pump in a round.
 const TURNS: usize = 20;
@@ -43,6 +48,7 @@ impl World {
         while !self.machines.iter().all(|machine| machine.joined) {
             self.round()?;
         }
+        self.planned_in_time()?;
         self.switch_off()?;
         // What is left must become less, again and again.
         let (mut least, mut idle) = (u64::MAX, 0);
@@ -57,6 +63,25 @@ impl World {
             least = least.min(left);
         }
         self.judge_ledger(true)
+    }
+
+    /// Whatever is due has somebody who plans it.
+    fn planned_in_time(&mut self) -> Result<(), Violation> {
+        let mut due = Vec::new();
+        for _ in 0..PLANS_MAX {
+            let read = self.store.due_jobs(SignedDuration::ZERO, 99, &Buckets::ALL);
+            due = self.runtime.block_on(read).map_or(Vec::new(), |due| due.jobs);
+            if due.is_empty() {
+                return Ok(());
+            }
+            for index in 0..self.machines.len() {
+                self.begin_on(index, Kind::Plan);
+            }
+            self.judge_events()?;
+        }
+        let detail =
+            format!("{} is due at {:?}, and nobody plans it", due[0].name, due[0].next_run);
+        Err(Violation { invariant: "planned in time", detail })
     }
 
     /// No node is drained any more.

@@ -5,7 +5,7 @@ use store::{Cluster, Steer};
 use super::World;
 use crate::clock::SECOND;
 use crate::event::Event;
-use crate::machine::Kind;
+use crate::machine::{Kind, Machine};
 
 impl World {
     /// Perhaps something goes wrong; answers whether it did.
@@ -22,7 +22,7 @@ impl World {
         ];
         let none = 10_000 - weights.iter().sum::<u64>();
         let drawn = self.random.weighted(&[&[none], &weights[..]].concat());
-        let index = self.random.below(self.machines.len() as u64) as usize;
+        let index = self.victim();
         match drawn {
             0 => return false,
             1 => {
@@ -37,6 +37,16 @@ impl World {
             _ => self.drain(index),
         }
         true
+    }
+
+    /// The machine that something happens to: often the one that leads, because what follows from
+    /// that is more interesting.
+    fn victim(&mut self) -> usize {
+        let any = self.random.below(self.machines.len() as u64) as usize;
+        let leads =
+            |machine: &Machine| machine.node.as_ref().is_some_and(|node| node.leads().is_some());
+        let leader = self.machines.iter().position(leads);
+        leader.filter(|_| self.random.percent(50)).unwrap_or(any)
     }
 
     /// A machine loses its memory and comes back later.

@@ -90,7 +90,10 @@ impl World {
 
     fn done(&mut self, index: usize, began_at: i64, done: Done) {
         let text = match done {
-            Done::Plan(report) => format!("plan {report:?}"),
+            Done::Plan(report) => {
+                self.stats.helped += report.as_ref().map_or(0, |report| report.helped as u64);
+                format!("plan {report:?}")
+            }
             Done::Pump(more) => format!("pump {more:?}"),
             Done::Start(Ok(started)) => self.start(index, started),
             Done::Start(Err(error)) => format!("start failed: {error}"),

@@ -103,6 +103,17 @@ impl Cluster for PostgresStore {
         version.map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
     }
 
+    async fn schedulers(&self) -> Result<Vec<NodeId>> {
+        let rows = self.shared.query(sql!("node_schedulers"), values![]).await?;
+        rows.iter().map(|row| Ok(NodeId(row.try_get(0)?))).collect()
+    }
+
+    async fn has_more_jobs_than(&self, count: u32) -> Result<bool> {
+        let most = i64::from(count) + 1;
+        let counted = self.shared.query_one(sql!("job_count"), values![most]).await?;
+        Ok(counted.try_get::<_, i64>(0)? == most)
+    }
+
     async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
         let found = self.shared.query(sql!("node_standing"), values![node.0]).await?;
         let Some(row) = found.first() else { return Ok(Steered::NotFound) };

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use domain::bucket::Buckets;
 use domain::id::{JobId, TenantId};
 use domain::job::{Definition, Job, Retention};
 use jiff::{SignedDuration, Timestamp};
@@ -18,8 +19,15 @@ impl Shared {
         Ok(at(self.query_one(sql!("clock"), values![]).await?.try_get(0)?))
     }
 
-    pub(super) async fn due_jobs(&self, ahead: SignedDuration, limit: u32) -> Result<DueJobs> {
-        let rows = self.query(sql!("job_due"), values![span_us(ahead), i64::from(limit)]).await?;
+    pub(super) async fn due_jobs(
+        &self,
+        ahead: SignedDuration,
+        limit: u32,
+        of: &Buckets,
+    ) -> Result<DueJobs> {
+        let some = (*of != Buckets::ALL).then(|| of.bits());
+        let values = values![span_us(ahead), i64::from(limit), some];
+        let rows = self.query(sql!("job_due"), values).await?;
         let mut now = Timestamp::UNIX_EPOCH;
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &rows {

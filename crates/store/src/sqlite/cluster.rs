@@ -90,6 +90,24 @@ impl Cluster for SqliteStore {
             .await
     }
 
+    async fn schedulers(&self) -> Result<Vec<NodeId>> {
+        self.read(|connection| {
+            let mut query = connection.prepare_cached(sql!("node_schedulers"))?;
+            let nodes = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+            Ok(nodes.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    async fn has_more_jobs_than(&self, count: u32) -> Result<bool> {
+        let most = i64::from(count) + 1;
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("job_count"))?;
+            Ok(query.query_row((most,), |row| row.get::<_, i64>(0))? == most)
+        })
+        .await
+    }
+
     async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
         let by = author();
         self.writer.write(move |tx| steer_node(tx, node, steer, by)).await

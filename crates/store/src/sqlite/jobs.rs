@@ -1,6 +1,7 @@
 //! Jobs: defining them, finding those that are due, reading them.
 
 use domain::audit::{Event, Kind};
+use domain::bucket::Buckets;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
@@ -291,12 +292,18 @@ pub(super) fn due(
     now: Timestamp,
     ahead: SignedDuration,
     limit: u32,
+    of: &Buckets,
 ) -> Result<DueJobs> {
     let until = now.saturating_add(ahead).unwrap_or(Timestamp::MAX);
     let mut query = connection.prepare_cached(sql!("job_due"))?;
-    let mut rows = query.query((us(until), limit))?;
+    let mut rows = query.query((us(until),))?;
     let mut jobs = Vec::new();
-    while let Some(row) = rows.next()? {
+    while jobs.len() < limit as usize
+        && let Some(row) = rows.next()?
+    {
+        if !of.contains(JobId(row.get(0)?)) {
+            continue;
+        }
         match job(row) {
             Ok(job) => jobs.push(job),
             // One unreadable job must not stop the others.

@@ -13,7 +13,9 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
     let Some(job) = cut.job else {
         // An id carries the nominal time, and nothing ends before that.
         let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
-        return delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit));
+        let gone = delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit))?;
+        tx.connection.prepare_cached(sql!("place_forget"))?.execute([])?;
+        return Ok(gone);
     };
     let mut gone = delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
     if let Some(keep) = cut.keep_last {

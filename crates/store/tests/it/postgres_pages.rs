@@ -83,3 +83,43 @@ async fn a_page_looks_at_few_blocks() {
     assert!(all > 4 * BLOCKS_MAX, "{all} blocks");
     bench.close().await;
 }
+
+/// A hundred thousand jobs whose time has not come, and two thousand that are due, of all buckets.
+const JOBS: &str = "
+    INSERT INTO jobs (
+        id, tenant_id, name, version, state, after_dependencies, own_retention, definition, next_run, created_at,
+        updated_at, owner_id
+    )
+    SELECT
+        lpad(to_hex(i), 32, '0')::uuid, lpad('1', 32, '0')::uuid, 'job ' || i, 1, 'ENABLED', false, false,
+        '{}', CASE WHEN i <= 2000 THEN i ELSE clock() + 3600000000 + i END, 0, 0, lpad('1', 32, '0')::uuid
+    FROM generate_series(1, 102000) AS i;
+    ANALYZE jobs;
+    SET plan_cache_mode = force_generic_plan;";
+
+#[tokio::test]
+async fn due_jobs_of_some_buckets_are_found_among_those_that_are_due() {
+    let bench = PostgresBench::open().await;
+    drop(bench.door().await);
+    let client = bench.connect().await;
+    client.batch_execute("SET search_path = punctual").await.unwrap();
+    client.batch_execute(JOBS).await.unwrap();
+    let due = include_str!("../../sql/postgres/job_due.sql");
+    let look = async |limit: u32, buckets: &str| {
+        blocks(&client, due, "bigint, bigint, bytea", &format!("60000000, {limit}, {buckets}"))
+            .await
+    };
+    let (some, none) = (format!("'\\x{}'", "11".repeat(32)), format!("'\\x{}'", "00".repeat(32)));
+    let all_due = look(10_000, "NULL").await;
+    for (name, limit, buckets) in
+        [("a quarter", 10_000, &some), ("a batch of a quarter", 100, &some), ("none", 100, &none)]
+    {
+        let looked = look(limit, buckets).await;
+        assert!(looked <= all_due, "{name}: {looked} blocks, all that are due: {all_due}");
+    }
+    assert!(look(100, &some).await < look(10_000, &some).await / 2, "it stops when it has enough");
+    // The measure measures.
+    let every = blocks(&client, "SELECT count(*) FROM jobs WHERE version > $1", "int", "0").await;
+    assert!(every > 4 * all_due, "{every} blocks, {all_due} for those that are due");
+    bench.close().await;
+}

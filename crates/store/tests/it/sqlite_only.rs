@@ -6,4 +6,5 @@ mod clock;
 mod copy;
 mod disk;
 mod kill;
+mod plans;
 mod reopen;

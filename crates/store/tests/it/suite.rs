@@ -80,6 +80,7 @@ promises! {
         a_leader_that_leaves_makes_room_at_once
         only_an_active_scheduler_takes_the_lead
         racing_nodes_share_no_epoch
+        schedulers_are_those_that_take_part
         a_leader_resigns_only_its_own_epoch_and_with_empty_hands
         plain_claims_leave_placed_runs_alone
         a_placed_run_keeps_its_place_through_all_that_happens
@@ -94,7 +95,8 @@ promises! {
         a_node_is_drained_and_learns_of_it
         a_node_that_comes_back_is_one_node
         only_the_leader_says_what_all_should_run_with
-        a_run_that_waits_for_its_place_makes_nobody_late;
+        a_run_that_waits_for_its_place_makes_nobody_late
+        a_place_can_be_asked_for_again_after_its_runs_are_gone;
     order:
         a_crowd_does_not_delay_another_tenant
         tenants_take_turns
@@ -133,7 +135,9 @@ promises! {
         a_conflict_does_not_stop_the_other_changes
         racing_changes_win_once_for_each_version
         racing_creations_share_no_name
-        due_jobs_are_enabled_and_near;
+        due_jobs_are_enabled_and_near
+        due_jobs_are_those_of_some_buckets
+        jobs_with_a_next_time_are_counted_up_to_a_number;
     prepared:
         prepared_runs_may_stay
         prepared_runs_may_vanish

@@ -1,5 +1,6 @@
 //! Closing and opening the file: what was answered is there, and fences go on growing.
 
+use domain::bucket::Buckets;
 use domain::run::{Outcome, RunState, Wait};
 use store::sqlite::SqliteStore;
 use store::{Applied, ClaimFor, RunFilter, Store, StoreError};
@@ -122,7 +123,7 @@ async fn an_unreadable_job_does_not_hide_the_others() {
     let connection = rusqlite::Connection::open(path).unwrap();
     let broken = "UPDATE jobs SET definition = '{\"when\": 7}' WHERE name = 'broken'";
     assert_eq!(connection.execute(broken, []).unwrap(), 1);
-    let due = lab.store.due_jobs(seconds(0), 9).await.unwrap().jobs;
+    let due = lab.store.due_jobs(seconds(0), 9, &Buckets::ALL).await.unwrap().jobs;
     assert_eq!(due.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["first", "last"]);
     let read = lab.store.job_by_name(due[0].tenant, "broken").await;
     assert!(matches!(read, Err(StoreError::Unreadable(_))), "{read:?}");

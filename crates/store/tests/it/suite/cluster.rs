@@ -7,8 +7,8 @@ use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use store::{
-    Applied, AuditFilter, ClaimFor, Cluster, Desk, Journal, NodeInfo, Prepared, Steer, Steered,
-    Store, Verdict, Want,
+    Applied, AuditFilter, ClaimFor, Cluster, Cut, Desk, Journal, NodeInfo, Prepared, Steer,
+    Steered, Store, Verdict, Want,
 };
 use tokio::task::JoinSet;
 
@@ -432,4 +432,49 @@ pub async fn a_run_that_waits_for_its_place_makes_nobody_late<B: Bench>(lab: &La
     let plain = lab.due(&lab.job("plain").await).await;
     let counts = lab.store.counts().await.unwrap();
     assert_eq!((counts.queued, counts.oldest_due), (2, Some(plain.due_at)));
+}
+
+pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
+    let schedulers = async || {
+        let mut schedulers = lab.store.schedulers().await.unwrap();
+        schedulers.sort();
+        schedulers
+    };
+    assert_eq!(schedulers().await, []);
+    let (a, b) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
+    let c = node(lab, "c", &[NodeRole::Scheduler], "").await;
+    node(lab, "agent", &[NodeRole::Agent], "").await;
+    assert_eq!(schedulers().await, [a, b, c]);
+    lab.store.steer(a, Steer::Drain).await.unwrap();
+    assert_eq!(schedulers().await, [b, c]);
+    lab.store.steer(a, Steer::Resume).await.unwrap();
+    lab.store.leave(b).await.unwrap();
+    lab.expire(c).await;
+    assert_eq!(schedulers().await, [a, c], "nobody has buried it yet");
+    lab.store.reap(9).await.unwrap();
+    assert_eq!(schedulers().await, [a]);
+}
+
+pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(lab: &Lab<B>) {
+    let here = node(lab, "here", &NodeRole::ALL, "zone=eu").await;
+    let job = job_of(lab, "job", Class::LocalSafe, "zone=eu").await;
+    let other = job_of(lab, "other", Class::LeaderOnly, "").await;
+    let waits = due(lab, &other).await;
+    let far = lab.now().await + minutes(60);
+    let all = Cut { job: None, before: far, failed_before: far, keep_last: None };
+    for _ in 0..2 {
+        let run = due(lab, &job).await;
+        // What is still needed stays, whatever goes.
+        assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 0);
+        let held = placed(lab, here, None).await;
+        assert_eq!(ids(&held), [run.id]);
+        assert_eq!(held[0].run.place, job.definition.place());
+        lab.finish(here, completed(here, &held[0])).await;
+        assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 1);
+        assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 0);
+    }
+    let lead = lab.store.take_lead(here).await.unwrap();
+    let held = placed(lab, here, Some(lead.epoch)).await;
+    assert_eq!(ids(&held), [waits.id]);
+    assert!(held[0].run.place.is_leader());
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use domain::bucket::Buckets;
+use domain::id::NodeId;
 use domain::job::{Job, JobState};
-use store::{Change, Changed, Prepared, Store};
+use store::{Change, Changed, Cluster, Prepared, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -163,10 +165,60 @@ pub async fn due_jobs_are_enabled_and_near<B: Bench>(lab: &Lab<B>) {
         (job.state, job.next_run) = (state, Some(now));
         lab.create(&job).await;
     }
-    let due = lab.store.due_jobs(minutes(60), 10).await.unwrap();
+    let due = lab.store.due_jobs(minutes(60), 10, &Buckets::ALL).await.unwrap();
     assert_eq!(due.jobs, [2, 1, 3, 0].map(|n: usize| made[n].clone()));
     assert!(due.now >= now);
-    assert_eq!(lab.store.due_jobs(minutes(60), 2).await.unwrap().jobs, due.jobs[..2]);
-    assert_eq!(lab.store.due_jobs(seconds(0), 10).await.unwrap().jobs, due.jobs[..1]);
-    assert_eq!(lab.store.due_jobs(minutes(60), 0).await.unwrap().jobs, []);
+    assert_eq!(
+        lab.store.due_jobs(minutes(60), 2, &Buckets::ALL).await.unwrap().jobs,
+        due.jobs[..2]
+    );
+    assert_eq!(
+        lab.store.due_jobs(seconds(0), 10, &Buckets::ALL).await.unwrap().jobs,
+        due.jobs[..1]
+    );
+    assert_eq!(lab.store.due_jobs(minutes(60), 0, &Buckets::ALL).await.unwrap().jobs, []);
+}
+
+pub async fn due_jobs_are_those_of_some_buckets<B: Bench>(lab: &Lab<B>) {
+    let now = lab.now().await;
+    let mut made = Vec::new();
+    for n in 0..300 {
+        let mut job = lab.draft(&format!("job {n}")).await;
+        job.next_run = Some(now + seconds(n));
+        made.push(job);
+    }
+    let change = |job: &Job| Change { job: job.clone(), expected: None, prepared: Prepared::Keep };
+    let changes: Vec<Change> = made.iter().map(change).collect();
+    assert_eq!(lab.store.define(&changes).await.unwrap(), vec![Changed::Done; 300]);
+    let nodes: Vec<NodeId> = (0..3).map(|_| NodeId(lab.id())).collect();
+    let ids = |jobs: &[Job]| jobs.iter().map(|job| job.id).collect::<Vec<_>>();
+    for node in &nodes {
+        let share = Buckets::of_node(*node, &nodes);
+        let own: Vec<Job> = made.iter().filter(|job| share.contains(job.id)).cloned().collect();
+        assert!((50..150).contains(&own.len()), "{}", own.len());
+        let due = lab.store.due_jobs(minutes(60), 300, &share).await.unwrap();
+        assert_eq!(ids(&due.jobs), ids(&own), "earliest first, and no others");
+        let due = lab.store.due_jobs(minutes(60), 7, &share).await.unwrap();
+        assert_eq!(ids(&due.jobs), ids(&own[..7]));
+        let early = own.iter().filter(|job| job.next_run.unwrap() < now + seconds(100)).count();
+        let due = lab.store.due_jobs(seconds(99), 300, &share).await.unwrap();
+        // Time passes meanwhile on a clock that nobody can stop.
+        assert!(ids(&own).starts_with(&ids(&due.jobs)) && due.jobs.len() >= early);
+    }
+    assert_eq!(lab.store.due_jobs(minutes(60), 300, &Buckets::NONE).await.unwrap().jobs, []);
+}
+
+pub async fn jobs_with_a_next_time_are_counted_up_to_a_number<B: Bench>(lab: &Lab<B>) {
+    assert!(!lab.store.has_more_jobs_than(0).await.unwrap());
+    let now = lab.now().await;
+    let states = [JobState::Enabled, JobState::Enabled, JobState::Paused, JobState::Deleted];
+    for (n, state) in states.into_iter().enumerate() {
+        let mut job = lab.draft(&format!("job {n}")).await;
+        (job.state, job.next_run) = (state, Some(now + minutes(60)));
+        lab.create(&job).await;
+    }
+    lab.job("without a time").await;
+    for (count, more) in [(0, true), (1, true), (2, false), (u32::MAX, false)] {
+        assert_eq!(lab.store.has_more_jobs_than(count).await.unwrap(), more, "{count}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Dependencies: who is woken by the end of another job, or by a change of its own.
 
+use domain::bucket::Buckets;
 use domain::job::{Dependency, Job, JobState, When};
 use domain::run::{Outcome, RunState, Wait};
 use store::{FactsFor, Prepared, Store};
@@ -72,11 +73,11 @@ pub async fn a_job_that_runs_after_others_becomes_due<B: Bench>(lab: &Lab<B>) {
     let timed = lab.job_after("timed", &[&upstream]).await;
     let other = lab.started(node, &stranger).await;
     lab.finish(node, completed(node, &other)).await;
-    assert_eq!(lab.store.due_jobs(minutes(9), 9).await.unwrap().jobs, []);
+    assert_eq!(lab.store.due_jobs(minutes(9), 9, &Buckets::ALL).await.unwrap().jobs, []);
     let cause = lab.started(node, &upstream).await;
     let before = lab.now().await;
     lab.finish(node, completed(node, &cause)).await;
-    let due = lab.store.due_jobs(seconds(0), 9).await.unwrap().jobs;
+    let due = lab.store.due_jobs(seconds(0), 9, &Buckets::ALL).await.unwrap().jobs;
     assert_eq!(due.iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
     let next = due[0].next_run.unwrap();
     assert!(next >= before && next <= lab.now().await);

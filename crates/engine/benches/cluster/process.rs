@@ -1,0 +1,74 @@
+//! `cluster.process`: runs that wait, until the last one is history, with more and more nodes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use store::Store;
+
+use crate::args::Args;
+use crate::child::Part;
+use crate::databases::{Databases, connect, rows};
+use crate::figure::{Figure, median, progress, round};
+use crate::present::{now, rate};
+use crate::{fleet, jobs};
+
+pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> {
+    let mut rates = vec![Vec::new(); args.nodes.len()];
+    for round in 1..=args.rounds {
+        for (nodes, rates) in args.nodes.iter().zip(&mut rates) {
+            progress(format!("cluster.process: {nodes} nodes, round {round}"));
+            rates.push(process(databases, args, *nodes).await?);
+        }
+    }
+    let medians: Vec<f64> = rates.iter().map(|rates| median(rates.clone())).collect();
+    let figure = |(nodes, rate): (&usize, &f64)| {
+        let settings = json!({
+            "store": "postgres", "nodes": nodes, "n": args.runs, "rounds": args.rounds,
+            "max_concurrent_jobs": args.concurrency,
+            "ratio_to_one_node": round(rate / medians[0]),
+            "until": "all rows are in the history, none is deleted",
+        });
+        Figure::new("cluster.process", rate.round(), "jobs/s", settings)
+    };
+    let figures: Vec<Figure> = args.nodes.iter().zip(&medians).map(figure).collect();
+    figures.iter().for_each(Figure::print);
+    Ok(figures)
+}
+
+async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64> {
+    let name = databases.fresh(None).await?;
+    let store = databases.store(&name).await?;
+    let job = jobs::on_demand(&store).await?;
+    for first in (0..args.runs).step_by(5_000) {
+        let runs: Vec<_> =
+            (first..args.runs.min(first + 5_000)).map(|_| jobs::run(&job, now())).collect();
+        store.submit(&runs, None).await?;
+    }
+    drop(store);
+    let part = Part {
+        url: databases.url(&name),
+        name: String::new(),
+        executes: true,
+        concurrency: args.concurrency,
+        look_ahead: 120,
+        divide_above: 100_000,
+        lease: 10,
+    };
+    let mut members = fleet::start(nodes, &part)?;
+    let client = connect(&part.url).await?;
+    client.batch_execute("CHECKPOINT").await?;
+    let begun = Instant::now();
+    for member in &mut members {
+        member.go()?;
+    }
+    while rows(&client, "history").await? < u64::from(args.runs) {
+        ensure!(begun.elapsed() < Duration::from_secs(600), "gave up waiting for the history");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let rate = rate(args.runs, begun);
+    ensure!(rows(&client, "runs").await? == 0, "a run is still there");
+    drop(members);
+    databases.drop(&name).await?;
+    Ok(rate)
+}
