@@ -1,0 +1,104 @@
+//! What the specification asks to be tested on a cluster of three, by its numbers.
+//!
+//! | item | test |
+//! |---|---|
+//! | S0.144, S0.145, S2.115, S2.119 | here |
+//! | S0.146 | with the shards |
+//! | S2.112, S2.113 | `suite/fire.rs` of the store: due jobs, and plans that are sent again or race |
+//! | S2.114 | `corridor.rs` of the engine |
+//! | S2.116 | `racing.rs` |
+//! | S2.117, S2.118 | `failover.rs`, `killed.rs` |
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::Cluster;
+use super::ledger::now;
+use super::member::{Member, database};
+use crate::serve::process::until;
+
+#[test]
+fn s0_144_a_job_in_five_seconds_has_run_within_ten() {
+    let cluster = Cluster::start("s0_144", &["a", "b", "c"]);
+    let made = now();
+    let at = made + SignedDuration::from_secs(5);
+    cluster.create_any_job(&json!({
+        "name": "once", "job_type": "ONE_TIME", "run_at": at.to_string(),
+        "payload": {"endpoint": cluster.ledger.endpoint()},
+    }));
+    cluster.wait_for_run("once", "COMPLETED");
+    let effects = cluster.ledger.of("once");
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert!(effects[0].at >= at, "{effects:?}");
+    assert!(effects[0].at <= made + SignedDuration::from_secs(10), "{effects:?}");
+}
+
+#[test]
+fn s0_145_three_retries_are_four_attempts() {
+    let cluster = Cluster::start("s0_145", &["a", "b", "c"]);
+    cluster.create_any_job(&json!({
+        "name": "doomed", "job_type": "MANUAL",
+        "max_retries": 3,
+        "retry_config": {"backoff_seconds": 1, "backoff_multiplier": 1},
+        "payload": {"endpoint": cluster.ledger.endpoint(), "expected_status": [500]},
+    }));
+    cluster.trigger("doomed");
+    cluster.wait_for_run("doomed", "FAILED");
+    let attempts: Vec<i64> =
+        cluster.ledger.of("doomed").iter().map(|effect| effect.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4]);
+    assert_eq!(cluster.runs("doomed").len(), 1);
+}
+
+/// Each node has room for one run, so three at the same time are on three nodes.
+#[test]
+fn s2_115_ticks_are_executed_by_every_node() {
+    let store = database("s2_115");
+    let member = |name: &str| {
+        Member::new(name, &store).with("PUNCTUAL_ENGINE__MAX_CONCURRENT_JOBS", "1")
+    };
+    let cluster = Cluster::create(vec![member("a"), member("b"), member("c")]);
+    cluster.ledger.hold(true);
+    let at = now() + SignedDuration::from_secs(1);
+    for job in ["one", "two", "three"] {
+        cluster.create_any_job(&json!({
+            "name": job, "job_type": "ONE_TIME", "run_at": at.to_string(),
+            "payload": {"endpoint": cluster.ledger.slow_endpoint()},
+        }));
+    }
+    until(|| (cluster.ledger.all().len() == 3).then_some(()));
+    let runs = cluster.ledger.all();
+    let workers: BTreeSet<String> =
+        runs.iter().map(|effect| cluster.wait_for_worker(&effect.run)).collect();
+    assert_eq!(workers.len(), 3, "{workers:?}");
+    cluster.ledger.hold(false);
+    for job in ["one", "two", "three"] {
+        cluster.wait_for_run(job, "COMPLETED");
+    }
+}
+
+#[test]
+fn s2_119_twelve_hundred_schedules_fire_once_each() {
+    const JOBS: usize = 1_200;
+    let cluster = Cluster::start("s2_119", &["a", "b", "c"]);
+    // Two ticks each, all of them at the same two seconds.
+    let first = now() + SignedDuration::from_secs(6);
+    let last = first + SignedDuration::from_secs(2);
+    let job = |number: usize| {
+        json!({
+            "name": format!("job-{number}"), "job_type": "INTERVAL", "interval_seconds": 2,
+            "starts_at": first.to_string(), "ends_at": last.to_string(), "catch_up": "ALL",
+            "overlap": "ALLOW", "payload": {"endpoint": cluster.ledger.endpoint()},
+        })
+    };
+    let jobs: Vec<Value> = (0..JOBS).map(job).collect();
+    let (status, made) = cluster.any().call("POST", "/v1/jobs:bulk", Some(&json!(jobs)));
+    assert_eq!((status, &made["created"]), (200, &json!(JOBS)), "{made}");
+    until(|| (cluster.ledger.all().len() >= 2 * JOBS).then_some(()));
+    let effects = cluster.ledger.all();
+    let ticks: BTreeSet<(&str, i64)> =
+        effects.iter().map(|effect| (effect.job.as_str(), effect.second)).collect();
+    assert_eq!((effects.len(), ticks.len()), (2 * JOBS, 2 * JOBS));
+}
