@@ -40,8 +40,7 @@ fn s0_145_three_retries_are_four_attempts() {
     let cluster = Cluster::start("s0_145", &["a", "b", "c"]);
     cluster.create_any_job(&json!({
         "name": "doomed", "job_type": "MANUAL",
-        "max_retries": 3,
-        "retry_config": {"backoff_seconds": 1, "backoff_multiplier": 1},
+        "retry_config": {"max_retries": 3, "backoff_seconds": 1, "backoff_multiplier": 1},
         "payload": {"endpoint": cluster.ledger.endpoint(), "expected_status": [500]},
     }));
     cluster.trigger("doomed");
