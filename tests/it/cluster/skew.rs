@@ -61,9 +61,9 @@ fn a_node_with_a_wrong_clock_does_nothing_until_it_is_right() {
         let next = cluster.followed("a", &old, began);
         assert_eq!(next.0, "a");
         cluster.wait_for_effects("every", 2);
-        // From now on it starts nothing.
         set("+0");
         cluster.server("b").line_with("this machine's clock is the store's again");
+        // It can do everything alone again.
         let (status, said) = cluster.server("a").call("POST", "/v1/nodes/a/drain", None);
         assert_eq!(status, 200, "{said}");
         old = until(|| leader(cluster.server("a")).filter(|(name, _)| name == "b"));
