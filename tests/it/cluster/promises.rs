@@ -4,8 +4,9 @@
 //! |---|---|
 //! | S0.144, S0.145, S2.115, S2.119 | here |
 //! | S0.146 | with the shards |
-//! | S2.112, S2.113 | `suite/fire.rs` of the store: due jobs, and plans that are sent again or race |
-//! | S2.114 | `corridor.rs` of the engine |
+//! | S2.112 | `due_jobs_are_enabled_and_near` of the store's suite |
+//! | S2.113 | `a_tick_has_one_row` and `racing_planners_make_one_set_of_runs` of the same |
+//! | S2.114 | `every_tick_runs_once_at_its_time` of the engine |
 //! | S2.116 | `racing.rs` |
 //! | S2.117, S2.118 | `failover.rs`, `killed.rs` |
 

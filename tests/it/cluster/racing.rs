@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{Cluster, node_named, wait_for_leader};
 use crate::serve::process::until;
 
+/// S2.116: one worker executes, for each interval.
 #[test]
 fn three_servers_make_exactly_one_run_of_each_tick() {
     let cluster = Cluster::start("racing", &["a", "b", "c"]);
