@@ -61,10 +61,9 @@ fn s2_115_ticks_are_executed_by_every_node() {
     };
     let cluster = Cluster::create(vec![member("a"), member("b"), member("c")]);
     cluster.ledger.hold(true);
-    let at = now() + SignedDuration::from_secs(1);
     for job in ["one", "two", "three"] {
         cluster.create_any_job(&json!({
-            "name": job, "job_type": "ONE_TIME", "run_at": at.to_string(),
+            "name": job, "job_type": "DELAYED", "delay_seconds": 1,
             "payload": {"endpoint": cluster.ledger.slow_endpoint()},
         }));
     }
@@ -83,8 +82,8 @@ fn s2_115_ticks_are_executed_by_every_node() {
 fn s2_119_twelve_hundred_schedules_fire_once_each() {
     const JOBS: usize = 1_200;
     let cluster = Cluster::start("s2_119", &["a", "b", "c"]);
-    // Two ticks each, all of them at the same two seconds.
-    let first = now() + SignedDuration::from_secs(6);
+    // Two ticks each, all of them at the same two seconds, when all jobs are there.
+    let first = now() + SignedDuration::from_secs(15);
     let last = first + SignedDuration::from_secs(2);
     let job = |number: usize| {
         json!({
@@ -96,6 +95,7 @@ fn s2_119_twelve_hundred_schedules_fire_once_each() {
     let jobs: Vec<Value> = (0..JOBS).map(job).collect();
     let (status, made) = cluster.any().call("POST", "/v1/jobs:bulk", Some(&json!(jobs)));
     assert_eq!((status, &made["created"]), (200, &json!(JOBS)), "{made}");
+    assert!(now() < first, "making the jobs took too long for this test");
     until(|| (cluster.ledger.all().len() >= 2 * JOBS).then_some(()));
     let effects = cluster.ledger.all();
     let ticks: BTreeSet<(&str, i64)> =
