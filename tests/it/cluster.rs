@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::serve::client;
 use crate::serve::process::{Server, until};
-use ledger::Ledger;
+use ledger::{Ledger, now};
 use member::{Member, database};
 
 /// The longest time without a leader.
@@ -135,8 +135,22 @@ impl Cluster {
         until(|| (self.ledger.of(job).len() >= before + more).then_some(()));
     }
 
-    /// Pauses jobs, and waits until the last of their runs has ended.
-    fn settle(&self, jobs: &[&str]) {
+    /// Waits until every tick of jobs that has come by now has its effect, pauses them, waits until
+    /// the last of their runs has ended, and checks them. Answers how many ticks there were.
+    ///
+    /// What a node had prepared may still begin right after a pause, and then has no record; so
+    /// ticks that come after the wait are not looked for.
+    fn settle(&self, jobs: &[&str]) -> usize {
+        let last = now().as_second() - 1;
+        let mut looks = 0;
+        for job in jobs {
+            until(|| {
+                looks += 1;
+                let missing = self.ledger.missing(job, last);
+                assert!(looks < 5_000, "{job} lost {missing:?}");
+                missing.is_empty().then_some(())
+            });
+        }
         let server = self.any();
         for job in jobs {
             let (status, said) = server.call("POST", &format!("/v1/jobs/{job}/pause"), None);
@@ -146,6 +160,7 @@ impl Cluster {
             let open = |run: &Value| run["completed_at"].is_null();
             until(|| (!self.runs(job).iter().any(open)).then_some(()));
         }
+        jobs.iter().map(|job| self.check(job, last)).sum()
     }
 
     /// The last runs of a job, the newest first.
@@ -164,10 +179,11 @@ impl Cluster {
         until(|| self.runs(job).into_iter().next().filter(|run| run["status"] == status))
     }
 
-    /// Fails if a job that was settled lost a tick, has two runs of one, or has a run whose record
-    /// is not that of its last attempt. Answers how many ticks there were.
-    fn check(&self, job: &str) -> usize {
-        let seconds = self.ledger.seconds(job);
+    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last attempt.
+    /// Answers how many ticks there were until the last one that is looked at.
+    fn check(&self, job: &str, last: i64) -> usize {
+        let mut seconds = self.ledger.seconds(job);
+        seconds.retain(|second, _| *second <= last);
         for (second, effects) in &seconds {
             let [.., last] = effects.as_slice() else { continue };
             // One attempt that nobody else knows of is what there should be.

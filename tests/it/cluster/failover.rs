@@ -36,6 +36,5 @@ fn a_dead_leader_and_a_sleeping_one_are_followed_and_nothing_is_lost_or_doubled(
     cluster.wait_for_effects("only", 3);
     assert_eq!(leader(witness), Some(third), "the lead has not moved again");
 
-    cluster.settle(&["only"]);
-    assert!(cluster.check("only") >= 12);
+    assert!(cluster.settle(&["only"]) >= 12);
 }

@@ -49,6 +49,7 @@ fn a_drained_node_finishes_and_the_others_go_on() {
     }
     let (status, resumed) = asked.call("POST", &format!("/v1/nodes/{leader}/resume"), None);
     assert_eq!((status, &resumed["status"]), (200, &json!("ACTIVE")), "{resumed}");
+    cluster.settle(&["only", "any"]);
     for job in ["only", "any"] {
         let seconds = cluster.ledger.seconds(job);
         let doubled: Vec<_> = seconds.values().filter(|effects| effects.len() != 1).collect();
