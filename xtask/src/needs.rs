@@ -115,9 +115,9 @@ fn has_curl() -> bool {
 /// The library with which a test sets the clock of one process: where Debian keeps it.
 fn has_faketime() -> bool {
     let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    folders.map(|folder| folder.path()).any(|folder| {
-        folder.join("faketime/libfaketimeMT.so.1").is_file()
-    })
+    folders
+        .map(|folder| folder.path())
+        .any(|folder| folder.join("faketime/libfaketimeMT.so.1").is_file())
 }
 
 /// PostgreSQL's `initdb`: in `PG_BIN`, on the path, or where Debian keeps it (not on the path).

@@ -33,7 +33,8 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// The documents of a file.
 fn documents(text: &str) -> Vec<Value> {
-    let parse = |text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let parse =
+        |text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     text.split("\n---\n").map(parse).collect()
 }
 
@@ -85,7 +86,9 @@ fn every_file_parses() {
             Some("yaml" | "yml") => assert!(documents(&text)[0].is_object(), "{}", path.display()),
             Some("json") => assert!(serde_json::from_str::<Value>(&text).unwrap().is_object()),
             Some("service" | "conf") => assert!(!section(&text, "Service").is_empty()),
-            Some("tpl") => assert_eq!(text.matches("define").count(), text.matches("end }}").count()),
+            Some("tpl") => {
+                assert_eq!(text.matches("define").count(), text.matches("end }}").count())
+            }
             Some("sh") => assert!(shell_reads(&root().join(&path)), "{}", path.display()),
             Some("md") => {}
             _ if ["Dockerfile", ".gitignore"].contains(&name) => {}
@@ -212,7 +215,6 @@ fn the_chart_names_values_settings_and_addresses_that_exist() {
         }
     }
 
-
     for (probe, path) in
         [("livenessProbe", "/healthz"), ("startupProbe", "/healthz"), ("readinessProbe", "/readyz")]
     {
@@ -226,6 +228,7 @@ fn the_chart_names_values_settings_and_addresses_that_exist() {
     let mut volumes: BTreeSet<&str> =
         pod["volumes"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
     volumes.extend(set["spec"]["volumeClaimTemplates"][0]["metadata"]["name"].as_str());
-    let mounted: BTreeSet<&str> = mounts.iter().filter_map(|mount| mount["name"].as_str()).collect();
+    let mounted: BTreeSet<&str> =
+        mounts.iter().filter_map(|mount| mount["name"].as_str()).collect();
     assert_eq!(mounted, volumes);
 }

@@ -58,12 +58,7 @@ fn ahead_us(one: Timestamp, of: Timestamp) -> i64 {
 
 /// How far the store's clock is ahead of one that showed `asked` before it was read, and `answered`
 /// afterwards: as before, if that can be. None if the clock ran backwards.
-fn agree(
-    before: i64,
-    store_now: Timestamp,
-    asked: Timestamp,
-    answered: Timestamp,
-) -> Option<i64> {
+fn agree(before: i64, store_now: Timestamp, asked: Timestamp, answered: Timestamp) -> Option<i64> {
     let (least, most) = (ahead_us(store_now, answered), ahead_us(store_now, asked));
     (least <= most).then(|| before.clamp(least, most))
 }
