@@ -169,7 +169,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn random_faults_lose_and_double_nothing() {
     let seed = number("CAMPAIGN_SEED").unwrap_or(now().as_nanosecond() as u64);
-    let length = number("CAMPAIGN_MINUTES").map_or(SHORT, |minutes| Duration::from_mins(minutes));
+    let length = number("CAMPAIGN_MINUTES").map_or(SHORT, Duration::from_mins);
     println!("seed {seed}");
     let mut campaign = Campaign::start(seed);
     let began = begin();

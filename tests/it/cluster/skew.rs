@@ -17,7 +17,6 @@ fn library() -> Option<PathBuf> {
 }
 
 /// Whether the binary can be started with it; not when it is linked statically.
-#[expect(clippy::disallowed_methods, reason = "a program that only says what time it is")]
 fn is_loaded(library: &Path) -> bool {
     let mut command = crate::binary::punctual(["cron", "next", "0 0 1 1 *", "--tz", "UTC"]);
     let output = command.env("LD_PRELOAD", library).env("FAKETIME", "+40y").output().unwrap();
