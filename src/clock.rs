@@ -3,14 +3,26 @@
 //! Nothing else in the binary asks the machine for either, so that every answer below the
 //! command line follows from its arguments.
 
+use std::time::Instant;
+
 use domain::schedule::Zones;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// The present moment, to the microsecond: a store keeps no more.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
+
+/// A clock that nobody can set: it shows the time of its making, and what has passed since.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub fn steady() -> impl Fn() -> Timestamp + Send + Sync {
+    let (begun, at) = (Instant::now(), now());
+    move || {
+        let passed = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
+        at.saturating_add(SignedDuration::from_micros(passed)).unwrap_or(at)
+    }
 }
 
 /// The machine's time zones, with the compiled-in ones for names that it does not have.

@@ -201,6 +201,7 @@ async fn serve<S: FullStore>(
     };
     let parts = Parts {
         clock: Arc::clone(&clock),
+        steady: Arc::new(clock::steady()),
         random: Arc::clone(&random),
         zones: clock::zones(),
         tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),

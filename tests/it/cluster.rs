@@ -1,87 +1,238 @@
-//! Several servers on one PostgreSQL: what they did is read in a database that is not theirs.
+//! Several servers on one PostgreSQL: what they did is heard by an endpoint that is not theirs.
+//!
+//! A test makes a [`Cluster`] of [`Member`]s, lets jobs call the [`ledger`], does something to the
+//! cluster, and asks the ledger whether anything is missing, twice or stale.
 
+mod campaign;
+mod cut;
+mod database;
 mod failover;
+mod killed;
 mod ledger;
+mod member;
+mod promises;
+mod proxy;
 mod racing;
+mod skew;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::serve::client;
 use crate::serve::process::{Server, until};
-use ledger::Ledger;
+use ledger::{Ledger, now};
+use member::{Member, database};
 
-/// A key that all of them have.
-const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// The longest time without a leader.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(15);
 
 /// A cluster, and the ledger that its jobs write to.
 struct Cluster {
-    servers: Vec<(String, Server)>,
+    members: Vec<Member>,
     ledger: Ledger,
-    _folder: tempfile::TempDir,
+    /// After the members: they work in it.
+    folder: tempfile::TempDir,
 }
 
 impl Cluster {
-    /// Starts a server for each name.
+    /// Starts a server for each name, with the settings that everybody has.
     fn start(test: &str, names: &[&str]) -> Self {
+        let store = database(test);
+        Cluster::create(names.iter().map(|name| Member::new(name, &store)).collect())
+    }
+
+    /// Starts these servers, all at once.
+    fn create(mut members: Vec<Member>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::create(test);
-        let servers = names
-            .iter()
-            .map(|name| ((*name).to_owned(), serve(folder.path(), name, &ledger)))
-            .collect();
-        Cluster { servers, ledger, _folder: folder }
+        std::thread::scope(|scope| {
+            for member in &mut members {
+                scope.spawn(|| member.start(folder.path()));
+            }
+        });
+        Cluster { members, ledger: Ledger::open(), folder }
     }
 
+    fn member(&mut self, name: &str) -> &mut Member {
+        self.members.iter_mut().find(|member| member.name == name).unwrap()
+    }
+
+    /// The server of a member that is up.
     fn server(&self, name: &str) -> &Server {
-        &self.servers.iter().find(|(of, _)| of == name).unwrap().1
+        self.members.iter().find(|member| member.name == name).unwrap().server()
     }
 
-    /// Takes a server out of the list, to be ended.
-    fn take(&mut self, name: &str) -> Server {
-        let place = self.servers.iter().position(|(of, _)| of == name).unwrap();
-        self.servers.remove(place).1
+    /// Ends a member without a word.
+    fn kill(&mut self, name: &str) {
+        self.member(name).take().kill();
     }
 
-    /// The names of all servers but one.
+    /// Starts a member that was killed, in its own folder.
+    fn start_again(&mut self, name: &str) {
+        let folder = self.folder.path().to_owned();
+        self.member(name).start(&folder);
+    }
+
+    /// The names of all members that are up but one.
     fn others(&self, name: &str) -> Vec<String> {
-        self.servers.iter().map(|(of, _)| of.clone()).filter(|of| of != name).collect()
+        let up = self.members.iter().filter(|member| member.is_up() && member.name != name);
+        up.map(|member| member.name.clone()).collect()
     }
 
-    /// A job that writes a row into the ledger every second.
+    /// A server that is up.
+    fn any(&self) -> &Server {
+        self.members.iter().find(|member| member.is_up()).unwrap().server()
+    }
+
+    /// A job that writes into the ledger every second.
     fn create_job(&self, name: &str, more: &Value) {
         let mut job = json!({
             "name": name, "job_type": "INTERVAL", "interval_seconds": 1, "catch_up": "ALL",
             "max_catch_up": 1000, "overlap": "ALLOW",
-            "payload": {"type": "SQL", "database": "ledger", "sql": Ledger::WRITE},
+            "payload": {"endpoint": self.ledger.endpoint()},
         });
         for (field, value) in more.as_object().unwrap() {
             job[field] = value.clone();
         }
-        let (status, made) = self.servers[0].1.call("POST", "/v1/jobs", Some(&job));
+        self.create_any_job(&job);
+    }
+
+    /// A job that says everything itself.
+    fn create_any_job(&self, job: &Value) {
+        let (status, made) = self.any().call("POST", "/v1/jobs", Some(job));
         assert_eq!(status, 201, "{made}");
     }
-}
 
-/// A server of the cluster.
-fn serve(folder: &Path, name: &str, ledger: &Ledger) -> Server {
-    let variables = [
-        ("PUNCTUAL_ENGINE__NAME", name),
-        ("PUNCTUAL_MASTER_KEY", MASTER_KEY),
-        ("PUNCTUAL_DATABASES__LEDGER", &ledger.url),
-        ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
-    ];
-    Server::start_with(&folder.join(name), &["--store", &ledger.store], &variables)
-}
-
-/// What a server says about the nodes.
-fn nodes(server: &Server) -> Vec<Value> {
-    let (status, mut said) = server.call("GET", "/v1/nodes", None);
-    assert_eq!(status, 200, "{said}");
-    match said["data"].take() {
-        Value::Array(nodes) => nodes,
-        _ => panic!("no list: {said}"),
+    /// A job that is at work, once it was asked for, as long as the ledger holds it.
+    fn create_slow_job(&self, name: &str) {
+        let endpoint = self.ledger.slow_endpoint();
+        self.create_any_job(
+            &json!({"name": name, "job_type": "MANUAL", "payload": {"endpoint": endpoint}}),
+        );
     }
+
+    /// Asks for a run; answers its id.
+    fn trigger(&self, job: &str) -> String {
+        let (status, run) = self.any().call("POST", &format!("/v1/jobs/{job}/trigger"), None);
+        assert_eq!(status, 202, "{run}");
+        run["execution_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The member that a run executes on, when it does.
+    fn wait_for_worker(&self, run: &str) -> String {
+        until(|| {
+            let (_, run) = self.any().call("GET", &format!("/v1/executions/{run}"), None);
+            let nodes = nodes(self.any());
+            let at = nodes.iter().find(|node| node["worker_id"] == run["worker_id"])?;
+            (run["status"] == "RUNNING").then(|| at["name"].as_str().unwrap().to_owned())
+        })
+    }
+
+    /// Waits until a job has done something so many times more.
+    fn wait_for_effects(&self, job: &str, more: usize) {
+        let before = self.ledger.of(job).len();
+        until(|| (self.ledger.of(job).len() >= before + more).then_some(()));
+    }
+
+    /// Waits until every tick of jobs that has come by now has its effect, pauses them, waits until
+    /// the last of their runs has ended, and checks them. Answers how many ticks there were.
+    ///
+    /// What a node had prepared may still begin right after a pause, and then has no record; so
+    /// ticks that come after the wait are not looked for.
+    fn settle(&self, jobs: &[&str]) -> usize {
+        let last = now().as_second() - 1;
+        let mut looks = 0;
+        for job in jobs {
+            until(|| {
+                looks += 1;
+                let missing = self.ledger.missing(job, last);
+                assert!(looks < 5_000, "{job} lost {missing:?}");
+                missing.is_empty().then_some(())
+            });
+        }
+        let server = self.any();
+        for job in jobs {
+            let (status, said) = server.call("POST", &format!("/v1/jobs/{job}/pause"), None);
+            assert_eq!(status, 200, "{said}");
+        }
+        for job in jobs {
+            let open = |run: &Value| run["completed_at"].is_null();
+            until(|| (!self.runs(job).iter().any(open)).then_some(()));
+        }
+        jobs.iter().map(|job| self.check(job, last)).sum()
+    }
+
+    /// The last runs of a job, the newest first.
+    fn runs(&self, job: &str) -> Vec<Value> {
+        let path = format!("/v1/jobs/{job}/executions?limit=500");
+        let (status, mut said) = self.any().call("GET", &path, None);
+        assert_eq!(status, 200, "{said}");
+        match said["data"].take() {
+            Value::Array(runs) => runs,
+            _ => panic!("no list: {said}"),
+        }
+    }
+
+    /// The newest run of a job, when it has come so far.
+    fn wait_for_run(&self, job: &str, status: &str) -> Value {
+        until(|| self.runs(job).into_iter().next().filter(|run| run["status"] == status))
+    }
+
+    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last attempt.
+    /// Answers how many ticks there were until the last one that is looked at.
+    fn check(&self, job: &str, last: i64) -> usize {
+        let mut seconds = self.ledger.seconds(job);
+        seconds.retain(|second, _| *second <= last);
+        for (second, effects) in &seconds {
+            let [.., last] = effects.as_slice() else { continue };
+            // One attempt that nobody else knows of is what there should be.
+            if effects.len() == 1 && last.attempt == 1 {
+                continue;
+            }
+            let done = self.fences(&last.run, "COMPLETED");
+            assert_eq!(done, BTreeSet::from([last.fence]), "{second}: {effects:?}");
+            let lost = self.fences(&last.run, "LOST");
+            let earlier = &effects[..effects.len() - 1];
+            let known = earlier.iter().all(|effect| lost.contains(&effect.fence));
+            assert!(known, "{second}: {effects:?}, lost {lost:?}");
+        }
+        seconds.len()
+    }
+
+    /// The fences of a run's attempts that ended in this way.
+    fn fences(&self, run: &str, status: &str) -> BTreeSet<i64> {
+        let (_, page) = self.any().call("GET", &format!("/v1/executions/{run}/attempts"), None);
+        let attempts = page["data"].as_array().unwrap_or_else(|| panic!("{page}"));
+        let ended = attempts.iter().filter(|attempt| attempt["status"] == status);
+        ended.map(|attempt| attempt["fence"].as_i64().unwrap()).collect()
+    }
+
+    /// Waits until somebody else leads. Fails if that takes too long since `began`.
+    #[expect(clippy::disallowed_methods, reason = "how soon another one leads is the promise")]
+    fn followed(&self, witness: &str, old: &(String, i64), began: Instant) -> (String, i64) {
+        let next = until(|| leader(self.server(witness)).filter(|(name, _)| *name != old.0));
+        assert!(began.elapsed() <= FOLLOWED_WITHIN, "it took {:?}", began.elapsed());
+        assert!(next.1 > old.1, "{next:?} after {old:?}");
+        next
+    }
+}
+
+/// Now, for those who measure how long something takes.
+#[expect(clippy::disallowed_methods, reason = "how soon something happens is the promise")]
+fn begin() -> Instant {
+    Instant::now()
+}
+
+/// What a server says about the nodes; nothing while its store does not answer.
+fn nodes(server: &Server) -> Vec<Value> {
+    let answer = client::request(&server.address, &server.key, "GET", "/v1/nodes", None);
+    let said: Value = answer
+        .ok()
+        .filter(|(status, _)| *status == 200)
+        .map(|(_, text)| serde_json::from_str(&text).unwrap())
+        .unwrap_or_default();
+    said["data"].as_array().cloned().unwrap_or_default()
 }
 
 fn node_named(server: &Server, name: &str) -> Option<Value> {

@@ -1,5 +1,7 @@
 //! What `deploy/` names exists: figures, labels, settings, commands, headings.
 
+mod containers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,7 +156,13 @@ fn the_unit_starts_a_command_that_exists_and_leaves_time_to_stop() {
     assert_eq!(setting("shutdown_grace"), Some("30s"), "{shown}");
     let stop: u32 = value("TimeoutStopSec").strip_suffix('s').unwrap().parse().unwrap();
     assert!(stop > 30);
-    for (_, variable) in service.iter().filter(|(key, _)| key == "Environment") {
+    let of_a_node = section(&read("deploy/systemd/cluster.conf"), "Service");
+    for (_, credential) in of_a_node.iter().filter(|(key, _)| key == "LoadCredential") {
+        let name = credential.split(':').next().unwrap();
+        assert!(setting(name).is_some(), "{credential}");
+    }
+    let lines = service.iter().chain(&of_a_node);
+    for (_, variable) in lines.filter(|(key, _)| key == "Environment") {
         let name = variable.split('=').next().unwrap().strip_prefix("PUNCTUAL_").unwrap();
         assert!(setting(&name.to_lowercase().replace("__", ".")).is_some(), "{variable}");
     }
@@ -185,9 +193,9 @@ fn the_service_manager_understands_the_unit() {
     fs::write(&unit, text).unwrap();
     let with = folder.path().join("punctual.service.d");
     fs::create_dir(&with).unwrap();
-    for drop_in in [false, true] {
-        if drop_in {
-            fs::write(with.join("external.conf"), read("deploy/systemd/external.conf")).unwrap();
+    for drop_in in [None, Some("external.conf"), Some("cluster.conf")] {
+        if let Some(name) = drop_in {
+            fs::write(with.join(name), read(&format!("deploy/systemd/{name}"))).unwrap();
         }
         #[expect(clippy::disallowed_methods, reason = "the service manager's own check")]
         let output = std::process::Command::new(&analyze)

@@ -8,7 +8,7 @@ mod config;
 mod dev;
 pub mod exposition;
 mod killed;
-mod ledger;
+pub mod ledger;
 mod logs;
 pub mod metrics;
 pub mod process;

@@ -1,4 +1,4 @@
-//! The developer commands: `cargo xtask test|needs|lint|fmt|bench|ci`, one file a command under `cmd/`.
+//! The developer commands: `cargo xtask test|needs|lint|fmt|bench|campaign|ci`, one file a command under `cmd/`.
 //! Nothing here is part of the product, and no room imports it.
 #![allow(
     clippy::disallowed_methods,
@@ -37,6 +37,8 @@ enum Command {
     Fmt,
     /// Run a benchmark; without a name, list what there is
     Bench(cmd::bench::Args),
+    /// Let random faults happen to a cluster of real processes, and count what came of it
+    Campaign(cmd::campaign::Args),
     /// Run .ci/run the way continuous integration does
     Ci,
 }
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Lint => cmd::lint::run(),
         Command::Fmt => cmd::fmt::run(),
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::Campaign(args) => cmd::campaign::run(&args),
         Command::Ci => cmd::ci::run(),
     };
     match outcome {

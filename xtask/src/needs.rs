@@ -33,6 +33,7 @@ const NEEDS: &[Need] = &[
     Need { what: "rustfmt", found: || cargo_has("fmt"), source: Source::Rustup("rustfmt") },
     Need { what: "clippy", found: || cargo_has("clippy"), source: Source::Rustup("clippy") },
     Need { what: "PostgreSQL server", found: || initdb().is_some(), source: Source::Postgres },
+    Need { what: "libfaketime", found: has_faketime, source: Source::Apt(&["libfaketime"]) },
     Need { what: "curl", found: has_curl, source: Source::Apt(&["curl"]) },
     Need { what: "Python", found: has_venv, source: Source::Apt(&["python3", "python3-venv"]) },
     Need { what: "Node.js", found: has_npm, source: Source::Apt(&["nodejs", "npm"]) },
@@ -109,6 +110,14 @@ fn cargo_has(subcommand: &str) -> bool {
 
 fn has_curl() -> bool {
     find("curl", path_folders()).is_some()
+}
+
+/// The library with which a test sets the clock of one process: where Debian keeps it.
+fn has_faketime() -> bool {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    folders
+        .map(|folder| folder.path())
+        .any(|folder| folder.join("faketime/libfaketimeMT.so.1").is_file())
 }
 
 /// PostgreSQL's `initdb`: in `PG_BIN`, on the path, or where Debian keeps it (not on the path).

@@ -73,8 +73,10 @@ pub struct Node<S> {
     pub(crate) visitors: Visitors,
     pub(crate) refusals: Refusals,
     state: Mutex<State>,
-    /// How far the store's clock is ahead of this process's, in microseconds.
+    /// How far the store's clock is ahead of this machine's, in microseconds.
     offset_us: AtomicI64,
+    /// How far it is ahead of this process's steady clock.
+    ahead_us: AtomicI64,
     /// How what it saw ended.
     pub(crate) ends: Ends,
     traces: Traces,
@@ -168,6 +170,7 @@ impl<S: Store> Node<S> {
             drifted: HashSet::new(),
             noticed: Vec::new(),
         };
+        let ahead_us = clock::ahead_at_first(&parts);
         Node {
             store,
             definitions: Definitions::new(settings.job_timeout_max),
@@ -178,6 +181,7 @@ impl<S: Store> Node<S> {
             refusals: Refusals::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
+            ahead_us: AtomicI64::new(ahead_us),
             ends: Ends::default(),
             traces,
         }

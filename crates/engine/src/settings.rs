@@ -117,8 +117,10 @@ impl Default for Settings {
 /// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
 #[derive(Clone)]
 pub struct Parts {
-    /// The present, as close to the store's as the process can know.
+    /// What this machine's clock shows; somebody may set it at any moment.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// A clock that nobody can set. What it shows means nothing, only how long it takes.
+    pub steady: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// 128 bits that do not repeat.
     pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The time-zone databases.

@@ -89,6 +89,11 @@ impl MachineClock {
         timestamp(self.clock.true_us() + self.offset_us())
     }
 
+    /// What nobody can set.
+    pub fn steady(&self) -> Timestamp {
+        timestamp(self.clock.true_us())
+    }
+
     /// How far it is ahead.
     pub fn offset_us(&self) -> i64 {
         self.offset.load(Ordering::SeqCst)

@@ -162,10 +162,11 @@ impl Machine {
             },
             ..settings.clone()
         };
-        let clock = self.clock.clone();
+        let [clock, steady] = [0; 2].map(|_| self.clock.clone());
         let random = Mutex::new(random);
         let parts = Parts {
             clock: Arc::new(move || clock.now()),
+            steady: Arc::new(move || steady.steady()),
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
             zones,
             tracer: None,

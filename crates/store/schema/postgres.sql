@@ -7,6 +7,7 @@ audit_chains
 audit_place_seq
 awards
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
+compatibility
 dead_letter_notices
 deliveries
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
@@ -80,6 +81,8 @@ claims.claimed_at bigint not null
 claims.run_ids uuid[] not null storage e
 claims.turns integer[] not null
 claims.whole boolean not null default true
+compatibility.one smallint not null
+compatibility.needs integer not null
 dead_letter_notices.tenant_id uuid not null
 dead_letter_notices.told_at bigint not null
 deliveries.channel text not null
@@ -248,6 +251,8 @@ audit_chains audit_chains_pkey PRIMARY KEY (tenant_id)
 awards awards_check CHECK (((role_id IS NULL) <> (privilege IS NULL)))
 awards awards_pkey PRIMARY KEY (id)
 claims claims_pkey PRIMARY KEY (id)
+compatibility compatibility_one_check CHECK ((one = 1))
+compatibility compatibility_pkey PRIMARY KEY (one)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 gate gate_one_check CHECK ((one = 1))
@@ -311,6 +316,7 @@ CREATE UNIQUE INDEX audit_chains_pkey ON punctual.audit_chains USING btree (tena
 CREATE UNIQUE INDEX audit_pkey ON punctual.audit USING btree (place)
 CREATE UNIQUE INDEX awards_pkey ON punctual.awards USING btree (id)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
+CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (one)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)

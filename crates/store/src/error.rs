@@ -10,7 +10,7 @@ pub enum StoreError {
     /// a failed fsync. Whether the verb took effect may be unknown; it is safe to send it again.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The database was written by a newer release.
+    /// The database was changed by a newer release so that this one cannot use it.
     #[error(
         "the database has schema version {found}, this release knows up to {known}: upgrade Punctual"
     )]

@@ -100,11 +100,23 @@ struct Shared {
 }
 
 impl PostgresStore {
+    /// The newest version of the tables that this release knows.
+    pub fn newest() -> i32 {
+        connect::newest()
+    }
+
     /// Connects, creates or migrates the tables in the schema `punctual`, and begins to listen
     /// for signals of other nodes.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
+        PostgresStore::connect_knowing(url, options, connect::newest()).await
+    }
+
+    /// The same for a release whose newest migration is `known`: it applies no later one, and
+    /// refuses tables that need a newer release. With less than this release knows, it stands in
+    /// for an older one in tests of upgrades.
+    pub async fn connect_knowing(url: &str, options: PostgresOptions, known: i32) -> Result<Self> {
         let config = connect::config(url)?;
-        let pool = connect::connect(&config, &options).await?;
+        let pool = connect::connect(&config, &options, known).await?;
         let shared = Arc::new(Shared {
             pool,
             holdings: Mutex::default(),

@@ -9,6 +9,8 @@
 //! belongs to a guard, a shell that waits for the end of its input: when the tests are gone, for
 //! whichever reason, it stops the server and removes the folder.
 
+mod control;
+
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -19,13 +21,12 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::{env, io};
 
-/// What the guard does. Signals of the terminal are for the tests; the guard outlives them.
-const GUARD: &str = r#"
-trap '' INT TERM HUP
+pub use control::Stop;
+
+/// `$as` before a command makes it the server's: PostgreSQL refuses to run as root.
+const OWNER: &str = r#"
 as=""
 if [ "$(id -u)" = 0 ]; then
-    # PostgreSQL refuses to run as root.
-    chown -R postgres "$dir" || exit
     if command -v setpriv > /dev/null; then
         as="setpriv --reuid postgres --regid postgres --init-groups --"
     else
@@ -33,18 +34,39 @@ if [ "$(id -u)" = 0 ]; then
     fi
 fi
 cd "$dir"
-$as "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --no-sync \
-    --encoding UTF8 --locale C 2>&1 &&
-    {
-        $as "$bin/postgres" -D "$dir/data" -k "$dir" -c listen_addresses= -c fsync=off \
-            -c max_connections=300 -c logging_collector=off -c log_destination=stderr \
-            -c lc_messages=C "$@" 2>&1 &
-        server=$!
-        # Until the tests are gone.
-        cat > /dev/null
-        kill -QUIT $server
-        wait $server
-    }
+"#;
+
+/// What the guard does. Signals of the terminal are for the tests; the guard outlives them. The
+/// server that it ends may be another one than it started ([`Server::restart`]).
+const GUARD: &str = r#"
+trap '' INT TERM HUP
+if [ "$(id -u)" = 0 ]; then
+    chown -R postgres "$dir" || exit
+fi
+make() {
+    if [ -n "$from" ]; then
+        $as "$bin/pg_basebackup" --pgdata "$dir/data" --dbname "$from" --checkpoint fast \
+            --wal-method stream --write-recovery-conf --no-sync 2>&1
+    else
+        $as "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --no-sync \
+            --encoding UTF8 --locale C 2>&1
+    fi
+}
+if make; then
+    $as "$bin/postgres" -D "$dir/data" -k "$dir" -c listen_addresses= -c fsync=off \
+        -c max_connections=300 -c logging_collector=off -c log_destination=stderr \
+        -c lc_messages=C "$@" 2>&1 &
+    # Until the tests are gone.
+    cat > /dev/null
+    server=$(head -n 1 "$dir/data/postmaster.pid" 2> /dev/null)
+    [ -z "$server" ] || kill -QUIT "$server"
+    wait
+    looks=0
+    while [ -n "$server" ] && kill -0 "$server" 2> /dev/null && [ $looks -lt 100 ]; do
+        looks=$((looks + 1))
+        sleep 0.1
+    done
+fi
 cd /
 rm -rf "$dir"
 "#;
@@ -55,6 +77,7 @@ pub struct Setup {
     settings: Vec<String>,
     files: Vec<(String, String)>,
     port: Option<u16>,
+    from: Option<String>,
 }
 
 impl Setup {
@@ -77,6 +100,12 @@ impl Setup {
         let port = free_port()?;
         self.port = Some(port);
         Ok(self.set("listen_addresses=127.0.0.1").set(&format!("port={port}")))
+    }
+
+    /// Begins as a copy of another server, and follows it until it is promoted.
+    pub fn copy_of(mut self, primary: &Server) -> Self {
+        self.from = Some(primary.url("postgres"));
+        self
     }
 
     /// Starts the server.
@@ -125,8 +154,13 @@ impl Server {
 
     /// The address of a database on a server that was set up for TCP.
     pub fn tcp_url(&self, database: &str) -> String {
+        format!("postgresql://postgres@{}/{database}", self.address())
+    }
+
+    /// Where a server that was set up for TCP listens.
+    pub fn address(&self) -> String {
         let port = self.port.expect("the server was set up with `tcp`");
-        format!("postgresql://postgres@127.0.0.1:{port}/{database}")
+        format!("127.0.0.1:{port}")
     }
 
     /// The server's first process.
@@ -160,8 +194,9 @@ impl Server {
         }
         let settings = setup.settings.iter().flat_map(|setting| ["-c", setting]);
         let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "guard"])
+            .args(["-c", &format!("{OWNER}{GUARD}"), "guard"])
             .args(settings)
+            .env("from", setup.from.unwrap_or_default())
             .env("dir", &folder)
             .env("bin", programs())
             .process_group(0)
@@ -175,7 +210,7 @@ impl Server {
             let Some(Ok(line)) = output.next() else {
                 panic!("the PostgreSQL server of the tests did not start:\n{seen}");
             };
-            if line.contains("ready to accept connections") {
+            if line.contains("ready to accept") {
                 break;
             }
             seen += &line;

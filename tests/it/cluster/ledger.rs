@@ -1,83 +1,181 @@
-//! A table in a database of its own, into which jobs write what they did.
+//! What jobs did, heard by an endpoint that is no part of the cluster.
+//!
+//! ```text
+//!   cluster ──▶ attempt ──HTTP──▶ ledger: run, fence, time that the run stands for
+//! ```
+//!
+//! It does what [job-context.md](../../../docs/job-context.md) asks of an endpoint: it keeps the
+//! largest fence of each run, and turns away who comes with a smaller one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use testbed::postgres;
+use jiff::Timestamp;
 
 /// What one attempt did.
 #[derive(Clone, Debug)]
 pub struct Effect {
+    /// The job.
+    pub job: String,
     /// The time that its run stands for, in seconds.
     pub second: i64,
     /// Its run.
     pub run: String,
+    /// Its number among the run's.
+    pub attempt: i64,
     /// Its fence.
     pub fence: i64,
+    /// When it was heard.
+    pub at: Timestamp,
 }
 
-/// The table, and the database of the cluster beside it.
+#[derive(Default)]
+struct Heard {
+    effects: Vec<Effect>,
+    /// The largest fence of each run.
+    fences: BTreeMap<String, i64>,
+    /// Those that came too late.
+    stale: Vec<Effect>,
+    /// Whether calls of jobs that ask for it wait for their answer.
+    held: bool,
+}
+
+/// The endpoint.
+#[derive(Clone)]
 pub struct Ledger {
-    pub url: String,
-    pub store: String,
-}
-
-/// Asks a database something.
-fn ask<T>(url: &str, work: impl AsyncFnOnce(&tokio_postgres::Client) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        work(&client).await
-    })
+    address: String,
+    heard: Arc<(Mutex<Heard>, Condvar)>,
 }
 
 impl Ledger {
-    /// The statement of a job.
-    pub const WRITE: &str = "INSERT INTO effects (job, run, second, fence) VALUES (
-        current_setting('punctual.job_name'), current_setting('punctual.job_run_uuid'),
-        extract(epoch FROM current_setting('punctual.scheduled_for')::timestamptz)::bigint,
-        current_setting('punctual.fence')::bigint)";
+    /// Opens the endpoint; it answers as long as the test lasts.
+    pub fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let ledger = Ledger { address, heard: Arc::default() };
+        let answering = ledger.clone();
+        std::thread::spawn(move || {
+            for call in listener.incoming().map_while(Result::ok) {
+                let answering = answering.clone();
+                std::thread::spawn(move || answering.answer(&call));
+            }
+        });
+        ledger
+    }
 
-    /// Makes both databases for a test.
-    pub fn create(test: &str) -> Self {
-        let server = postgres::Server::shared();
-        let names = [format!("{test}_ledger"), format!("{test}_store")];
-        for name in &names {
-            let create = format!("CREATE DATABASE {name}");
-            ask(&server.url("postgres"), async |client| client.batch_execute(&create).await)
-                .unwrap();
+    /// Where jobs report what they did.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}/effects", self.address)
+    }
+
+    /// The same for jobs whose answer waits while [`Ledger::hold`] lasts.
+    pub fn slow_endpoint(&self) -> String {
+        format!("http://{}/slow", self.address)
+    }
+
+    /// Whether those who call the slow endpoint wait for their answer.
+    pub fn hold(&self, held: bool) {
+        self.lock().held = held;
+        self.heard.1.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.heard.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, mut call: &TcpStream) {
+        let mut lines = BufReader::new(call).lines().map_while(Result::ok);
+        let Some(first) = lines.next() else { return };
+        let fields: BTreeMap<String, String> = lines
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                Some((name.to_ascii_lowercase(), value.to_owned()))
+            })
+            .collect();
+        let is_taken = self.write(&fields);
+        if first.contains(" /slow ") {
+            let mut heard = self.lock();
+            while heard.held {
+                let waited = self.heard.1.wait_timeout(heard, Duration::from_secs(1));
+                heard = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
         }
-        let [url, store] = names.map(|name| server.url(&name));
-        let table = "CREATE TABLE effects (
-            number bigint GENERATED ALWAYS AS IDENTITY, job text, run text, second bigint, fence bigint)";
-        ask(&url, async |client| client.batch_execute(table).await).unwrap();
-        Ledger { url, store }
+        let status = if is_taken { "204 No Content" } else { "409 Conflict" };
+        let _ = write!(call, "HTTP/1.1 {status}\r\nConnection: close\r\n\r\n");
     }
 
-    /// What a job did, in the order in which it was written.
-    pub fn of(&self, job: &str) -> Vec<Effect> {
-        let query = "SELECT second, run, fence FROM effects WHERE job = $1 ORDER BY number";
-        let rows = ask(&self.url, async |client| client.query(query, &[&job]).await).unwrap();
-        let effect = |row: &tokio_postgres::Row| Effect {
-            second: row.get(0),
-            run: row.get(1),
-            fence: row.get(2),
+    /// Writes down what a call says. Not if the run has been seen with a larger fence.
+    fn write(&self, fields: &BTreeMap<String, String>) -> bool {
+        let text = |name: &str| fields.get(name).cloned().unwrap_or_default();
+        let scheduled: Timestamp = text("punctual-scheduled-for").parse().unwrap();
+        let effect = Effect {
+            job: text("punctual-job-name"),
+            second: scheduled.as_second(),
+            run: text("punctual-run"),
+            attempt: text("punctual-attempt").parse().unwrap(),
+            fence: text("punctual-fence").parse().unwrap(),
+            at: now(),
         };
-        rows.iter().map(effect).collect()
+        let mut heard = self.lock();
+        let largest = heard.fences.entry(effect.run.clone()).or_insert(effect.fence);
+        let is_stale = effect.fence < *largest;
+        *largest = effect.fence.max(*largest);
+        if is_stale {
+            heard.stale.push(effect);
+        } else {
+            heard.effects.push(effect);
+        }
+        !is_stale
     }
 
-    /// The effects of each second, from the first to the last; every second between them is there.
+    /// What a job did, in the order in which it was heard.
+    pub fn of(&self, job: &str) -> Vec<Effect> {
+        self.lock().effects.iter().filter(|effect| effect.job == job).cloned().collect()
+    }
+
+    /// Everything that was done.
+    pub fn all(&self) -> Vec<Effect> {
+        self.lock().effects.clone()
+    }
+
+    /// Attempts that came after the next one of their run, and were turned away.
+    pub fn stale(&self) -> Vec<Effect> {
+        self.lock().stale.clone()
+    }
+
+    /// The seconds without an effect, from the job's first to `last`.
+    pub fn missing(&self, job: &str, last: i64) -> Vec<i64> {
+        let there: BTreeSet<i64> = self.of(job).iter().map(|effect| effect.second).collect();
+        let Some(first) = there.first() else { return vec![last] };
+        (*first..=last).filter(|second| !there.contains(second)).collect()
+    }
+
+    /// The effects of each second. A second has one run, whose attempts did one thing each, one
+    /// after the other, and none before its time.
     pub fn seconds(&self, job: &str) -> BTreeMap<i64, Vec<Effect>> {
         let mut seconds: BTreeMap<i64, Vec<Effect>> = BTreeMap::new();
         for effect in self.of(job) {
+            assert!(effect.at.as_second() >= effect.second, "too early: {effect:?}");
             seconds.entry(effect.second).or_default().push(effect);
         }
-        let (Some(first), Some(last)) = (seconds.keys().next(), seconds.keys().last()) else {
-            return seconds;
-        };
-        let missing: Vec<i64> = (*first..=*last).filter(|at| !seconds.contains_key(at)).collect();
-        assert!(missing.is_empty(), "{job} lost {missing:?}");
+        for effects in seconds.values() {
+            let grows = |two: &[Effect]| {
+                two[0].run == two[1].run
+                    && two[0].attempt < two[1].attempt
+                    && two[0].fence < two[1].fence
+            };
+            assert!(effects.windows(2).all(grows), "one run, growing fences: {effects:?}");
+        }
         seconds
     }
+}
+
+/// What the clock of the tests says.
+#[expect(clippy::disallowed_methods, reason = "when something was heard is a part of the proof")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
 }

@@ -39,15 +39,15 @@ fn now() -> Timestamp {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a kill comes at any moment, whatever has happened")]
-fn pass(time: Duration) {
+pub fn pass(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// Numbers that a seed decides (splitmix64).
-struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

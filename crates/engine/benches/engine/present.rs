@@ -15,7 +15,13 @@ pub fn now() -> Timestamp {
 
 /// What a node is given in a real process.
 pub fn parts() -> Parts {
-    Parts { clock: Arc::new(now), random: Arc::new(random), zones: Zones::bundled(), tracer: None }
+    Parts {
+        clock: Arc::new(now),
+        steady: Arc::new(now),
+        random: Arc::new(random),
+        zones: Zones::bundled(),
+        tracer: None,
+    }
 }
 
 /// 128 bits that do not repeat in this process and hardly in another.

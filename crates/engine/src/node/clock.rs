@@ -1,9 +1,12 @@
 //! The node's clock, and how far it can be trusted.
 //!
-//! Every answer of the store that carries its time is compared with this process's clock. What
-//! the node does follows the store's time, so a clock that is a little off only costs a line in
-//! the log; one that is far off says that something is wrong with the machine, and the node takes
-//! nothing more until it is right again.
+//! What the node does follows the store's time: what the store said last, and what has passed since
+//! by a clock that nobody can set. So nothing begins early or late because somebody sets the
+//! machine's clock, not even until the store is heard again.
+//!
+//! Every answer of the store that carries its time is also compared with the machine's clock. One
+//! that is a little off only costs a line in the log; one that is far off says that something is
+//! wrong with the machine, and the node takes nothing more until it is right again.
 
 use std::sync::atomic::Ordering;
 
@@ -13,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::Store;
 
 use super::Node;
+use crate::Parts;
 
 /// A clock that is further away from the store's is worth an alarm.
 const ALARM: SignedDuration = SignedDuration::from_secs(2);
@@ -28,6 +32,37 @@ pub enum ClockHealth {
     Refused(SignedDuration),
 }
 
+/// What the clocks of this process showed at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    wall: Timestamp,
+    steady: Timestamp,
+}
+
+impl Asked {
+    fn now(parts: &Parts) -> Self {
+        Asked { wall: parts.now(), steady: (parts.steady)() }
+    }
+}
+
+/// How far the machine's clock is ahead of the steady one: all that is known before the store was
+/// heard.
+pub(super) fn ahead_at_first(parts: &Parts) -> i64 {
+    let Asked { wall, steady } = Asked::now(parts);
+    ahead_us(wall, steady)
+}
+
+fn ahead_us(one: Timestamp, of: Timestamp) -> i64 {
+    one.as_microsecond().saturating_sub(of.as_microsecond())
+}
+
+/// How far the store's clock is ahead of one that showed `asked` before it was read, and `answered`
+/// afterwards: as before, if that can be. None if the clock ran backwards.
+fn agree(before: i64, store_now: Timestamp, asked: Timestamp, answered: Timestamp) -> Option<i64> {
+    let (least, most) = (ahead_us(store_now, answered), ahead_us(store_now, asked));
+    (least <= most).then(|| before.clamp(least, most))
+}
+
 impl<S: Store> Node<S> {
     /// How the node's clock stands to the store's.
     pub fn clock(&self) -> ClockHealth {
@@ -41,28 +76,40 @@ impl<S: Store> Node<S> {
 
     /// The store's present, as close as this process can know it.
     pub(crate) fn now(&self) -> Timestamp {
-        let now = self.parts.now();
-        now.saturating_add(self.offset()).unwrap_or(now)
+        let steady = (self.parts.steady)();
+        let ahead = SignedDuration::from_micros(self.ahead_us.load(Ordering::Relaxed));
+        steady.saturating_add(ahead).unwrap_or(steady)
     }
 
-    /// How far the store's clock is ahead of this process's.
+    /// How far the store's clock is ahead of this machine's.
     pub(crate) fn offset(&self) -> SignedDuration {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 
-    /// The store's clock showed `store_now` at some moment since `asked_at` of this process's. The
-    /// offset moves only as far as it must to agree with that.
-    pub(super) fn heard(&self, asked_at: Timestamp, store_now: Timestamp) {
-        let ahead_of =
-            |clock: Timestamp| store_now.as_microsecond().saturating_sub(clock.as_microsecond());
-        let (least, most) = (ahead_of(self.parts.now()), ahead_of(asked_at));
-        if least > most {
-            // Somebody set the clock meanwhile.
-            return;
+    /// What the clocks show when the store is about to be asked.
+    pub(super) fn ask(&self) -> Asked {
+        Asked::now(&self.parts)
+    }
+
+    /// The store's clock showed `store_now` at some moment since it was asked. What is known about
+    /// it moves only as far as it must to agree with that.
+    pub(super) fn heard(&self, asked: Asked, store_now: Timestamp) {
+        let answered = Asked::now(&self.parts);
+        let ahead = self.ahead_us.load(Ordering::Relaxed);
+        if let Some(ahead) = agree(ahead, store_now, asked.steady, answered.steady) {
+            self.ahead_us.store(ahead, Ordering::Relaxed);
         }
         let before = self.offset_us.load(Ordering::Relaxed);
-        let after = before.clamp(least, most);
+        let Some(after) = agree(before, store_now, asked.wall, answered.wall) else {
+            // Somebody set the clock meanwhile.
+            return;
+        };
         self.offset_us.store(after, Ordering::Relaxed);
+        self.watch(before, after, store_now);
+    }
+
+    /// Says it when the machine's clock got worse or better.
+    fn watch(&self, before: i64, after: i64, store_now: Timestamp) {
         let [before, after] = [before, after].map(SignedDuration::from_micros);
         match (self.health(before), self.health(after)) {
             (ClockHealth::Good, ClockHealth::Good)

@@ -12,8 +12,45 @@
 //! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
 //! that it tries is refused, before it has found out by itself.
 //!
+//! # Lease and epoch
+//!
+//! Three numbers keep nodes apart, each for one question:
+//!
+//! | number | question | who gives it |
+//! |---|---|---|
+//! | the node's id | does this process still count? | the process, anew each time that it joins |
+//! | the epoch | who leads? | the row of the lead, one more each time that somebody takes it |
+//! | the fence | which attempt of a run is the last? | the claim, larger each time |
+//!
+//! ```text
+//!  lease of A   ├──────── 10 s ────────┤
+//!  A            r   r   r   ✗ cut off, or asleep
+//!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
+//!  store                               ├ lease over ┤ reap: A is buried │ take_lead: epoch + 1
+//!  B                                                └── a second later ──┘ and leads
+//! ```
+//!
+//! *What must not happen* is that A and B both write as the leader. It cannot, and no clock of a
+//! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
+//! statement that buries. A burial takes the node's lock alone, and every write of a node takes it
+//! for sharing; so a write of A is before the burial, and then the burial waits for it, or after
+//! it, and then it finds the burial. `take_lead` locks the row of the lead and looks whether the
+//! node in it still counts. So between the last write of A as leader and the first of B lies a
+//! burial, a resignation or a leave, in one order for everybody.
+//!
+//! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
+//! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that
+//! nobody can set, from when it *asked* for its last renewal and not from the answer, and stops
+//! two seconds before the others may begin; what it runs gets the fence of its own attempt, and the
+//! next attempt a larger one.
+//!
+//! *Where it can be slow*: a lease (10 s), a look of the reaper (1 s), a look of the elector (1 s).
+//! A clean stop and a resignation skip the first two.
+//!
 //! A leader that should not lead any more (it is drained, or its clock is off) takes nothing new,
 //! finishes what only the leader may execute, and resigns then.
+//!
+//! `tests/it/cluster` does all of it to real processes, and the simulation to a virtual clock.
 
 use domain::alert::{Alert, AlertKind};
 use domain::cluster::{NodeRole, NodeState, Place};

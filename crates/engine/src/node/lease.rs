@@ -10,18 +10,18 @@ impl<S: Store> Node<S> {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
         self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
-        let asked_at = self.parts.now();
-        self.heard(asked_at, self.store.now().await?);
+        let asked = self.ask();
+        self.heard(asked, self.store.now().await?);
         Ok(())
     }
 
     /// Extends the lease. Answers the runs whose end was asked for; none when the lease is lost,
     /// which means that everything this node holds belongs to others now.
     pub async fn renew(&self) -> store::Result<Option<Vec<RunId>>> {
-        let asked_at = self.parts.now();
+        let asked = self.ask();
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
         if let Some(renewed) = &renewed {
-            self.heard(asked_at, renewed.now);
+            self.heard(asked, renewed.now);
             self.steer(renewed.draining);
         }
         Ok(renewed.map(|renewed| renewed.cancel))

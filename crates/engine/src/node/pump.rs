@@ -14,9 +14,9 @@ impl<S: Store> Node<S> {
             return Ok(false);
         }
         let Some((call, want)) = self.take_news() else { return Ok(false) };
-        let asked_at = self.parts.now();
+        let asked = self.ask();
         let pumped = self.store.pump(call.node, &call.done, want).await?;
-        self.heard(asked_at, pumped.now);
+        self.heard(asked, pumped.now);
         for (finish, applied) in call.done.iter().zip(&pumped.applied) {
             self.ends.applied(finish, *applied);
             self.traces.settled(finish, *applied, pumped.now);

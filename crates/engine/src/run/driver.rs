@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
-use store::{FullStore, Submitted};
+use store::{FullStore, StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Executor, Shared, Stop};
 use crate::courier::{Courier, Couriers};
+use crate::error::EngineError;
 use crate::node::{Node, Started};
 
 /// How much longer than its grace period a stopped run may take: its executor stops what it
 /// started, and tells what came of it, by itself.
 const AFTER_GRACE: Duration = Duration::from_secs(5);
+
+/// How soon the rights of a run's owner are asked for again when the store did not answer.
+const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
@@ -201,14 +205,21 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         });
     }
 
-    /// Does the work of a run, if its owner may still have it done.
-    async fn carry_out(&self, run: Started, stop: Stop) -> AttemptResult {
-        match self.node.obstacle(&run.job).await {
-            Ok(None) => self.executor.execute(run, stop).await,
-            Ok(Some(text)) => AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text),
-            Err(error) => {
+    /// Does the work of a run, if its owner may still have it done. A store that does not answer is
+    /// no failure of the run: it waits until the store is back, or the run is stopped.
+    async fn carry_out(&self, run: Started, mut stop: Stop) -> AttemptResult {
+        loop {
+            let error = match self.node.obstacle(&run.job).await {
+                Ok(None) => return self.executor.execute(run, stop).await,
+                Ok(Some(text)) => {
+                    return AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text);
+                }
+                Err(error) => error,
+            };
+            let is_away = matches!(error, EngineError::Store(StoreError::Unavailable(_)));
+            if !is_away || tokio::time::timeout(RIGHTS_AGAIN, stop.requested()).await.is_ok() {
                 let text = format!("the rights of the job's owner cannot be looked up: {error}");
-                AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text)
+                return AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text);
             }
         }
     }
@@ -238,18 +249,23 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                     tracing::error!("the lease could not be renewed; stopping what runs here")
                 }
             }
-            self.rejoin().await;
-            renewed_at = tokio::time::Instant::now();
+            renewed_at = self.rejoin().await;
         }
     }
 
-    async fn rejoin(&self) {
+    /// Joins as another node. Answers when it asked: its lease is not older.
+    async fn rejoin(&self) -> tokio::time::Instant {
         for run in self.node.become_another() {
             self.shared.stop(run, AttemptEnd::Lost);
         }
         let mut patience = Patience::new(&self.shared, "join");
-        while patience.after(self.node.join().await).await.is_none() {}
-        self.shared.news.notify_one();
+        loop {
+            let asked_at = tokio::time::Instant::now();
+            if patience.after(self.node.join().await).await.is_some() {
+                self.shared.news.notify_one();
+                return asked_at;
+            }
+        }
     }
 
     pub async fn reap(self) {

@@ -117,3 +117,20 @@ async fn what_runs_on_a_node_far_off_ends_well() {
     node.flush().await;
     assert_eq!(world.ledger(job.id).await, ["00:00 COMPLETED"]);
 }
+
+/// Runs wait in memory for their time. That comes by the store's clock, also before the node has
+/// heard how far off its own is now.
+#[tokio::test]
+async fn a_clock_that_is_set_starts_nothing_early_and_nothing_late() {
+    for offset in [-3_600_000_000, 3_600_000_000] {
+        let world = World::at("2026-01-01T00:00:58Z");
+        let behind = Arc::new(AtomicI64::new(0));
+        let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+        node.create("job", cron("* * * * *")).await;
+        assert!(node.work().await.is_empty(), "it waits for the full minute");
+        behind.store(offset, Ordering::Relaxed);
+        assert!(node.start_due().await.unwrap().is_empty());
+        world.pass(2);
+        assert_eq!(node.start_due().await.unwrap().len(), 1);
+    }
+}

@@ -9,6 +9,7 @@ use store::Store;
 
 use crate::world::{Steps, World, at, cron, every};
 
+/// S2.114: ticks are made, and each is executed.
 #[tokio::test]
 async fn every_tick_runs_once_at_its_time() {
     let world = World::at("2026-01-01T00:00:30Z");

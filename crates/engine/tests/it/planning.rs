@@ -199,6 +199,7 @@ async fn scheduler(url: &str, settings: Settings) -> Node<PostgresStore> {
     let store = PostgresStore::connect(url, PostgresOptions { pool_size: 2 }).await.unwrap();
     let parts = Parts {
         clock: Arc::new(now),
+        steady: Arc::new(now),
         random: Arc::new(random),
         zones: Zones::bundled(),
         tracer: None,

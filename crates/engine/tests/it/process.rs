@@ -64,6 +64,7 @@ async fn start() -> Process {
     let (send, seen) = mpsc::unbounded_channel();
     let parts = Parts {
         clock: Arc::new(now),
+        steady: Arc::new(now),
         random: Arc::new(random),
         zones: Zones::bundled(),
         tracer: None,

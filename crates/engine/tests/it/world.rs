@@ -49,9 +49,12 @@ impl World {
 
     /// A node whose clock is so many microseconds behind the store's.
     pub async fn node_behind(&self, settings: Settings, behind_us: Arc<AtomicI64>) -> TestNode {
-        let clock = Arc::clone(&self.clock);
+        let [clock, steady] = [0; 2].map(|_| Arc::clone(&self.clock));
         let random = Arc::clone(&self.random);
         let parts = Parts {
+            steady: Arc::new(move || {
+                Timestamp::from_microsecond(steady.load(Ordering::Relaxed)).unwrap()
+            }),
             clock: Arc::new(move || {
                 let behind_us = behind_us.load(Ordering::Relaxed);
                 Timestamp::from_microsecond(clock.load(Ordering::Relaxed) - behind_us).unwrap()

@@ -175,6 +175,7 @@ impl World {
         };
         let parts = Parts {
             clock: Arc::new(now.clone()),
+            steady: Arc::new(now.clone()),
             random: Arc::new(random),
             zones: Zones::bundled(),
             tracer: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
+use refinery::Target;
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::PostgresOptions;
@@ -66,12 +67,18 @@ pub(super) fn config(url: &str) -> Result<Config> {
 }
 
 /// A pool of connections that is ready for use.
-pub(super) async fn connect(config: &Config, options: &PostgresOptions) -> Result<Pool> {
+pub(super) async fn connect(
+    config: &Config,
+    options: &PostgresOptions,
+    known: i32,
+) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config.clone(), NoTls, recycling);
+    // Hosts are tried one after the other, and the last one may be the one that takes writes.
+    let tries = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(2);
     let timeouts = Timeouts {
         wait: Some(Duration::from_secs(30)),
-        create: Some(Duration::from_secs(10)),
+        create: config.get_connect_timeout().map(|one| *one * tries),
         recycle: None,
     };
     let pool = Pool::builder(manager)
@@ -84,13 +91,20 @@ pub(super) async fn connect(config: &Config, options: &PostgresOptions) -> Resul
         .build()
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let mut client = pool.get().await?;
-    migrate(&mut client).await?;
+    migrate(&mut client, known).await?;
     Ok(pool)
 }
 
+/// The newest version of the tables that this release knows.
+pub(super) fn newest() -> i32 {
+    let runner = embedded::migrations::runner();
+    let versions = runner.get_migrations().iter().map(refinery::Migration::version);
+    versions.max().unwrap_or(0)
+}
+
 /// Applies what is missing, one process at a time, and refuses a database that is too old for
-/// this release or was written by a newer one.
-async fn migrate(client: &mut Client) -> Result<()> {
+/// this release, or whose tables were changed by a newer one so that this one cannot use them.
+async fn migrate(client: &mut Client, known: i32) -> Result<()> {
     let server: i32 = client
         .query_one("SELECT current_setting('server_version_num')::integer", &[])
         .await?
@@ -102,39 +116,55 @@ async fn migrate(client: &mut Client) -> Result<()> {
         )));
     }
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await?;
-    let migrated = apply(client).await;
+    let migrated = apply(client, known).await;
     client.execute("SELECT pg_advisory_unlock($1)", &[&MIGRATION_LOCK]).await?;
     migrated
 }
 
-async fn apply(client: &mut Client) -> Result<()> {
+async fn apply(client: &mut Client, known: i32) -> Result<()> {
     // Asked first: whoever prepared the schema may not have given the right to create one.
     let schema =
         client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'punctual'", &[]).await?;
     if schema.is_none() {
         client.batch_execute("CREATE SCHEMA punctual").await?;
     }
-    let runner = embedded::migrations::runner();
-    let known = runner
-        .get_migrations()
-        .iter()
-        .map(|migration| i64::from(migration.version()))
-        .max()
-        .unwrap_or(0);
-    let history = client
-        .query_one("SELECT to_regclass('punctual.refinery_schema_history') IS NOT NULL", &[])
-        .await?;
-    if history.try_get(0)? {
-        let found = client
-            .query_one("SELECT max(version)::bigint FROM refinery_schema_history", &[])
-            .await?;
-        if let Some(found) = found.try_get::<_, Option<i64>>(0)?.filter(|found| *found > known) {
-            return Err(StoreError::TooNew { found, known });
+    if let Some(found) = version(client).await?.filter(|found| *found > known) {
+        let needs = needs(client).await?.unwrap_or(found);
+        if needs > known {
+            return Err(StoreError::TooNew { found: found.into(), known: known.into() });
         }
+        // Everything that this release knows was applied before that.
+        tracing::info!(found, known, "a newer release has added to the tables; this one goes on");
+        return Ok(());
     }
+    let runner = embedded::migrations::runner().set_target(Target::Version(known));
     client.batch_execute("SET statement_timeout = 0").await?;
     let report = runner.run_async(client).await;
     client.batch_execute("RESET statement_timeout").await?;
     report.map_err(|error| StoreError::Unavailable(format!("migrating the database: {error}")))?;
     Ok(())
+}
+
+/// Whether a table is there.
+async fn has(client: &Client, table: &str) -> Result<bool> {
+    let row = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?;
+    Ok(row.try_get(0)?)
+}
+
+/// The version of the tables; none before the first migration.
+async fn version(client: &Client) -> Result<Option<i32>> {
+    if !has(client, "punctual.refinery_schema_history").await? {
+        return Ok(None);
+    }
+    let version = "SELECT max(version)::integer FROM refinery_schema_history";
+    Ok(client.query_one(version, &[]).await?.try_get(0)?)
+}
+
+/// What a release must know at least to work on the tables; none if they do not say.
+async fn needs(client: &Client) -> Result<Option<i32>> {
+    if !has(client, "punctual.compatibility").await? {
+        return Ok(None);
+    }
+    let row = client.query_opt("SELECT needs FROM compatibility", &[]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
 }

@@ -316,16 +316,16 @@ CREATE TABLE acknowledgements (
     PRIMARY KEY (run_id, epoch, node_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
-INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T15:08:27.510768207Z', '8561119941187026958');
-INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T15:08:27.510795187Z', '2054907362045793413');
-INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T15:08:27.510798524Z', '6428697293813571118');
-INSERT INTO refinery_schema_history VALUES (4, 'written_once', '2026-11-15T15:08:27.510802287Z', '7198267016060987981');
-INSERT INTO refinery_schema_history VALUES (5, 'objects', '2026-11-15T15:08:27.510806374Z', '3069063680314206862');
-INSERT INTO refinery_schema_history VALUES (6, 'identity', '2026-11-15T15:08:27.510810204Z', '7368461449916577912');
-INSERT INTO refinery_schema_history VALUES (7, 'safe', '2026-11-15T15:08:27.510813414Z', '17381019431473044520');
-INSERT INTO refinery_schema_history VALUES (8, 'salt', '2026-11-15T15:08:27.510817295Z', '18357554392613307412');
-INSERT INTO refinery_schema_history VALUES (9, 'cluster', '2026-11-15T15:08:27.510820581Z', '3269821675857850935');
-INSERT INTO refinery_schema_history VALUES (10, 'placed_runs', '2026-11-15T15:08:27.510824887Z', '1828418662725274573');
+INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T16:27:42.146786409Z', '8561119941187026958');
+INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T16:27:42.146811973Z', '2054907362045793413');
+INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T16:27:42.146816061Z', '6428697293813571118');
+INSERT INTO refinery_schema_history VALUES (4, 'written_once', '2026-11-15T16:27:42.146821185Z', '7198267016060987981');
+INSERT INTO refinery_schema_history VALUES (5, 'objects', '2026-11-15T16:27:42.146825856Z', '3069063680314206862');
+INSERT INTO refinery_schema_history VALUES (6, 'identity', '2026-11-15T16:27:42.146830008Z', '7368461449916577912');
+INSERT INTO refinery_schema_history VALUES (7, 'safe', '2026-11-15T16:27:42.146834121Z', '17381019431473044520');
+INSERT INTO refinery_schema_history VALUES (8, 'salt', '2026-11-15T16:27:42.146838222Z', '18357554392613307412');
+INSERT INTO refinery_schema_history VALUES (9, 'cluster', '2026-11-15T16:27:42.146841658Z', '3269821675857850935');
+INSERT INTO refinery_schema_history VALUES (10, 'placed_runs', '2026-11-15T16:27:42.146846276Z', '1828418662725274573');
 INSERT INTO meta VALUES (1, 10, 1800000000000000);
 INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0, NULL, '', '["SCHEDULER","AGENT"]', 1800000000000000, 1800000000000000, '[]', 0, '', 0, 0, NULL);
 INSERT INTO jobs VALUES (X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 'upstream', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000, X'00000000000000000000000000000002');

@@ -6,6 +6,7 @@
 )]
 
 mod postgres;
+mod rolling;
 mod sqlite;
 
 use std::fs;
@@ -61,8 +62,21 @@ fn upgraded<S>(opened: store::Result<S>, dump: &Path) -> S {
 
 /// The file for a dump of the newest tables with data.
 fn newest_database(store: &str) -> PathBuf {
-    let migrations = fs::read_dir(folder("migrations").join(store)).unwrap().count();
-    folder("tests/data").join(format!("{store}_v{migrations}.sql"))
+    let (newest, _) = migrations(store).pop().unwrap();
+    folder("tests/data").join(format!("{store}_v{newest}.sql"))
+}
+
+/// The migrations of a store by their numbers.
+fn migrations(store: &str) -> Vec<(i32, String)> {
+    let files = fs::read_dir(folder("migrations").join(store)).unwrap();
+    let read = |file: PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let number = name.trim_start_matches('V').split("__").next().unwrap().parse().unwrap();
+        (number, fs::read_to_string(file).unwrap())
+    };
+    let mut migrations: Vec<_> = files.map(|file| read(file.unwrap().path())).collect();
+    migrations.sort();
+    migrations
 }
 
 fn folder(name: &str) -> PathBuf {

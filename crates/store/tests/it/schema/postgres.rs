@@ -109,20 +109,6 @@ async fn an_old_database_with_data_becomes_a_new_one() {
     }
 }
 
-#[tokio::test]
-async fn a_database_of_a_newer_release_is_refused() {
-    let bench = PostgresBench::empty().await;
-    open(&bench).await.unwrap();
-    let newer = "INSERT INTO punctual.refinery_schema_history (version, name, applied_on, checksum)
-                 VALUES (99, 'from_the_future', '2099-01-01T00:00:00Z', '1')";
-    bench.connect().await.batch_execute(newer).await.unwrap();
-    match open(&bench).await.err() {
-        Some(StoreError::TooNew { found: 99, known }) => assert!(known < 99),
-        other => panic!("{other:?}"),
-    }
-    bench.close().await;
-}
-
 /// Nodes of a cluster start at the same moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_processes_migrate_at_once() {

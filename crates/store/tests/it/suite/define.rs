@@ -150,6 +150,7 @@ pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
     assert_eq!(answers.iter().filter(|answer| **answer == taken).count(), 7, "{answers:?}");
 }
 
+/// S2.112: which schedules need ticks.
 pub async fn due_jobs_are_enabled_and_near<B: Bench>(lab: &Lab<B>) {
     let now = lab.now().await;
     let mut made = Vec::new();

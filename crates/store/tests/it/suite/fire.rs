@@ -136,7 +136,7 @@ pub async fn times_without_a_run_are_one_row<B: Bench>(lab: &Lab<B>) {
     assert_eq!(runs_of(lab, &job).await, 4);
 }
 
-/// A plan may hold ticks that are known already: each keeps its one row.
+/// S2.113: a plan may hold ticks that are known already, and each keeps its one row.
 pub async fn a_tick_has_one_row<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let (job, fire) = planned(lab, "job").await;

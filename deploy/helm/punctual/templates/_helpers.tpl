@@ -1,0 +1,15 @@
+{{- define "punctual.selector" -}}
+app.kubernetes.io/name: punctual
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "punctual.labels" -}}
+{{ include "punctual.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "punctual.secret" -}}
+{{ .Values.existingSecret | default (printf "%s-punctual" .Release.Name) }}
+{{- end }}

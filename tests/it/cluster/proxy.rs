@@ -1,0 +1,103 @@
+//! A line between a node and its database, which can be cut.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What the line does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Everything passes.
+    Open,
+    /// Nothing passes, and nobody is told.
+    Silent,
+    /// What the node says arrives, what the database says does not.
+    OneWay,
+    /// Connections are ended, new ones too.
+    Cut,
+}
+
+#[derive(Clone)]
+pub struct Proxy {
+    pub address: String,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+struct State {
+    line: Line,
+    /// Every connection, on both sides.
+    open: Vec<TcpStream>,
+}
+
+impl Proxy {
+    /// A line to a server, open at first.
+    pub fn to(server: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let state = State { line: Line::Open, open: Vec::new() };
+        let proxy = Proxy { address, state: Arc::new((Mutex::new(state), Condvar::new())) };
+        let taking = proxy.clone();
+        std::thread::spawn(move || {
+            for node in listener.incoming().map_while(Result::ok) {
+                taking.connect(node, &server);
+            }
+        });
+        proxy
+    }
+
+    /// From now on, the line does this.
+    pub fn set(&self, line: Line) {
+        let mut state = self.lock();
+        state.line = line;
+        if line == Line::Cut {
+            for stream in state.open.drain(..) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+        self.state.1.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self, node: TcpStream, server: &str) {
+        let mut state = self.lock();
+        if state.line == Line::Cut {
+            return;
+        }
+        let Ok(database) = TcpStream::connect(server) else { return };
+        let twin = |stream: &TcpStream| stream.try_clone().unwrap();
+        state.open.extend([twin(&node), twin(&database)]);
+        for (from, to, holding) in [
+            (twin(&node), twin(&database), &[Line::Silent][..]),
+            (database, node, &[Line::Silent, Line::OneWay][..]),
+        ] {
+            let proxy = self.clone();
+            std::thread::spawn(move || proxy.carry(from, to, holding));
+        }
+    }
+
+    /// Carries bytes until one side ends; holds them back while the line is as `holding` says.
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream, holding: &[Line]) {
+        let mut bytes = [0; 16_384];
+        loop {
+            let count = match from.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            let mut state = self.lock();
+            while holding.contains(&state.line) {
+                state = self.state.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(state);
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+    }
+}
