@@ -4,7 +4,7 @@
 //! each shard that the rule names for them. The parts are runs of their own; the run itself ends
 //! when they have, and its outcome is made of theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -364,6 +364,15 @@ impl Progress {
             }
         }
         progress
+    }
+
+    /// Counts parts of several runs.
+    pub fn by_run(parts: &[Part]) -> HashMap<RunId, Self> {
+        let mut by_run: HashMap<RunId, Vec<&Part>> = HashMap::new();
+        for part in parts {
+            by_run.entry(part.parent).or_default().push(part);
+        }
+        by_run.into_iter().map(|(run, parts)| (run, Progress::of(parts))).collect()
     }
 
     /// Whether all have ended.

@@ -41,6 +41,13 @@ pub struct ShardBody {
     pub labels: Labels,
 }
 
+impl ShardBody {
+    /// As it is kept.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
+    }
+}
+
 impl Shard {
     /// The shard of an object; none when its body cannot be read.
     pub fn of(object: &Object) -> Option<Self> {

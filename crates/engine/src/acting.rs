@@ -11,14 +11,16 @@ use domain::audit::{Record, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
-use domain::object::{Object, ObjectKind};
+use domain::object::{Object, ObjectKind, check_name};
+use domain::partition::{Part, Progress};
 use domain::run::NewRun;
+use domain::shard::Shard;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
     Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
-    DeliveryView, FullStore, JobFilter, LastRun, NodeView, POLICY, Page, Put, RunFilter, RunView,
-    RunsOf, Set, Setting, Steer, Steered,
+    DeliveryView, FullStore, JobFilter, LastRun, NodeView, OwnedShard, POLICY, Page, Put,
+    RunFilter, RunView, RunsOf, Set, Setting, Steer, Steered,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -422,6 +424,54 @@ impl<S: FullStore> Acting<'_, S> {
         self.node().nodes().await
     }
 
+    /// The shards of the tenant and who owns them.
+    pub async fn shards(&self) -> Result<Vec<OwnedShard>> {
+        self.may(Deed::SeeNodes)?;
+        Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
+    }
+
+    /// Makes a shard, or changes the one that still has the expected version. The leader gives it
+    /// an owner a moment later.
+    pub async fn put_shard(&self, shard: &Shard, expected: u32) -> Result<Put> {
+        let invalid = |field, problem| EngineError::Invalid { field, problem };
+        check_name(&shard.name).map_err(|problem| invalid("name", problem))?;
+        let labels = shard.body.labels.check();
+        labels.map_err(|error| invalid("labels", error.to_string()))?;
+        let now = self.node().store.now().await?;
+        let object = Object {
+            id: shard.id,
+            tenant: self.actor.tenant,
+            kind: ObjectKind::Shard,
+            name: shard.name.clone(),
+            body: shard.body.to_json(),
+            version: 0,
+            created_at: now,
+            changed_at: now,
+        };
+        let put = self.put_object(&object, expected).await?;
+        self.engine.shards_changed();
+        Ok(put)
+    }
+
+    /// The parts of a run, in their order; none when it was not divided.
+    pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
+        if self.run(run).await?.is_none() {
+            return Err(no_run(run));
+        }
+        Ok(self.node().store.parts(&[run]).await?)
+    }
+
+    /// How far those of these runs have come that were divided.
+    pub async fn progress(&self, runs: &[RunId]) -> Result<HashMap<RunId, Progress>> {
+        let parts = self.node().store.parts(runs).await?;
+        Ok(Progress::by_run(&parts))
+    }
+
+    /// Of which run each of these is a part.
+    pub async fn parents(&self, parts: &[RunId]) -> Result<HashMap<RunId, RunId>> {
+        Ok(self.node().store.parents(parts).await?.into_iter().collect())
+    }
+
     /// Drains, resumes or removes a node.
     pub async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
         self.may(Deed::ChangeCluster)?;
@@ -487,7 +537,7 @@ impl<S: FullStore> Acting<'_, S> {
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {
         self.may(match object.kind {
-            ObjectKind::Database => Deed::ChangeCluster,
+            ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
             ObjectKind::AlertChannel => Deed::ChangeAccess,
         })
     }

@@ -18,7 +18,7 @@
 use domain::alert::{Alert, AlertKind};
 use domain::cluster::{NodeRole, NodeState, Place};
 use domain::id::{JobId, TenantId};
-use store::{Cluster, Desk, Store};
+use store::{Cluster, Desk, Shards, Store};
 
 use super::Node;
 
@@ -31,6 +31,8 @@ pub struct Attended {
     pub acknowledged: u64,
     /// Runs that were handed to this node because of its place.
     pub placed: usize,
+    /// Shards that this node, as the leader, gave to other owners.
+    pub moved: u64,
 }
 
 impl<S: Store> Node<S> {
@@ -50,20 +52,27 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Cluster> Node<S> {
+impl<S: Shards + Desk> Node<S> {
     /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after the lead, acknowledges, and fetches the runs that ask for its place.
+    /// more, looks after the lead and the
+    /// shards, acknowledges, and fetches the runs that ask for its place.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.hand_back();
         }
+        let leads = self.elect().await?;
+        let moved = self.assign_shards().await?;
+        self.wake_divided().await?;
         Ok(Attended {
-            leads: self.elect().await?,
+            leads,
+            moved,
             acknowledged: self.acknowledge_runs().await?,
             placed: self.claim_placed().await?,
         })
     }
+}
 
+impl<S: Cluster> Node<S> {
     /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {

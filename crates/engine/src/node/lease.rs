@@ -60,6 +60,7 @@ impl<S: Store> Node<S> {
         state.unsure = false;
         state.hungry = true;
         state.leads = None;
+        state.parts_ended.clear();
         self.traces.forget();
         running
     }

@@ -12,6 +12,8 @@ mod leases;
 mod overlap;
 mod process;
 mod retention;
+mod shards;
 mod tally;
+mod test_cluster;
 mod tracer;
 mod world;
