@@ -21,6 +21,8 @@ use store::{
 use crate::event::Event;
 use crate::link::Link;
 
+mod desk;
+
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {
     inner: Arc<S>,
