@@ -135,6 +135,12 @@ impl Parameters {
                  begins with no digit"
             ));
         }
+        let is_plain = |value: &Value| !value.is_array() && !value.is_object();
+        if let Some((name, _)) = self.values.iter().find(|(_, value)| !is_plain(value)) {
+            return Err(format!(
+                "{name:?} is a list or an object: a text, a number, a boolean or NULL would be right"
+            ));
+        }
         match &self.from {
             Some(rows) if rows.sql.trim().is_empty() => {
                 Err("FROM needs a question, for example SELECT id AS customer_id FROM customers"

@@ -11,10 +11,9 @@ use domain::audit::{Record, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
-use domain::object::{Object, ObjectKind, check_name};
+use domain::object::{Object, ObjectKind};
 use domain::partition::{Part, Progress};
 use domain::run::NewRun;
-use domain::shard::Shard;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
@@ -430,29 +429,6 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
     }
 
-    /// Makes a shard, or changes the one that still has the expected version. The leader gives it
-    /// an owner a moment later.
-    pub async fn put_shard(&self, shard: &Shard, expected: u32) -> Result<Put> {
-        let invalid = |field, problem| EngineError::Invalid { field, problem };
-        check_name(&shard.name).map_err(|problem| invalid("name", problem))?;
-        let labels = shard.body.labels.check();
-        labels.map_err(|error| invalid("labels", error.to_string()))?;
-        let now = self.node().store.now().await?;
-        let object = Object {
-            id: shard.id,
-            tenant: self.actor.tenant,
-            kind: ObjectKind::Shard,
-            name: shard.name.clone(),
-            body: shard.body.to_json(),
-            version: 0,
-            created_at: now,
-            changed_at: now,
-        };
-        let put = self.put_object(&object, expected).await?;
-        self.engine.shards_changed();
-        Ok(put)
-    }
-
     /// The parts of a run, in their order; none when it was not divided.
     pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
         if self.run(run).await?.is_none() {
@@ -546,7 +522,11 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
         self.may_change(object)?;
         let object = Object { tenant: self.actor.tenant, ..object.clone() };
-        self.node().put_object(&object, expected).await
+        let put = self.node().put_object(&object, expected).await?;
+        if object.kind == ObjectKind::Shard {
+            self.engine.shards_changed();
+        }
+        Ok(put)
     }
 
     /// Removes an object if it still has the version that was seen.
