@@ -3,6 +3,7 @@
 mod failover;
 mod ledger;
 mod racing;
+mod shards;
 
 use std::path::Path;
 

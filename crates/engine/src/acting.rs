@@ -371,6 +371,11 @@ impl<S: FullStore> Acting<'_, S> {
         self.run_for(run).await?;
         let cancelled = self.node().cancel_run(run, text).await?;
         self.engine.stop_run(run);
+        if let Cancelled::Requested(_) = cancelled {
+            for part in self.node().store.parts(&[run]).await? {
+                self.engine.stop_run(part.run);
+            }
+        }
         Ok(cancelled)
     }
 
