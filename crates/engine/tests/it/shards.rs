@@ -94,7 +94,7 @@ async fn s0_146_a_job_of_all_shards_has_a_run_on_each_of_sixteen() {
 }
 
 #[tokio::test]
-async fn the_parts_of_a_run_are_carried_out_at_the_same_time() {
+async fn s2_115_the_parts_of_a_run_are_carried_out_at_the_same_time() {
     let cluster = TestCluster::create(3, 16).await;
     let node = &cluster.nodes[0];
     let job = node.create("analyze", partitioned(Partition::AllShards)).await;
@@ -166,7 +166,7 @@ async fn shards_move_when_a_node_is_lost_drained_or_comes() {
 }
 
 #[tokio::test]
-async fn a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_same() {
+async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_same() {
     let mut cluster = TestCluster::create(3, 16).await;
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
@@ -193,7 +193,7 @@ async fn a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_same() {
 }
 
 #[tokio::test]
-async fn the_node_that_divided_a_run_may_die() {
+async fn s2_118_the_node_that_divided_a_run_may_die() {
     let mut cluster = TestCluster::create(3, 16).await;
     let job = cluster.nodes[1].create("analyze", partitioned(Partition::AllShards)).await;
     let run = cluster.nodes[0].triggered(job.id, Trigger::default()).await.unwrap();
@@ -296,7 +296,7 @@ async fn who_cancels_a_run_cancels_its_parts() {
 }
 
 #[tokio::test]
-async fn every_tick_has_one_outcome_and_parts_do_not_overlap_with_it() {
+async fn s2_116_every_tick_has_one_outcome_and_parts_do_not_overlap_with_it() {
     let mut cluster = TestCluster::create(3, 16).await;
     let definition = Definition {
         partition: Some(Partition::AllShards),
