@@ -8,8 +8,8 @@ use domain::partition::part_again;
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
-    Applied, Cancelled, Cluster, Cut, FactsFor, Move, NodeInfo, Objects, Put, Set, Shards, Store,
-    Whole,
+    Applied, Cancelled, Cluster, Cut, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
+    Shards, Store, Whole,
 };
 use uuid::Uuid;
 
@@ -124,10 +124,13 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
 pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>) {
     let first = leader(lab, "a").await;
     let other = node(lab, "b").await;
-    let job = lab.job("job").await;
+    let mut job = lab.job("job").await;
     let (one, two) = (shard(lab, "one").await, shard(lab, "two").await);
     give(lab, first, one, other).await;
     let (run, parts) = divided(lab, first.0, &job, &[one, two]).await;
+    // A change of the job changes nothing about where its parts belong.
+    job.definition.priority = 7;
+    lab.update(&mut job, Prepared::Keep).await;
     assert_eq!(lab.claim(other, want(9)).await, [], "plain claims leave parts alone");
     assert_eq!(placed(lab, first.0).await, []);
     let held = placed(lab, other).await;
