@@ -367,7 +367,7 @@ impl Run<'_> {
                     Value::Null => usize::MAX,
                     count => count.integer()?.max(0) as usize,
                 };
-                text(of.chars().skip((from - 1).max(0) as usize).take(count).collect())
+                text(of.chars().skip(from.saturating_sub(1).max(0) as usize).take(count).collect())
             }
             Function::Concat => {
                 let mut whole = String::new();

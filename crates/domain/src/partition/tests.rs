@@ -66,6 +66,7 @@ fn expressions_choose_by_the_values_of_the_run() {
         ("LENGTH(name) - 1 * 2", "shard_002"),
         ("- -1", "shard_002"),
         ("SUBSTR('xshard_004', 2)", "shard_004"),
+        ("SUBSTR('shard_004', -9223372036854775807 - 1)", "shard_004"),
         ("LEFT('shard_001 and more', 9)", "shard_001"),
         ("CONCAT('shard_00', RIGHT('abc3', 1))", "shard_003"),
         ("LOWER('SHARD_001')", "shard_001"),

@@ -85,12 +85,16 @@ fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
             let mut content = String::new();
             at += 1;
             loop {
-                match (characters.get(at), characters.get(at + 1)) {
-                    (Some('\''), Some('\'')) => (content.push('\''), at += 2).1,
-                    (Some('\''), _) => break,
-                    (Some(c), _) => (content.push(*c), at += 1).1,
-                    (None, _) => return wrong(start, "the text has no end: ' is missing".into()),
+                let Some(c) = characters.get(at) else {
+                    return wrong(start, "the text has no end: ' is missing".into());
+                };
+                // A quote in a text is written twice.
+                let is_quote = *c == '\'';
+                if is_quote && characters.get(at + 1) != Some(&'\'') {
+                    break;
                 }
+                content.push(*c);
+                at += 1 + usize::from(is_quote);
             }
             at += 1;
             tokens.push((Token::Text(content), start));
