@@ -22,6 +22,7 @@ mod restore;
 mod run;
 mod secret;
 pub mod serve;
+mod shard;
 mod sql;
 mod status;
 mod top;
@@ -108,6 +109,11 @@ enum Command {
     /// Look after the nodes of a cluster
     #[command(subcommand, arg_required_else_help = true)]
     Node(node::NodeCommand),
+
+    /// Look after shards: slices of data, each owned by a node
+    #[command(subcommand, arg_required_else_help = true)]
+    Shard(shard::ShardCommand),
+
     /// Ask in SQL: jobs, runs and everything else that psql can ask
     Sql(sql::SqlArgs),
 
@@ -186,6 +192,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Grant(command) => access::grant(command),
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
+        Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),

@@ -95,7 +95,7 @@ fn assignment(started: &Started) -> Result<Assignment, String> {
         scheduled_for: run.run.scheduled_for,
         deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),
         grace_period: definition.grace_period,
-        shard: run.run.shard.clone(),
+        shard: started.shard.as_ref().map_or_else(String::new, |shard| shard.name.clone()),
         run_as: definition.run_as.clone(),
         parameters,
         action: definition.action.clone(),

@@ -13,6 +13,7 @@ mod member;
 mod promises;
 mod proxy;
 mod racing;
+mod shards;
 mod skew;
 
 use std::collections::BTreeSet;

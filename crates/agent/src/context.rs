@@ -72,7 +72,7 @@ pub const FACTS: &[Fact] = &[
         variable: "PUNCTUAL_SHARD",
         header: "Punctual-Shard",
         setting: "punctual.shard",
-        meaning: "the slice of the data to work on; empty when there is one only",
+        meaning: "the name of the shard to work on; empty when there is none",
         value: |assignment| assignment.shard.clone(),
     },
 ];

@@ -144,6 +144,17 @@ impl Action {
         }
     }
 
+    /// The same in another database; what works in none is as before.
+    #[must_use]
+    pub fn in_database(mut self, name: &str) -> Self {
+        if let Action::Sql(SqlAction { database, .. })
+        | Action::Procedure(ProcedureAction { database, .. }) = &mut self
+        {
+            *database = Some(name.to_owned());
+        }
+        self
+    }
+
     /// Whether it can be carried out by somebody who is allowed to. Addresses and names that the
     /// configuration decides about are looked at when it runs.
     pub fn check(&self) -> Result<(), ActionError> {

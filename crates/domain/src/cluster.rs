@@ -218,6 +218,16 @@ impl Place {
         Place(leader.into_iter().chain(labels.pairs()).collect())
     }
 
+    /// Where runs of a shard may be executed: its owner offers this word, and no other node does.
+    pub fn of_shard(shard: crate::id::ObjectId) -> Self {
+        Place(vec![Place::shard_word(shard)])
+    }
+
+    /// What the owner of a shard offers.
+    pub fn shard_word(shard: crate::id::ObjectId) -> String {
+        format!("SHARD:{shard}")
+    }
+
     /// The place of words that a store kept.
     pub fn of_words(words: Vec<String>) -> Self {
         Place(words)

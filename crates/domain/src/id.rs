@@ -129,6 +129,19 @@ impl RunId {
         RunId(timed(7, scheduled_for, random))
     }
 
+    /// A part of a run that was divided: the same run, row and shard give the same id. Its version
+    /// is 5, so that a part is told from other runs by its id alone.
+    pub fn of_part(run: RunId, row: u64, shard: &str) -> Self {
+        let mut name = row.to_be_bytes().to_vec();
+        name.extend_from_slice(shard.as_bytes());
+        RunId(timed(5, run.time(), Uuid::new_v5(&run.0, &name).as_u128()))
+    }
+
+    /// Whether it is a part of another run.
+    pub fn is_part(self) -> bool {
+        self.0.get_version_num() == 5
+    }
+
     /// The time inside the id, to the millisecond.
     pub fn time(self) -> Timestamp {
         let ms = self.0.as_u128() >> 80;

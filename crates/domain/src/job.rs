@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::Action;
 use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, TenantId, UserId};
+use crate::partition::{Parameters, Partition};
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
     EveryError, Schedule, ZoneError, Zones,
@@ -104,6 +105,12 @@ pub struct Definition {
     /// Labels of the nodes that may execute it; all may when there are none.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub run_on: Labels,
+    /// On which shards it runs; once, and on no shard, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Partition>,
+    /// Values for its runs.
+    #[serde(skip_serializing_if = "Parameters::is_empty")]
+    pub parameters: Parameters,
 }
 
 impl Default for Definition {
@@ -131,6 +138,8 @@ impl Default for Definition {
             retention: Retention::default(),
             class: Class::LocalSafe,
             run_on: Labels::default(),
+            partition: None,
+            parameters: Parameters::default(),
         }
     }
 }

@@ -17,17 +17,21 @@ pub enum ObjectKind {
     Database,
     /// A place that alerts are carried to.
     AlertChannel,
+    /// A slice of the user's data.
+    Shard,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 2] = [ObjectKind::Database, ObjectKind::AlertChannel];
+    pub const ALL: [ObjectKind; 3] =
+        [ObjectKind::Database, ObjectKind::AlertChannel, ObjectKind::Shard];
 
     /// The name that a store keeps.
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Database => "DATABASE",
             ObjectKind::AlertChannel => "ALERT_CHANNEL",
+            ObjectKind::Shard => "SHARD",
         }
     }
 

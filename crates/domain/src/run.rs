@@ -163,11 +163,11 @@ impl RunState {
             .map(|(_, _, to)| *to)
     }
 
-    /// What a live row is doing.
-    pub fn of_live(due: bool, held: bool, waiting: bool) -> RunState {
-        match (due, held, waiting) {
-            (true, true, false) => RunState::Running,
-            (true, false, false) => RunState::Queued,
+    /// What a live row is doing. A run that was divided runs as long as its parts do.
+    pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
+        match (due, held, wait) {
+            (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
+            (true, false, None) => RunState::Queued,
             _ => RunState::Pending,
         }
     }
@@ -188,14 +188,23 @@ pub enum Origin {
     Backfill = 4,
     /// The end of another job.
     Dependency = 5,
+    /// Another run of the job, which was divided.
+    Part = 6,
 }
 
 impl Origin {
     /// The origin of a number that a store kept.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Origin::Schedule, Origin::CatchUp, Origin::Manual, Origin::Backfill, Origin::Dependency]
-            .into_iter()
-            .find(|origin| *origin as i64 == number)
+        [
+            Origin::Schedule,
+            Origin::CatchUp,
+            Origin::Manual,
+            Origin::Backfill,
+            Origin::Dependency,
+            Origin::Part,
+        ]
+        .into_iter()
+        .find(|origin| *origin as i64 == number)
     }
 
     /// Whether the run stands for a nominal time of the schedule.
@@ -214,12 +223,14 @@ pub enum Wait {
     Upstream = 2,
     /// Acknowledgements of a majority of the schedulers.
     Quorum = 3,
+    /// Its own parts. It has begun: what it waits for is its work.
+    Parts = 4,
 }
 
 impl Wait {
     /// What a number that a store kept waits for.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Wait::Overlap, Wait::Upstream, Wait::Quorum]
+        [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts]
             .into_iter()
             .find(|wait| *wait as i64 == number)
     }
@@ -260,6 +271,8 @@ pub enum ReasonCode {
     Lost,
     /// The job was deleted or changed before it started.
     JobChanged,
+    /// Some of its parts did not complete.
+    PartsFailed,
 }
 
 impl ReasonCode {
@@ -277,6 +290,7 @@ impl ReasonCode {
             ReasonCode::NotRetryable => "NOT_RETRYABLE",
             ReasonCode::Lost => "LOST",
             ReasonCode::JobChanged => "JOB_CHANGED",
+            ReasonCode::PartsFailed => "PARTS_FAILED",
         }
     }
 }

@@ -110,7 +110,8 @@ pub fn class_max(class: u8) -> u64 {
 /// Adds ended runs up, for their jobs and for their tenants.
 pub fn tally<'a>(ended: impl IntoIterator<Item = &'a EndedRun>) -> BTreeMap<Key, u64> {
     let mut amounts = BTreeMap::new();
-    for run in ended {
+    // The run that was divided stands for its parts.
+    for run in ended.into_iter().filter(|run| run.origin != Origin::Part) {
         for job in [run.job, JobId::NONE] {
             let mut add = |measure, class, amount: u64| {
                 let hour = hour_of(run.finished_at);

@@ -12,13 +12,14 @@ use domain::decide::explain::Explanation;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
+use domain::partition::{Part, Progress};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use jiff::Timestamp;
 use store::{
     Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
-    DeliveryView, FullStore, JobFilter, LastRun, NodeView, POLICY, Page, Put, RunFilter, RunView,
-    RunsOf, Set, Setting, Steer, Steered,
+    DeliveryView, FullStore, JobFilter, LastRun, NodeView, OwnedShard, POLICY, Page, Put,
+    RunFilter, RunView, RunsOf, Set, Setting, Steer, Steered,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -370,6 +371,11 @@ impl<S: FullStore> Acting<'_, S> {
         self.run_for(run).await?;
         let cancelled = self.node().cancel_run(run, text).await?;
         self.engine.stop_run(run);
+        if let Cancelled::Requested(_) = cancelled {
+            for part in self.node().store.parts(&[run]).await? {
+                self.engine.stop_run(part.run);
+            }
+        }
         Ok(cancelled)
     }
 
@@ -420,6 +426,31 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.may(Deed::SeeNodes)?;
         self.node().nodes().await
+    }
+
+    /// The shards of the tenant and who owns them.
+    pub async fn shards(&self) -> Result<Vec<OwnedShard>> {
+        self.may(Deed::SeeNodes)?;
+        Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
+    }
+
+    /// The parts of a run, in their order; none when it was not divided.
+    pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
+        if self.run(run).await?.is_none() {
+            return Err(no_run(run));
+        }
+        Ok(self.node().store.parts(&[run]).await?)
+    }
+
+    /// How far those of these runs have come that were divided.
+    pub async fn progress(&self, runs: &[RunId]) -> Result<HashMap<RunId, Progress>> {
+        let parts = self.node().store.parts(runs).await?;
+        Ok(Progress::by_run(&parts))
+    }
+
+    /// Of which run each of these is a part.
+    pub async fn parents(&self, parts: &[RunId]) -> Result<HashMap<RunId, RunId>> {
+        Ok(self.node().store.parents(parts).await?.into_iter().collect())
     }
 
     /// Drains, resumes or removes a node.
@@ -487,7 +518,7 @@ impl<S: FullStore> Acting<'_, S> {
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {
         self.may(match object.kind {
-            ObjectKind::Database => Deed::ChangeCluster,
+            ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
             ObjectKind::AlertChannel => Deed::ChangeAccess,
         })
     }
@@ -496,7 +527,11 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
         self.may_change(object)?;
         let object = Object { tenant: self.actor.tenant, ..object.clone() };
-        self.node().put_object(&object, expected).await
+        let put = self.node().put_object(&object, expected).await?;
+        if object.kind == ObjectKind::Shard {
+            self.engine.shards_changed();
+        }
+        Ok(put)
     }
 
     /// Removes an object if it still has the version that was seen.

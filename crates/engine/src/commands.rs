@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use domain::cluster::Class;
 use domain::decide::plan::tick;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Prepared, Store};
+use store::{Cancelled, Change, Changed, Prepared, Shards, Store};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -282,22 +283,10 @@ impl<S: Store> Node<S> {
             id: RunId::of_request(at, (self.parts.random)()),
             due_at: at,
             ignore_dependencies: !trigger.with_dependencies,
-            parameters: trigger.parameters,
+            parameters: job.definition.parameters.with(trigger.parameters),
             priority: job.definition.priority,
             ..tick(&job, at, Origin::Manual, 0)
         })
-    }
-
-    /// Asks for the end of a run.
-    pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
-        let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
-        match self.cancel(run, &reason).await? {
-            Cancelled::NotFound => Err(EngineError::NotFound(format!("run {run}"))),
-            Cancelled::EndedBefore(outcome) => {
-                Err(EngineError::WrongState(format!("run {run} has ended as {outcome} already")))
-            }
-            cancelled => Ok(cancelled),
-        }
     }
 
     /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
@@ -424,6 +413,21 @@ impl<S: Store> Node<S> {
                 return invalid(field, "a duration must be longer than nothing");
             }
         }
+        if let Some(rule) = &definition.partition {
+            if let Err(problem) = rule.check() {
+                return invalid("partition", &problem);
+            }
+            if definition.class == Class::LeaderOnly || !definition.run_on.is_empty() {
+                return invalid(
+                    "partition",
+                    "the owner of a shard executes its runs: leave LEADER_ONLY and RUN ON out, and \
+                     give the shard labels or a node",
+                );
+            }
+        }
+        if let Err(problem) = definition.parameters.check() {
+            return invalid("parameters", &problem);
+        }
         definition.action.check()?;
         definition.when.compile(&self.parts.zones)?;
         if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
@@ -463,6 +467,20 @@ impl<S: Store> Node<S> {
             last.clone_from(&job.name);
         }
         Err(EngineError::Cycle(names))
+    }
+}
+
+impl<S: Shards> Node<S> {
+    /// Asks for the end of a run.
+    pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
+        let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
+        match self.cancel(run, &reason).await? {
+            Cancelled::NotFound => Err(EngineError::NotFound(format!("run {run}"))),
+            Cancelled::EndedBefore(outcome) => {
+                Err(EngineError::WrongState(format!("run {run} has ended as {outcome} already")))
+            }
+            cancelled => Ok(cancelled),
+        }
     }
 }
 

@@ -22,9 +22,10 @@ use domain::alert::Alert;
 use domain::cluster::NodeRole;
 use domain::id::{JobId, NodeId, RunId, UserId};
 use domain::job::{Definition, Job};
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Finish, Store};
+use store::{Applied, Cancelled, Finish, Shards, Store, Verdict};
 
 use crate::holder::Visitors;
 use crate::refusals::Refusals;
@@ -46,6 +47,7 @@ mod prune;
 mod pump;
 mod reap;
 mod seal;
+mod share;
 mod start;
 mod tally;
 mod trace;
@@ -59,8 +61,8 @@ pub use tally::TallyReport;
 
 use crowd::Crowd;
 use definitions::Definitions;
-use divide::Share;
 use ends::Ends;
+use share::Share;
 use trace::{Ended, Traces};
 
 /// One process's part in the work.
@@ -91,6 +93,11 @@ pub struct Started {
     pub job: Arc<Job>,
     /// When it began.
     pub started_at: Timestamp,
+    /// The shard that it works on, if it is a part of a run.
+    pub shard: Option<Arc<Shard>>,
+    /// Whether it only asks for the rows by which it is divided: the action of its job is that
+    /// question, and [`Node::divide_by`] takes the answer.
+    pub asks_rows: bool,
 }
 
 /// What a node holds.
@@ -129,6 +136,8 @@ struct State {
     drifted: HashSet<(NodeId, String)>,
     /// What was noticed here and nobody was told about yet.
     noticed: Vec<Alert>,
+    /// Parts of runs that ended here, and runs that began to wait for theirs.
+    parts_ended: Vec<RunId>,
 }
 
 impl State {
@@ -169,6 +178,7 @@ impl<S: Store> Node<S> {
             share: Share::WHOLE,
             drifted: HashSet::new(),
             noticed: Vec::new(),
+            parts_ended: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {
@@ -265,13 +275,25 @@ impl<S: Store> Node<S> {
         true
     }
 
-    /// Asks for the end of a run.
-    pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
+    /// Asks for the end of one run.
+    async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.store.cancel(run, reason).await?;
         if cancelled == Cancelled::Ended {
             self.ends.add(Outcome::Cancelled, 1);
+            if run.is_part() {
+                self.state().parts_ended.push(run);
+            }
         }
         Ok(cancelled)
+    }
+
+    /// Remembers what may wake a run that was divided: the end of a part, and the beginning of its
+    /// wait, before which the last part may have ended.
+    fn note_parts(&self, finish: &Finish, applied: Applied) {
+        let is_part = finish.grant.run.is_part() && matches!(applied, Applied::Ended(_));
+        if is_part || matches!(finish.verdict, Verdict::Wait(Wait::Parts, _)) {
+            self.state().parts_ended.push(finish.grant.run);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -294,6 +316,19 @@ impl<S: Store> Node<S> {
     /// A job changed here: what is remembered of it is old.
     pub(crate) fn forget_job(&self, id: JobId) {
         self.definitions.forget(id);
+    }
+}
+
+impl<S: Shards> Node<S> {
+    /// Asks for the end of a run. One that was divided ends when its parts have.
+    pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
+        if !run.is_part() {
+            let parts = self.store.parts(&[run]).await?;
+            if self.cancel_parts(&parts, reason).await? > 0 {
+                return Ok(Cancelled::Requested(self.id()));
+            }
+        }
+        self.cancel_one(run, reason).await
     }
 }
 

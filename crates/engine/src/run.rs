@@ -190,11 +190,26 @@ impl<S: FullStore> Engine<S> {
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
     /// seen to now.
     pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
-        let again = self.node.redriven(run).await?;
-        self.submit(vec![again.clone()]).await?;
+        let again = match self.node.redrive_divided(run).await? {
+            Some(again) => {
+                self.shared.news.notify_one();
+                self.shared.places.notify_one();
+                again
+            }
+            None => {
+                let again = self.node.redriven(run).await?;
+                self.submit(vec![again.clone()]).await?;
+                again
+            }
+        };
         // In this order: a crash in between leaves a letter too many rather than a run too few.
         self.node.store.acknowledge(&[run]).await?;
         Ok(again)
+    }
+
+    /// There are other shards: the leader, if it is this node, finds owners for them now.
+    pub fn shards_changed(&self) {
+        self.shared.places.notify_one();
     }
 
     /// A job was defined: plan it now instead of at the next look.

@@ -29,6 +29,7 @@ pub(crate) mod secrets;
 pub(crate) mod session;
 mod settings;
 pub mod shape;
+pub(crate) mod shards;
 mod sql;
 mod stats;
 mod tenants;
@@ -74,6 +75,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         ))
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
+        .routes(routes!(shards::create, shards::list))
+        .routes(routes!(shards::get, shards::patch, shards::delete))
+        .routes(routes!(executions::parts))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))

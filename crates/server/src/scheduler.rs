@@ -11,13 +11,14 @@ use domain::decide::explain::Explanation;
 use domain::id::{JobId, KeyId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
+use domain::partition::{Part, Progress};
 use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
     Cancelled, Counts, Cursor, DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter,
-    LastRun, NewJob, NodeView, Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Steer,
-    Steered, Trigger, Verified,
+    LastRun, NewJob, NodeView, OwnedShard, Page, Put, Result, RunFilter, RunView, Set, Setting,
+    Stats, Steer, Steered, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -97,6 +98,14 @@ in_the_name_of_an_actor! {
         acknowledge(runs: &'a [RunId]) -> Answer<'a, Vec<bool>>;
         /// The nodes of the cluster.
         nodes() -> Answer<'a, Vec<NodeView>>;
+        /// The shards of the tenant and who owns them.
+        shards() -> Answer<'a, Vec<OwnedShard>>;
+        /// The parts of a run, in their order; none when it was not divided.
+        parts(run: RunId) -> Answer<'a, Vec<Part>>;
+        /// How far those of these runs have come that were divided.
+        progress(runs: &'a [RunId]) -> Answer<'a, HashMap<RunId, Progress>>;
+        /// Of which run each of these is a part.
+        parents(parts: &'a [RunId]) -> Answer<'a, HashMap<RunId, RunId>>;
         /// Drains, resumes or removes a node.
         steer(node: NodeId, steer: Steer) -> Answer<'a, Steered>;
         /// What every node should run with, once a leader has said it.

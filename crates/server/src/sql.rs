@@ -14,6 +14,7 @@ mod runs;
 mod secrets;
 mod select;
 mod settings;
+mod shards;
 mod show;
 
 use domain::id::RunId;
@@ -299,6 +300,8 @@ impl Session {
             Statement::User(user) => self.user(user).await,
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
+            Statement::Shard(shard) => self.shard(shard).await,
+            Statement::ShowShards => self.show_shards().await,
             Statement::Set(set) => {
                 if set.is_local && matches!(self.block, Block::None) {
                     let notice = "SET LOCAL can only be used in transaction blocks";

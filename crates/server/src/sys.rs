@@ -121,8 +121,7 @@ impl Source for Sys {
             "nodes" => cluster::nodes(self)?,
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
-            // Jobs are not spread over shards yet.
-            "shards" => pages::all(Vec::new()),
+            "shards" => cluster::shards(self)?,
             name => {
                 let text = format!("nobody answers for sys.{name}");
                 return Err(QueryError::new(State::Internal, text));

@@ -1,9 +1,10 @@
 //! What happened, as the store and the executors know it: the invariants' only source.
 
 use domain::cluster::Lead;
-use domain::id::{NodeId, RunId};
+use domain::id::{NodeId, ObjectId, RunId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, Grant, NewRun};
+use domain::shard::Ownership;
 use engine::Started;
 use jiff::Timestamp;
 use store::{Applied, Cancelled, Finish, Fire};
@@ -81,6 +82,13 @@ pub enum Event {
     Resigned {
         /// Which node.
         node: NodeId,
+    },
+    /// A shard has this owner.
+    Owned {
+        /// Which.
+        shard: ObjectId,
+        /// Who owns it.
+        owner: Ownership,
     },
     /// An executor began.
     Started {

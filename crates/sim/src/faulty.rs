@@ -23,6 +23,8 @@ use crate::event::Event;
 use crate::link::Link;
 use crate::sabotage::Sabotage;
 
+mod desk;
+
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {
     inner: Arc<S>,

@@ -21,6 +21,7 @@ mod no_double_record;
 mod no_lost_tick;
 mod no_stale_write;
 mod one_leader;
+mod one_owner;
 mod overlap;
 
 /// Something that must not have happened.
@@ -73,6 +74,7 @@ impl Judge {
                 Box::<no_double_record::NoDoubleRecord>::default(),
                 Box::<no_stale_write::NoStaleWrite>::default(),
                 Box::<one_leader::OneLeader>::default(),
+                Box::<one_owner::OneOwner>::default(),
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
                 Box::<overlap::Overlap>::default(),

@@ -6,6 +6,7 @@ use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, OnCompletion, OnLost, Overlap, RetryPolicy,
     When,
 };
+use domain::partition::Partition;
 use domain::schedule::{CatchUpPolicy, DstPolicy};
 use jiff::{SignedDuration, Timestamp};
 
@@ -118,7 +119,18 @@ pub fn class(random: &mut Random, definition: &mut Definition) {
         _ => Class::QuorumRequired,
     };
     definition.run_on = Labels::default();
-    if definition.class != Class::LeaderOnly && random.percent(20) {
+    definition.partition = None;
+    if definition.class == Class::LeaderOnly {
+        return;
+    }
+    if random.percent(20) {
         definition.run_on.0.insert("machine".into(), "0".into());
+    } else if random.percent(30) {
+        definition.partition = Some(random.pick(&[
+            Partition::AllShards,
+            Partition::AllShards,
+            Partition::SingleShard { shard: "shard_1".into() },
+            Partition::Dynamic { expression: "SHARD_COUNT() - 1".into() },
+        ]));
     }
 }

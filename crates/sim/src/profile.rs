@@ -15,6 +15,8 @@ pub struct Profile {
     pub machines: usize,
     /// How many tenants.
     pub tenants: u64,
+    /// How many shards each of them has.
+    pub shards: u64,
     /// How many jobs are created at most.
     pub jobs_max: usize,
     /// How much people ask for, in a hundred steps.
@@ -67,6 +69,7 @@ impl Profile {
             start: start + jitter,
             machines: if flood { 1 } else { random.pick(&[1, 2, 3, 3, 4]) },
             tenants: if flood { 2 } else { random.between(1, 3) as u64 },
+            shards: if flood { 0 } else { sometimes(random, 50, 4) },
             jobs_max: if flood { 4 } else { random.between(2, 8) as usize },
             commands: random.between(2, 12) as u64 + if flood { 20 } else { 0 },
             flood,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, ObjectId, RunId, TenantId};
+use domain::object::{Object, ObjectKind};
 use domain::schedule::Zones;
 use store::sqlite::{SqliteOptions, SqliteStore};
+use store::{Objects, Store};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -53,6 +55,29 @@ pub struct World {
 /// A world that could not be made: a full disk, no threads.
 pub type Broken = Box<dyn std::error::Error>;
 
+/// Gives every tenant so many shards.
+async fn make_shards(store: &SqliteStore, tenants: &[TenantId], count: u64) -> store::Result<()> {
+    let now = store.now().await?;
+    for tenant in tenants {
+        for n in 1..=count {
+            let name = format!("shard_{n}");
+            let id = ObjectId(Uuid::new_v5(&tenant.0, name.as_bytes()));
+            let object = Object {
+                id,
+                tenant: *tenant,
+                kind: ObjectKind::Shard,
+                name,
+                body: "{}".to_owned(),
+                version: 0,
+                created_at: now,
+                changed_at: now,
+            };
+            store.put_object(&object, 0).await?;
+        }
+    }
+    Ok(())
+}
+
 impl World {
     /// The world of a seed.
     pub fn new(seed: u64, options: &Options) -> Result<Self, Broken> {
@@ -71,10 +96,11 @@ impl World {
         let machines = (0..profile.machines)
             .map(|index| Machine::new(index, MachineClock::new(clock.clone())))
             .collect();
-        let tenants = (1..=profile.tenants)
+        let tenants: Vec<TenantId> = (1..=profile.tenants)
             .map(|tenant| TenantId(Uuid::from_u128(u128::from(tenant))))
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(make_shards(&store, &tenants, profile.shards))?;
         Ok(World {
             seed,
             judge: Judge::new(&profile),

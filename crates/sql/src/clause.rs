@@ -2,6 +2,7 @@
 
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::partition::{Partition, Rows};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -87,27 +88,14 @@ pub enum Clause {
     RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
-    /// Values for its action.
-    Parameters(Vec<(String, Literal)>),
+    /// Values for its runs, and the question whose every row makes one.
+    Parameters(Vec<(String, Literal)>, Option<Rows>),
     /// For people.
     Description(Option<String>),
     /// Whether it is planned.
     State(JobState),
     /// What it does.
     As(ActionClause),
-}
-
-/// On which shards a job runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Partition {
-    /// One run on each.
-    AllShards,
-    /// On one, by name or id.
-    SingleShard(String),
-    /// On some, by name or id.
-    ShardSet(Vec<String>),
-    /// On the one that an expression names.
-    Dynamic(String),
 }
 
 /// When a job is due, as it was written.
@@ -288,7 +276,12 @@ pub const RULES: &[Rule] = &[
     rule(&["ON", "LOST"], "RETRY | FAIL", "on_lost", read::on_lost),
     rule(&["RUN", "AS"], "role | NONE", "run_as", read::run_as),
     rule(&["DATABASE"], "= name | NONE", "database", read::database),
-    rule(&["PARAMETERS"], "(name = value, ...)", "parameters", read::parameters),
+    rule(
+        &["PARAMETERS"],
+        "(name = value, ...) [FROM 'select' [IN database]] | FROM 'select' [IN database] | NONE",
+        "parameters",
+        read::parameters,
+    ),
     rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
     rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
     rule(&["ENABLED"], "", "state", read::enabled),

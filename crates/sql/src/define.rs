@@ -8,6 +8,7 @@ use domain::action::{
 use domain::cluster::Labels;
 use domain::id::JobId;
 use domain::job::{Definition, Dependency, JobState, Retention, When};
+use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 use jiff::Timestamp;
 
@@ -198,20 +199,23 @@ impl Clauses {
 
 fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>) -> Result<()> {
     match clause {
-        Clause::PartitionBy(None) | Clause::Queue(None) | Clause::Calendar(None) => {}
+        Clause::Queue(None) | Clause::Calendar(None) => {}
         Clause::Class(class) => job.class = *class,
         Clause::RunOn(labels) => job.run_on = Labels(labels.iter().cloned().collect()),
-        Clause::PartitionBy(Some(_)) => {
-            return Err(not_supported(at, "PARTITION BY", "Leave it out: the job runs once."));
+        Clause::PartitionBy(rule) => {
+            let checked = rule.as_ref().map_or(Ok(()), Partition::check);
+            checked.map_err(|problem| refused(Kind::Value, at, problem))?;
+            job.partition.clone_from(rule);
         }
         Clause::Queue(Some(_)) => {
             return Err(not_supported(at, "QUEUE", "Leave it out, or use PRIORITY."));
         }
         Clause::Calendar(Some(_)) => return Err(not_supported(at, "CALENDAR", "Leave it out.")),
-        Clause::Parameters(list) if list.is_empty() => {}
-        Clause::Parameters(_) => {
-            let hint = "Give them with the run: EXECUTE JOB … WITH (name = value).";
-            return Err(not_supported(at, "PARAMETERS of a job", hint));
+        Clause::Parameters(values, from) => {
+            let values = values.iter().map(|(name, value)| (name.clone(), value.json())).collect();
+            job.parameters = Parameters { values, from: from.clone() };
+            let checked = job.parameters.check();
+            checked.map_err(|problem| refused(Kind::Value, at, problem))?;
         }
         // They belong together, and are looked at afterwards.
         Clause::Schedule(_)

@@ -16,7 +16,7 @@ mod reader;
 mod statement;
 mod syntax;
 
-pub use clause::{ActionClause, Clause, Clauses, Partition, RULES, Rule, ScheduleClause, Upstream};
+pub use clause::{ActionClause, Clause, Clauses, RULES, Rule, ScheduleClause, Upstream};
 pub use define::{Context, Defined, Kind as RefusedKind, Refused};
 pub use literal::Literal;
 pub use name::quoted;

@@ -12,6 +12,7 @@ mod access;
 mod job;
 mod run;
 mod session;
+mod shard;
 mod show;
 
 /// The longest text.
@@ -39,6 +40,10 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["SHOW", "CREATE"], show::create_job),
     (&["SHOW", "JOBS"], show::jobs),
     (&["SHOW", "JOB"], show::runs),
+    (&["SHOW", "SHARDS"], shard::show),
+    (&["CREATE", "SHARD"], shard::create),
+    (&["ALTER", "SHARD"], shard::alter),
+    (&["DROP", "SHARD"], shard::drop),
     (&["SHOW"], session::show),
     (&["GRANT"], access::grant),
     (&["REVOKE"], access::revoke),
@@ -86,9 +91,9 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a USER, a ROLE or a SECRET."),
+    (&["CREATE"], "CREATE makes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["ALTER"], "ALTER changes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["DROP"], "DROP removes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),

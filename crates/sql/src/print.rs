@@ -6,6 +6,7 @@ use domain::id::JobId;
 use domain::job::{
     Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When,
 };
+use domain::partition::{Parameters, Partition};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -44,6 +45,7 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     if !job.run_on.is_empty() {
         lines.push(format!("RUN ON ({})", pairs(&job.run_on.0)));
     }
+    lines.extend(job.partition.as_ref().map(partition));
     lines.extend(when(&job.when));
     let mut say = |differs: bool, clause: &dyn Fn() -> String| {
         if differs {
@@ -132,10 +134,34 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     {
         say(true, &|| format!("DATABASE = {}", quoted(name)));
     }
+    say(!job.parameters.is_empty(), &|| parameters(&job.parameters));
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }
     lines
+}
+
+fn partition(rule: &Partition) -> String {
+    match rule {
+        Partition::AllShards => "PARTITION BY ALL_SHARDS".to_owned(),
+        Partition::SingleShard { shard } => format!("PARTITION BY SINGLE_SHARD {}", text(shard)),
+        Partition::ShardSet { shards } => format!("PARTITION BY SHARD_SET ({})", texts(shards)),
+        Partition::Dynamic { expression } => format!("PARTITION BY DYNAMIC {expression}"),
+    }
+}
+
+fn parameters(parameters: &Parameters) -> String {
+    let mut parts = vec!["PARAMETERS".to_owned()];
+    if !parameters.values.is_empty() {
+        let pair = |(name, it): (&String, &Value)| format!("{} = {}", text(name), value(it));
+        let pairs: Vec<String> = parameters.values.iter().map(pair).collect();
+        parts.push(format!("({})", pairs.join(", ")));
+    }
+    if let Some(rows) = &parameters.from {
+        parts.push(format!("FROM {}", text(&rows.sql)));
+        parts.extend(rows.database.as_ref().map(|name| format!("IN {}", text(name))));
+    }
+    parts.join(" ")
 }
 
 fn when(when: &When) -> Vec<String> {

@@ -78,6 +78,10 @@ pub enum Statement {
         /// How many, at most.
         limit: Option<u32>,
     },
+    /// SHOW SHARDS.
+    ShowShards,
+    /// CREATE, ALTER and DROP SHARD.
+    Shard(ShardStatement),
     /// GRANT.
     Grant(Grant),
     /// REVOKE.
@@ -326,6 +330,21 @@ pub struct SecretStatement {
     pub scope: SecretScope,
     /// Its value; none when it is dropped.
     pub value: Option<Hidden>,
+}
+
+/// CREATE, ALTER and DROP SHARD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardStatement {
+    /// What happens.
+    pub verb: Verb,
+    /// Its name, as it was written.
+    pub name: Spot<String>,
+    /// The database of its statements, or that it shall have none of its own.
+    pub database: Option<Option<String>>,
+    /// The only node that may own it, or that any may.
+    pub node: Option<Option<String>>,
+    /// Labels of the nodes that may own it.
+    pub labels: Option<Vec<(String, String)>>,
 }
 
 /// Who sees a secret.

@@ -19,12 +19,14 @@ jobs
 last_ends with fillfactor=50
 nodes with fillfactor=50
 objects
+parts
 quotas
 requests
 roles
 runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
 secrets
 settings
+shard_owners
 tallies with fillfactor=70
 tally_cursor
 upstream
@@ -182,6 +184,10 @@ objects.body text not null
 objects.version integer not null
 objects.created_at bigint not null
 objects.changed_at bigint not null
+parts.parent_id uuid not null
+parts.number integer not null
+parts.run_id uuid not null
+parts.shard text not null
 quotas.tenant_id uuid not null
 quotas.max_jobs bigint
 quotas.max_concurrent bigint
@@ -230,6 +236,11 @@ settings.name text not null collate C
 settings.value text not null
 settings.version integer not null
 settings.changed_at bigint not null
+shard_owners.shard_id uuid not null
+shard_owners.node_id uuid
+shard_owners.fence bigint not null
+shard_owners.epoch bigint not null
+shard_owners.since bigint not null
 tallies.tenant_id uuid not null
 tallies.job_id uuid not null
 tallies.hour bigint not null
@@ -266,12 +277,15 @@ jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
+parts parts_pkey PRIMARY KEY (parent_id, number)
+parts parts_run_id_key UNIQUE (run_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 roles roles_pkey PRIMARY KEY (name)
 runs runs_pkey PRIMARY KEY (id)
 secrets secrets_pkey PRIMARY KEY (tenant_id, job_id, name)
 settings settings_pkey PRIMARY KEY (name)
+shard_owners shard_owners_pkey PRIMARY KEY (shard_id)
 tallies tallies_pkey PRIMARY KEY (tenant_id, job_id, hour, measure, class)
 tally_cursor tally_cursor_one_check CHECK ((one = 1))
 tally_cursor tally_cursor_pkey PRIMARY KEY (one)
@@ -306,6 +320,7 @@ CREATE INDEX runs_quorum ON punctual.runs USING btree (id) WHERE (wait = 3)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
 CREATE INDEX secrets_key ON punctual.secrets USING btree (key_id, tenant_id, job_id, name)
+CREATE INDEX shard_owners_node ON punctual.shard_owners USING btree (node_id) WHERE (node_id IS NOT NULL)
 CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX acknowledgements_pkey ON punctual.acknowledgements USING btree (run_id, epoch, node_id)
@@ -331,12 +346,15 @@ CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
+CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
+CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX roles_pkey ON punctual.roles USING btree (name)
 CREATE UNIQUE INDEX runs_pkey ON punctual.runs USING btree (id)
 CREATE UNIQUE INDEX secrets_pkey ON punctual.secrets USING btree (tenant_id, job_id, name)
 CREATE UNIQUE INDEX settings_pkey ON punctual.settings USING btree (name)
+CREATE UNIQUE INDEX shard_owners_pkey ON punctual.shard_owners USING btree (shard_id)
 CREATE UNIQUE INDEX tallies_pkey ON punctual.tallies USING btree (tenant_id, job_id, hour, measure, class)
 CREATE UNIQUE INDEX tally_cursor_pkey ON punctual.tally_cursor USING btree (one)
 CREATE UNIQUE INDEX upstream_pkey ON punctual.upstream USING btree (job_id, depends_on)

@@ -239,6 +239,15 @@ CREATE INDEX objects_kind ON objects (kind, id);
 
 CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
 
+CREATE TABLE parts (
+    parent_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    run_id BLOB NOT NULL UNIQUE,
+    -- The shard of the part; empty when it has none.
+    shard TEXT NOT NULL,
+    PRIMARY KEY (parent_id, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE places (
     id INTEGER PRIMARY KEY,
     words TEXT NOT NULL UNIQUE
@@ -345,6 +354,17 @@ CREATE TABLE settings (
     version INTEGER NOT NULL,
     changed_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE shard_owners (
+    shard_id BLOB PRIMARY KEY,
+    -- None while no node may own it.
+    node_id BLOB,
+    fence INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
 
 CREATE TABLE tallies (
     tenant_id BLOB NOT NULL,

@@ -47,6 +47,7 @@ mod journal;
 mod objects;
 pub mod postgres;
 mod safe;
+mod shards;
 pub mod sqlite;
 mod timed;
 mod view;
@@ -63,6 +64,7 @@ pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
+pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -221,12 +223,9 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore:
-    Alerts + Cluster + Desk + Follow + Identity + Journal + Objects + Safe
-{
-}
+pub trait FullStore: Alerts + Desk + Follow + Identity + Journal + Safe + Shards {}
 
-impl<S: Alerts + Cluster + Desk + Follow + Identity + Journal + Objects + Safe> FullStore for S {}
+impl<S: Alerts + Desk + Follow + Identity + Journal + Safe + Shards> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

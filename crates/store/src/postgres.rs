@@ -55,6 +55,7 @@ mod read;
 mod row;
 mod runs;
 mod safe;
+mod shards;
 mod signal;
 mod submit;
 mod vacuum;

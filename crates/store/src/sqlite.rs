@@ -70,6 +70,7 @@ mod rows;
 mod runs;
 mod safe;
 mod schema;
+mod shards;
 mod wake;
 mod writer;
 

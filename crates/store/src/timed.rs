@@ -17,6 +17,7 @@ use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Retention};
 use domain::object::{Object, ObjectKind};
+use domain::partition::Part;
 use domain::run::{ClaimedRun, NewRun, Reason};
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
@@ -27,9 +28,10 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
     Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
     DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
-    JobFilter, Journal, KeptSecret, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped,
-    Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped, RunFilter, RunView, Safe,
-    SecretView, Set, Setting, Steer, Steered, Store, Submitted, Want,
+    JobFilter, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo, NodeView, Objects,
+    OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped,
+    RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, Steer, Steered, Store, Submitted,
+    Want, Whole,
 };
 
 /// What is told about each call.
@@ -143,6 +145,15 @@ verbs! {
         Schedulers schedulers() -> Vec<NodeId>;
         HasMoreJobsThan has_more_jobs_than(count: u32) -> bool;
         Steer steer(node: NodeId, steer: Steer) -> Steered;
+    }
+    Shards {
+        Shards shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
+        Assign assign(node: NodeId, epoch: i64, moves: &[Move]) -> Option<u64>;
+        Divide divide(run: Whole<'_>, parts: &[NewRun]) -> bool;
+        Parts parts(runs: &[RunId]) -> Vec<Part>;
+        Parents parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
+        WakeDivided wake_divided(runs: &[RunId]) -> u64;
+        PruneParts prune_parts(limit: u32) -> u64;
     }
     Desk {
         Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;

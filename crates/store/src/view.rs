@@ -43,6 +43,8 @@ pub struct RunView {
     pub origin: Origin,
     /// How many missed occurrences it stands for besides its own.
     pub coalesced: u32,
+    /// The id of the shard that it works on; empty when it works on none.
+    pub shard: String,
     /// When it may start, or might have.
     pub due_at: Timestamp,
     /// How many attempts have ended, lost ones not counted.

@@ -11,6 +11,10 @@ use serde_json::{Map, Value, json};
 use crate::complaint::Complaint;
 use crate::exit::Failure;
 
+mod spread;
+
+use spread::SpreadFlags;
+
 /// When a job is due and what it does.
 #[derive(Args, Default)]
 pub struct JobFlags {
@@ -159,6 +163,9 @@ pub struct JobFlags {
     /// Word to find the job by; may be given several times
     #[arg(long, value_name = "TAG", help_heading = "Policies", value_delimiter = ',')]
     tag: Vec<String>,
+
+    #[command(flatten)]
+    spread: SpreadFlags,
 }
 
 /// Seconds as JSON shows them.
@@ -180,6 +187,7 @@ impl JobFlags {
         self.add_schedule(&mut fields)?;
         self.add_policies(&mut fields);
         self.add_labels(&mut fields)?;
+        self.spread.add(&mut fields)?;
         if let Some(payload) = self.payload()? {
             fields.insert("payload".into(), payload);
         }

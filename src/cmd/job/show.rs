@@ -44,6 +44,14 @@ fn rows(job: &Value) -> Vec<(String, String)> {
             row(&format!("  {field}"), plain(value));
         }
     }
+    if let Value::Object(rule) = &job["partition"] {
+        row("partition", text(&job["partition"], "strategy"));
+        for (field, value) in rule.iter().filter(|(field, _)| *field != "strategy") {
+            row(&format!("  {field}"), if value.is_array() { words(value) } else { plain(value) });
+        }
+    }
+    row("parameters", text(job, "parameters"));
+    row("  from", text(&job["parameters_from"], "sql"));
     row("attempts", text(&job["retry_config"], "max_attempts"));
     row("backoff", seconds(&job["retry_config"], "backoff_seconds"));
     row("timeout", seconds(job, "timeout_seconds"));

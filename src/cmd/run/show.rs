@@ -55,6 +55,18 @@ pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How far the parts of a run have come.
+fn parts(run: &Value) -> String {
+    let parts = &run["parts"];
+    match parts["failed"].as_u64() {
+        None => String::new(),
+        Some(0) => format!("{} of {} done", parts["completed"], parts["total"]),
+        Some(failed) => {
+            format!("{} of {} done, {failed} failed", parts["completed"], parts["total"])
+        }
+    }
+}
+
 /// What people read of a run.
 fn rows(run: &Value) -> Vec<(String, String)> {
     let rows = [
@@ -65,6 +77,9 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("because", text(run, "reason_message")),
         ("error", text(run, "error_code")),
         ("message", format!("{}{}", text(run, "error_message"), text(run, "message"))),
+        ("shard", text(run, "shard")),
+        ("part of", text(run, "parent_id")),
+        ("parts", parts(run)),
         ("asked by", text(run, "origin").to_ascii_lowercase().replace('_', " ")),
         ("scheduled", instant(run, "scheduled_time")),
         ("started", instant(run, "started_at")),

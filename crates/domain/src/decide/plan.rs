@@ -101,7 +101,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         origin,
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
-        parameters: None,
+        parameters: job.definition.parameters.with(None),
         place: job.definition.place(),
     }
 }

@@ -106,8 +106,10 @@ fn quorum(run: &ClaimedRun, facts: &StartFacts, now: Timestamp) -> Start {
 }
 
 fn overlap(run: &ClaimedRun, definition: &Definition, facts: &StartFacts) -> Start {
-    let active: Vec<&EarlierRun> =
-        facts.earlier.iter().filter(|earlier| !earlier.waits_for_upstream).collect();
+    // The run that was divided stands for its parts.
+    let counts =
+        |earlier: &&EarlierRun| !earlier.waits_for_upstream && earlier.origin != Origin::Part;
+    let active: Vec<&EarlierRun> = facts.earlier.iter().filter(counts).collect();
     if definition.overlap == Overlap::Allow || active.len() < definition.concurrency as usize {
         return Start::Go;
     }

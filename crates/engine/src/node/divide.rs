@@ -1,93 +1,369 @@
-//! The divider: with very many jobs, each scheduler plans a share of them ahead.
+//! Runs that are divided: into a part for each shard, for each row of values, or both.
 //!
 //! ```text
-//!        now          near                                look-ahead
-//!    ─────┼────────────┼──────────────────────────────────────┼──────▶ next times
-//!         │ every      │ the owner of the job's bucket        │ nobody yet
-//!         │ scheduler  │                                      │
+//!   due ──▶ let in ──▶ divided: its parts are recorded, all at once ──▶ waits, nobody holds it
+//!                                                                          │
+//!            parts: claimed by the owners of their shards, tried, settled  │
+//!                                                                          │
+//!                        the last one has ended: it is woken, claimed ◀────┘ and ends as they did
 //! ```
 //!
-//! Planning is right whoever does it: a next time is moved by compare-and-set, and a tick is a
-//! primary key. What is divided is only the effort. So a bucket has no lease: it belongs to one of
-//! the schedulers that are alive and not draining, by a hash that each of them computes for itself
-//! (`domain::bucket`), and it moves when its owner's own lease ends. Two that see each other
-//! differently for a second plan a bucket twice, or not at all, and neither matters: one of two
-//! plans loses, and what nobody has planned when its time is near, everybody plans.
+//! Nothing stays behind on the node that divided it: neither a slot nor a grant nor a memory. If
+//! that node dies, whoever is handed the run next finds the parts that there are. What wakes the
+//! run is a hint; that it looks again by itself after a while makes it right.
 
-use domain::bucket::Buckets;
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use domain::cluster::NodeRole;
+use domain::cluster::NodeState;
+use domain::id::{NodeId, RunId, TenantId};
+use domain::job::Job;
+use domain::partition::{self, DivideError, Part, Progress, part_again};
+use domain::run::{
+    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Outcome, Reason,
+    Wait,
+};
+use domain::shard::{Candidate, Shard};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cluster, Store};
+use store::{Desk, Finish, Move, Shards, Verdict, Whole};
 
-use super::Node;
-use crate::settings::Settings;
+use super::start::{job_state_after, settled};
+use super::{Ended, Node};
+use crate::error::Result;
 
-/// How often the jobs are counted.
-const COUNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
+/// A run looks at its parts after this time, should nobody wake it.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// What a scheduler knows about its share of the planning.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
-    /// What it plans ahead.
-    buckets: Buckets,
-    /// When the jobs were counted, and whether they are so many that planning is divided.
-    counted: Option<(Timestamp, bool)>,
+/// What becomes of a run after a look at its parts.
+enum Turn {
+    /// It waits for them.
+    Wait,
+    /// It is looked at anew.
+    Again,
+    /// It ends as its parts did.
+    End(Outcome, Option<Reason>, AttemptResult),
+    /// It cannot be divided.
+    Fail(AttemptResult),
 }
 
-impl Share {
-    /// Everything.
-    pub const WHOLE: Share = Share { buckets: Buckets::ALL, counted: None };
+/// Whether a run is to be divided before anything is carried out.
+pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
+    job.definition.is_divided() && !run.run.id.is_part()
 }
 
-impl Settings {
-    /// A job that nobody has planned so long before its time is planned by every scheduler.
-    pub(crate) fn near(&self) -> SignedDuration {
-        let in_time = self.prepare_ahead + self.poll_every * 2;
-        (self.look_ahead / 8).max(in_time).min(self.look_ahead)
-    }
+/// Whether a run may have parts. One that has waited may have been divided by a definition that
+/// has changed since.
+pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
+    let has_waited = run.grant.turn > run.attempts + run.lost;
+    !run.run.id.is_part() && (job.definition.is_divided() || has_waited)
 }
 
-impl<S: Store> Node<S> {
-    /// The buckets whose jobs this node plans ahead; all of them unless planning is divided.
-    pub fn buckets(&self) -> Buckets {
-        self.state().share.buckets
-    }
+/// A failure that another try would meet again.
+pub(super) fn refused(code: &str, text: String) -> AttemptResult {
+    AttemptResult::failed(ErrorCode::Refused(code.to_owned()), text)
 }
 
-impl<S: Cluster> Node<S> {
-    /// Works out which jobs this node plans ahead.
-    pub async fn divide(&self) -> store::Result<Buckets> {
-        if !self.has_role(NodeRole::Scheduler) {
-            return Ok(Buckets::NONE);
+impl<S: Shards> Node<S> {
+    /// The parts of those runs that may have some.
+    pub(super) async fn parts_of(
+        &self,
+        due: &[ClaimedRun],
+        jobs: &[Arc<Job>],
+    ) -> store::Result<HashMap<RunId, Vec<Part>>> {
+        let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
+        let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
+        let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
+        if !asked.is_empty() {
+            for part in self.store.parts(&asked).await? {
+                found.entry(part.parent).or_default().push(part);
+            }
         }
-        let now = self.now();
-        let (node, before) = {
-            let state = self.state();
-            (state.id, state.share)
-        };
-        let fresh = |(at, _): &(Timestamp, bool)| now.duration_since(*at).abs() < COUNT_EVERY;
-        let (at, many) = match before.counted.filter(fresh) {
-            Some(counted) => counted,
-            None => {
-                let most = self.settings.divide_planning_above;
-                (now, self.store.has_more_jobs_than(most).await?)
+        Ok(found)
+    }
+
+    /// The shards of the parts among these runs, by id.
+    pub(super) async fn shards_of(
+        &self,
+        due: &[ClaimedRun],
+    ) -> store::Result<HashMap<String, Arc<Shard>>> {
+        let mut tenants: Vec<TenantId> =
+            due.iter().filter(|run| !run.run.shard.is_empty()).map(|run| run.run.tenant).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        let mut found = HashMap::new();
+        for tenant in tenants {
+            let shards = self.shards_in(tenant).await?;
+            found.extend(shards.into_iter().map(|shard| (shard.id.to_string(), Arc::new(shard))));
+        }
+        Ok(found)
+    }
+
+    async fn shards_in(&self, tenant: TenantId) -> store::Result<Vec<Shard>> {
+        let shards = self.store.shards(Some(tenant)).await?;
+        Ok(shards.iter().filter_map(|shard| Shard::of(&shard.object)).collect())
+    }
+
+    /// A look at the parts of a run: it waits for them, or ends as they did.
+    pub(super) async fn gather(
+        &self,
+        node: NodeId,
+        run: &ClaimedRun,
+        job: &Arc<Job>,
+        parts: &[Part],
+        is_cancelled: bool,
+    ) -> store::Result<()> {
+        if is_cancelled {
+            // Its end was asked for when it was being divided.
+            let text = format!("run {} was cancelled", run.run.id);
+            let reason = Reason { code: domain::run::ReasonCode::CancelRequested, text };
+            self.cancel_parts(parts, &reason).await?;
+        }
+        let progress = Progress::of(parts);
+        let shards =
+            if progress.failed > 0 { self.shards_in(run.run.tenant).await? } else { Vec::new() };
+        let turn = match partition::outcome_of(parts, &shards) {
+            None => Turn::Wait,
+            Some((outcome, reason, said)) => {
+                let Progress { parts, completed, failed } = progress;
+                let end = match outcome {
+                    Outcome::Completed => AttemptEnd::Completed,
+                    Outcome::Cancelled => AttemptEnd::Cancelled,
+                    Outcome::Timeout => AttemptEnd::Timeout,
+                    _ => AttemptEnd::Failed,
+                };
+                let counts =
+                    format!(r#"{{"parts":{parts},"completed":{completed},"failed":{failed}}}"#);
+                let message = reason.as_ref().map_or(said, |reason| reason.text.clone());
+                let result = Some(counts);
+                let result = AttemptResult { end, message, result, ..AttemptResult::completed() };
+                Turn::End(outcome, reason, result)
             }
         };
-        let schedulers = if many { self.store.schedulers().await? } else { Vec::new() };
-        let buckets = match schedulers.as_slice() {
-            // Everything is drained, or there are few jobs: then nobody leaves anything to others.
-            [] => Buckets::ALL,
-            among => Buckets::of_node(node, among),
+        self.turn(node, run, job, turn);
+        Ok(())
+    }
+
+    /// Divides a run that was let in. `rows` are those that its job asks for, if it does.
+    pub(super) async fn divide(
+        &self,
+        node: NodeId,
+        run: &ClaimedRun,
+        job: &Arc<Job>,
+        rows: Option<&AttemptResult>,
+    ) -> store::Result<()> {
+        let turn = match self.parts_to_be(run, job, rows).await? {
+            Err(error) => Turn::Fail(refused("CANNOT_DIVIDE", error.to_string())),
+            Ok(parts) if parts.is_empty() => {
+                let message = "there are no rows, so there is nothing to do".to_owned();
+                let result = AttemptResult { message, ..AttemptResult::completed() };
+                Turn::End(Outcome::Completed, None, result)
+            }
+            Ok(parts) => {
+                let divided = self.store.divide(Whole::Held(node, run.grant), &parts).await?;
+                if divided {
+                    tracing::debug!(run = %run.run.id, parts = parts.len(), "a run was divided");
+                    let mut state = self.state();
+                    state.hungry = true;
+                    state.seeks_place = true;
+                }
+                // Otherwise it has parts, or its end was asked for: a new look tells.
+                if divided { Turn::Wait } else { Turn::Again }
+            }
+        };
+        self.turn(node, run, job, turn);
+        Ok(())
+    }
+
+    async fn parts_to_be(
+        &self,
+        run: &ClaimedRun,
+        job: &Job,
+        rows: Option<&AttemptResult>,
+    ) -> store::Result<std::result::Result<Vec<NewRun>, DivideError>> {
+        let definition = &job.definition;
+        let shards = match definition.partition {
+            Some(_) => self.shards_in(run.run.tenant).await?,
+            None => Vec::new(),
+        };
+        let rows = match rows.map(partition::rows_of).transpose() {
+            Ok(rows) => rows,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(partition::divide(definition, &run.run, rows.as_deref(), &shards, self.now()))
+    }
+
+    /// Lets go of a run after a look at its parts.
+    fn turn(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, turn: Turn) {
+        let now = self.now();
+        let attempt = |result| EndedAttempt {
+            number: run.number(),
+            node,
+            started_at: run.run.due_at,
+            finished_at: now,
+            result,
+        };
+        let ungranted =
+            |verdict| Finish { grant: run.grant, verdict, attempt: None, job_state: None };
+        let finish = match turn {
+            Turn::Wait => {
+                let until = now.saturating_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
+                ungranted(Verdict::Wait(Wait::Parts, Some(until)))
+            }
+            Turn::Again => ungranted(Verdict::Release),
+            Turn::Fail(result) => settled(run, job, attempt(result)),
+            Turn::End(outcome, reason, result) => {
+                let dead_letter = matches!(outcome, Outcome::Failed | Outcome::Timeout);
+                let verdict = Verdict::End { outcome, reason, dead_letter };
+                let job_state = job_state_after(run, job, &verdict);
+                let attempt = Some(attempt(result));
+                Finish { grant: run.grant, verdict, attempt, job_state }
+            }
         };
         let mut state = self.state();
         if state.id != node {
-            return Ok(state.share.buckets);
+            return;
         }
-        if state.share.buckets != buckets {
-            let (share, of) = (buckets.count(), schedulers.len());
-            tracing::info!(buckets = share, schedulers = of, "the share of the planning changed");
+        state.free += 1;
+        let Some(held) = state.held(run.grant) else { return };
+        let claimed_at = Some(held.claimed_at);
+        if matches!(finish.verdict, Verdict::End { .. }) {
+            self.traces.ended(|| Ended {
+                run: run.clone(),
+                job: Arc::clone(job),
+                node,
+                claimed_at,
+                decided_at: now,
+            });
         }
-        state.share = Share { buckets, counted: Some((at, many)) };
-        Ok(buckets)
+        state.held.remove(&run.grant.run);
+        state.done.push(finish);
+    }
+
+    /// The rows are there by which a run is divided, or the question failed. Answers false when the
+    /// grant is not this node's any more.
+    pub async fn divide_by(&self, grant: Grant, answer: AttemptResult) -> store::Result<bool> {
+        let (node, run, job) = {
+            let state = self.state();
+            let Some(held) = state.held(grant) else { return Ok(false) };
+            let Some((job, _)) = &held.running else { return Ok(false) };
+            (state.id, held.run.clone(), Arc::clone(job))
+        };
+        if answer.end != AttemptEnd::Completed {
+            return Ok(self.complete(grant, answer));
+        }
+        self.divide(node, &run, &job, Some(&answer)).await?;
+        Ok(true)
+    }
+
+    /// Asks for the end of those parts that have not ended. Answers how many these are.
+    pub(super) async fn cancel_parts(&self, parts: &[Part], why: &Reason) -> store::Result<usize> {
+        let live = parts.iter().filter(|part| part.outcome.is_none());
+        let mut count = 0;
+        for part in live {
+            self.cancel_one(part.run, why).await?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Wakes the runs whose last part has ended here.
+    pub async fn wake_divided(&self) -> store::Result<u64> {
+        let ended = std::mem::take(&mut self.state().parts_ended);
+        if ended.is_empty() {
+            return Ok(0);
+        }
+        match self.store.wake_divided(&ended).await {
+            Ok(woken) => {
+                let mut state = self.state();
+                state.hungry |= woken > 0;
+                state.seeks_place |= woken > 0;
+                Ok(woken)
+            }
+            Err(error) => {
+                self.state().parts_ended.extend(ended);
+                Err(error)
+            }
+        }
+    }
+
+    /// Those parts of a run that did not complete, for a new run in its place. A part is done
+    /// again alone.
+    async fn parts_again(&self, run: RunId, again: &NewRun) -> Result<Vec<NewRun>> {
+        let parts = if run.is_part() {
+            let part = |view: store::RunView| Part {
+                parent: again.id,
+                run,
+                shard: view.shard,
+                outcome: None,
+            };
+            self.store.run(run).await?.map(part).into_iter().collect()
+        } else {
+            self.store.parts(&[run]).await?
+        };
+        let mut fresh = Vec::new();
+        for part in parts.iter().filter(|part| part.outcome != Some(Outcome::Completed)) {
+            let Some(view) = self.store.run(part.run).await? else { continue };
+            let number = fresh.len();
+            fresh.push(part_again(again, number, &part.shard, view.parameters, self.now()));
+        }
+        Ok(fresh)
+    }
+
+    /// Starts what did not complete of a divided run, or of a part, once more, as a new run; none
+    /// when it has no parts.
+    pub async fn redrive_divided(&self, run: RunId) -> Result<Option<NewRun>> {
+        let again = self.redriven(run).await?;
+        let parts = self.parts_again(run, &again).await?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        self.store.divide(Whole::New(&again), &parts).await?;
+        let mut state = self.state();
+        state.hungry = true;
+        state.seeks_place = true;
+        Ok(Some(again))
+    }
+}
+
+impl<S: Shards + Desk> Node<S> {
+    /// The leader sees to it that every shard has the owner that it should have: the heaviest of
+    /// the nodes that are there. Answers how many moved.
+    pub async fn assign_shards(&self) -> store::Result<u64> {
+        let (node, leads) = {
+            let state = self.state();
+            (state.id, state.leads)
+        };
+        let Some(epoch) = leads else { return Ok(0) };
+        let shards = self.store.shards(None).await?;
+        if shards.is_empty() {
+            return Ok(0);
+        }
+        let nodes = self.store.nodes().await?.into_iter().filter(|node| {
+            node.state == NodeState::Active && node.info.roles.contains(&NodeRole::Agent)
+        });
+        let nodes: Vec<Candidate> = nodes
+            .map(|node| Candidate { id: node.id, name: node.info.name, labels: node.info.labels })
+            .collect();
+        let mut moves = Vec::new();
+        for kept in &shards {
+            let Some(shard) = Shard::of(&kept.object) else { continue };
+            let to = shard.owner(&nodes);
+            if to != kept.owner.node {
+                let shown =
+                    |node: Option<NodeId>| node.map_or("nobody".into(), |node| node.to_string());
+                let (from, to_whom) = (shown(kept.owner.node), shown(to));
+                tracing::info!(shard = shard.name, from, to = to_whom, epoch, "a shard moves");
+                moves.push(Move { shard: shard.id, fence: kept.owner.fence, to });
+            }
+        }
+        if moves.is_empty() {
+            return Ok(0);
+        }
+        let moved = self.store.assign(node, epoch, &moves).await?;
+        if moved.is_none() {
+            tracing::warn!(epoch, "shards were not moved: this node does not lead any more");
+        }
+        Ok(moved.unwrap_or(0))
     }
 }

@@ -55,7 +55,7 @@
 use domain::alert::{Alert, AlertKind};
 use domain::cluster::{NodeRole, NodeState, Place};
 use domain::id::{JobId, TenantId};
-use store::{Cluster, Desk, Store};
+use store::{Cluster, Desk, Shards, Store};
 
 use super::Node;
 
@@ -70,6 +70,8 @@ pub struct Attended {
     pub placed: usize,
     /// How many buckets of jobs this node plans ahead.
     pub buckets: u32,
+    /// Shards that this node, as the leader, gave to other owners.
+    pub moved: u64,
 }
 
 impl<S: Store> Node<S> {
@@ -89,22 +91,28 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Cluster> Node<S> {
+impl<S: Shards + Desk> Node<S> {
     /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after the lead, acknowledges, fetches the runs that ask for its place, and works
-    /// out its share of the planning.
+    /// more, looks after the lead and the shards, acknowledges, fetches the runs that ask for its
+    /// place, and works out its share of the planning.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.hand_back();
         }
+        let leads = self.elect().await?;
+        let moved = self.assign_shards().await?;
+        self.wake_divided().await?;
         Ok(Attended {
-            leads: self.elect().await?,
+            leads,
+            moved,
             acknowledged: self.acknowledge_runs().await?,
             placed: self.claim_placed().await?,
-            buckets: self.divide().await?.count(),
+            buckets: self.take_share().await?.count(),
         })
     }
+}
 
+impl<S: Cluster> Node<S> {
     /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {

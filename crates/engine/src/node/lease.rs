@@ -4,7 +4,7 @@ use domain::id::RunId;
 use store::Store;
 
 use super::Node;
-use super::divide::Share;
+use super::share::Share;
 
 impl<S: Store> Node<S> {
     /// Registers the node.
@@ -62,6 +62,7 @@ impl<S: Store> Node<S> {
         state.hungry = true;
         state.leads = None;
         state.share = Share::WHOLE;
+        state.parts_ended.clear();
         self.traces.forget();
         running
     }

@@ -2,7 +2,7 @@
 
 use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cut, Desk, Identity, Store};
+use store::{Cut, Desk, Identity, Shards, Store};
 
 use super::Node;
 
@@ -41,6 +41,14 @@ impl<S: Store> Node<S> {
         S: Identity,
     {
         self.store.forget_keys(self.settings.batch_max).await
+    }
+
+    /// Forgets parts of runs that are gone. Answers how many.
+    pub async fn prune_parts(&self) -> store::Result<u64>
+    where
+        S: Shards,
+    {
+        self.store.prune_parts(self.settings.batch_max).await
     }
 
     /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as

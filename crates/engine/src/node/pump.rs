@@ -19,6 +19,7 @@ impl<S: Store> Node<S> {
         self.heard(asked, pumped.now);
         for (finish, applied) in call.done.iter().zip(&pumped.applied) {
             self.ends.applied(finish, *applied);
+            self.note_parts(finish, *applied);
             self.traces.settled(finish, *applied, pumped.now);
             if *applied == Applied::Stale {
                 let attempt = finish.attempt.as_ref().map(|attempt| attempt.number);

@@ -42,6 +42,7 @@ impl<S: Store> Node<S> {
             let applied = self.store.bury(&finishes).await?;
             for ((node, finish), applied) in finishes.iter().zip(&applied) {
                 self.ends.applied(finish, *applied);
+                self.note_parts(finish, *applied);
                 if let Some(attempt) =
                     finish.attempt.as_ref().filter(|_| *applied != Applied::Stale)
                 {
@@ -67,8 +68,10 @@ impl<S: Store> Node<S> {
 
     fn lost(&self, node: NodeId, run: &ClaimedRun, job: &Job) -> Finish {
         let now = self.now();
-        if run.run.due_at > now {
-            // It was prepared and never began.
+        let definition = &job.definition;
+        let only_divides = definition.is_divided() && definition.parameters.from.is_none();
+        if run.run.due_at > now || only_divides && !run.run.id.is_part() {
+            // It was prepared and never began, or it was about to be divided, which does no work.
             return Finish {
                 grant: run.grant,
                 verdict: Verdict::Release,

@@ -9,16 +9,19 @@ use domain::id::NodeId;
 use domain::job::{Job, JobState, OnCompletion, Overlap};
 use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Reason, ReasonCode, Wait};
 use domain::schedule::jitter;
+use domain::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
-use store::{FactsFor, Finish, Store, Verdict};
+use store::{FactsFor, Finish, Shards, Store, Verdict};
 
+use super::divide::is_divided;
 use super::notify::late_start;
 use super::{Ended, Held, Node, Started, State};
 
-impl<S: Store> Node<S> {
+impl<S: Shards> Node<S> {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
     /// every pump.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
+        self.wake_divided().await?;
         let (node, due) = self.take_due(self.now());
         if due.is_empty() {
             return Ok(Vec::new());
@@ -82,19 +85,38 @@ impl<S: Store> Node<S> {
     async fn admit(&self, node: NodeId, due: &[ClaimedRun]) -> store::Result<Vec<Started>> {
         let jobs = self.jobs_of(&due.iter().collect::<Vec<_>>()).await?;
         let facts = self.facts(node, due, &jobs).await?;
+        let parts = self.parts_of(due, &jobs).await?;
+        let shards = self.shards_of(due).await?;
         let now = self.now();
         let mut started = Vec::with_capacity(due.len());
         for ((run, job), facts) in due.iter().zip(jobs).zip(facts) {
+            let is_cancelled = facts.as_ref().is_some_and(|facts| facts.cancel_requested);
             let verdict = match facts {
                 None => Start::Go,
                 Some(facts) => self.decide(run, &job, &facts, now),
             };
-            if !self.offers(&job.definition.place()) {
+            let is_divided = is_divided(run, &job);
+            let divided = if let Some(parts) = parts.get(&run.run.id) {
+                Some(self.gather(node, run, &job, parts, is_cancelled).await)
+            } else if is_divided && verdict == Start::Go && job.definition.rows_action().is_none() {
+                Some(self.divide(node, run, &job, None).await)
+            } else {
+                None
+            };
+            if let Some(divided) = divided {
+                if let Err(error) = divided {
+                    tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
+                    self.put_back(node, run);
+                }
+            } else if !self.offers(&job.definition.place()) {
                 // The job was changed since this node was handed the run.
                 self.give_back(node, run);
             } else if verdict == Start::Go {
                 if self.mark_running(node, run, &job, now) {
-                    started.push(Started { run: run.clone(), job, started_at: now });
+                    let shard = shards.get(&run.run.shard).cloned();
+                    let asks_rows = is_divided;
+                    let (run, job) = (run.clone(), carried_out(&job, shard.as_deref(), asks_rows));
+                    started.push(Started { run, job, started_at: now, shard, asks_rows });
                 }
             } else if let Err(error) = self.turn_away(node, run, &job, verdict).await {
                 // The others have begun already, and somebody must hear of it.
@@ -123,16 +145,17 @@ impl<S: Store> Node<S> {
                 asked.push(i);
                 let dependencies =
                     job.definition.depends_on.iter().map(|dependency| dependency.job);
+                let is_part = run.run.id.is_part();
                 FactsFor {
                     grant: run.grant,
                     job: run.run.job,
-                    earlier: job.definition.overlap != Overlap::Allow,
+                    earlier: job.definition.overlap != Overlap::Allow && !is_part,
                     upstream: if run.run.ignore_dependencies {
                         Vec::new()
                     } else {
                         dependencies.collect()
                     },
-                    quorum: job.definition.class == Class::QuorumRequired,
+                    quorum: job.definition.class == Class::QuorumRequired && !is_part,
                 }
             })
             .collect();
@@ -214,7 +237,9 @@ impl<S: Store> Node<S> {
         }
         Ok(())
     }
+}
 
+impl<S: Store> Node<S> {
     /// New grants: those that are due get in line, the others are prepared.
     pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>) {
         let now = self.now();
@@ -254,6 +279,21 @@ fn needs_facts(run: &ClaimedRun, job: &Job) -> bool {
     run.run.origin.is_tick() || job.definition.is_guarded() || job.state == JobState::Deleted
 }
 
+/// A job as it is carried out: in the database of the shard, or as the question for the rows by
+/// which the run is divided.
+fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
+    let rows = job.definition.rows_action().filter(|_| asks_rows);
+    let database = shard.and_then(|shard| shard.body.database.as_deref());
+    let action = match (rows, database) {
+        (Some(rows), _) => rows,
+        (None, Some(database)) => job.definition.action.clone().in_database(database),
+        (None, None) => return Arc::clone(job),
+    };
+    let mut job = Job::clone(job);
+    job.definition.action = action;
+    Arc::new(job)
+}
+
 /// What the end of an attempt means for its run.
 pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Finish {
     let settlement = if attempt.result.end == AttemptEnd::Lost {
@@ -262,7 +302,9 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
         settle(&job.definition, run.attempts, &attempt.result, chance(run))
     };
     let verdict = match settlement {
+        // The letter of a part is that of its run.
         Settlement::End { outcome, reason, dead_letter } => {
+            let dead_letter = dead_letter && !run.run.id.is_part();
             Verdict::End { outcome, reason, dead_letter }
         }
         Settlement::Retry { delay } => Verdict::Retry { delay },
@@ -272,7 +314,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
 }
 
 /// A one-time job has done its work when the run of its time has ended.
-fn job_state_after(run: &ClaimedRun, job: &Job, verdict: &Verdict) -> Option<JobState> {
+pub(super) fn job_state_after(run: &ClaimedRun, job: &Job, verdict: &Verdict) -> Option<JobState> {
     let over = matches!(verdict, Verdict::End { .. })
         && run.run.origin.is_tick()
         && job.definition.when.is_one_time();

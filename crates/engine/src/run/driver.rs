@@ -170,12 +170,13 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
         if self.node.has_news() {
             self.shared.news.notify_one();
         }
+        self.seek_places();
     }
 
     fn execute(&self, run: Started) {
         let driver = self.clone();
         tokio::spawn(async move {
-            let grant = run.run.grant;
+            let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
@@ -199,7 +200,13 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                 result.end = end;
             }
             driver.shared.forget(grant);
-            driver.node.complete(grant, result);
+            if !asks_rows {
+                driver.node.complete(grant, result);
+            } else if let Err(error) = driver.node.divide_by(grant, result).await {
+                let text = format!("its parts cannot be recorded: {error}");
+                let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
+                driver.node.complete(grant, AttemptResult::failed(failed, text));
+            }
             driver.shared.news.notify_one();
             driver.shared.idle.notify_waiters();
         });
@@ -208,6 +215,10 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
     /// Does the work of a run, if its owner may still have it done. A store that does not answer is
     /// no failure of the run: it waits until the store is back, or the run is stopped.
     async fn carry_out(&self, run: Started, mut stop: Stop) -> AttemptResult {
+        if !run.run.run.shard.is_empty() && run.shard.is_none() {
+            let text = format!("shard {} is not there any more", run.run.run.shard);
+            return AttemptResult::failed(ErrorCode::Refused("NO_SHARD".into()), text);
+        }
         loop {
             let error = match self.node.obstacle(&run.job).await {
                 Ok(None) => return self.executor.execute(run, stop).await,
@@ -290,6 +301,9 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
                 }
+                if attended.moved > 0 || self.node.seeks_place() {
+                    self.shared.places.notify_one();
+                }
                 if attended.acknowledged > 0 || self.node.has_news() {
                     self.shared.news.notify_one();
                 }
@@ -309,7 +323,9 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
             let forgotten = patience.after(self.node.forget_requests().await).await;
             let keys = patience.after(self.node.forget_keys().await).await;
             let audit = patience.after(self.node.prune_audit().await).await;
-            let busy = [gone, forgotten, keys, audit].into_iter().flatten().any(|gone| gone > 0);
+            let parts = patience.after(self.node.prune_parts().await).await;
+            let busy =
+                [gone, forgotten, keys, audit, parts].into_iter().flatten().any(|gone| gone > 0);
             let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
         }

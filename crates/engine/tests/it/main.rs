@@ -13,6 +13,8 @@ mod overlap;
 mod planning;
 mod process;
 mod retention;
+mod shards;
 mod tally;
+mod test_cluster;
 mod tracer;
 mod world;

@@ -69,17 +69,17 @@ async fn few_jobs_are_planned_by_whoever_comes_first() {
     for n in 0..2 {
         node.create(&format!("job {n}"), cron("0 * * * *")).await;
     }
-    assert_eq!(node.divide().await.unwrap(), Buckets::ALL);
+    assert_eq!(node.take_share().await.unwrap(), Buckets::ALL);
     node.create("one more", cron("0 * * * *")).await;
     // Jobs are counted once a minute.
-    assert_eq!(node.divide().await.unwrap(), Buckets::ALL);
+    assert_eq!(node.take_share().await.unwrap(), Buckets::ALL);
     world.pass(9);
     other.renew().await.unwrap().unwrap();
     node.renew().await.unwrap().unwrap();
-    let first = other.divide().await.unwrap();
+    let first = other.take_share().await.unwrap();
     assert_ne!(first, Buckets::ALL);
     world.pass(60);
-    assert_eq!(node.divide().await.unwrap(), first.others());
+    assert_eq!(node.take_share().await.unwrap(), first.others());
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn who_only_executes_plans_nothing() {
     let info = NodeInfo { roles: vec![NodeRole::Agent], ..NodeInfo::named("agent") };
     let agent = world.node_with(Settings { info, ..sharing("agent") }).await;
     attend(&nodes).await;
-    assert_eq!(agent.divide().await.unwrap(), Buckets::NONE);
+    assert_eq!(agent.take_share().await.unwrap(), Buckets::NONE);
     let shares: u32 = nodes.iter().map(|node| node.buckets().count()).sum();
     assert_eq!(shares, BUCKETS as u32);
 }

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use domain::access::Deed;
 use domain::id::{JobId, RunId};
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
@@ -39,9 +40,9 @@ pub struct ExecutionParams {
         pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
     )]
     status: Option<String>,
-    /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL` or
-    /// `DEPENDENCY`.
-    #[param(pattern = "^(SCHEDULE|CATCH_UP|MANUAL|BACKFILL|DEPENDENCY)$")]
+    /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL`,
+    /// `DEPENDENCY` or `PART`.
+    #[param(pattern = "^(SCHEDULE|CATCH_UP|MANUAL|BACKFILL|DEPENDENCY|PART)$")]
     origin: Option<String>,
     /// Only executions of this job, by its id or name.
     job: Option<String>,
@@ -63,12 +64,13 @@ const STATUSES: [(&str, RunState); 9] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 5] = [
+const ORIGINS: [(&str, Origin); 6] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),
     ("BACKFILL", Origin::Backfill),
     ("DEPENDENCY", Origin::Dependency),
+    ("PART", Origin::Part),
 ];
 
 /// A page of runs.
@@ -152,7 +154,11 @@ pub(crate) async fn list_of_job(
     }
     let runs = page_of(&app, &actor, RunsOf::Job(job.id), &params).await?;
     let named = |run| Execution::of(run, Some(job.name.clone()));
-    Ok(List::new(runs.items.into_iter().map(named).collect(), runs.next).answer(&uri))
+    let mut executions: Vec<Execution> = runs.items.into_iter().map(named).collect();
+    if job.definition.is_divided() {
+        divided(&app, &actor, &mut executions).await?;
+    }
+    Ok(List::new(executions, runs.next).answer(&uri))
 }
 
 /// Executions with the names of their jobs.
@@ -161,14 +167,67 @@ pub(super) async fn named(app: &App, actor: &Actor, runs: Vec<RunView>) -> Resul
     ids.sort_unstable();
     ids.dedup();
     let jobs = app.scheduler.jobs_by_id(actor, &ids).await?;
+    let is_divided = jobs.iter().any(|job| job.definition.is_divided());
     let names: HashMap<JobId, String> = jobs.into_iter().map(|job| (job.id, job.name)).collect();
-    Ok(runs
-        .into_iter()
-        .map(|run| {
-            let name = names.get(&run.job).cloned();
-            Execution::of(run, name)
-        })
-        .collect())
+    let execution = |run: RunView| {
+        let name = names.get(&run.job).cloned();
+        Execution::of(run, name)
+    };
+    let mut executions: Vec<Execution> = runs.into_iter().map(execution).collect();
+    if is_divided {
+        divided(app, actor, &mut executions).await?;
+    }
+    Ok(executions)
+}
+
+/// Fills in what is a part of what, and how far the parts have come.
+async fn divided(app: &App, actor: &Actor, executions: &mut [Execution]) -> Result<()> {
+    let ids: Vec<RunId> = executions.iter().map(|it| RunId(it.execution_id)).collect();
+    let (parts, wholes): (Vec<RunId>, Vec<RunId>) = ids.into_iter().partition(|id| id.is_part());
+    let progress = app.scheduler.progress(actor, &wholes).await?;
+    let parents = app.scheduler.parents(actor, &parts).await?;
+    for execution in executions {
+        let id = RunId(execution.execution_id);
+        execution.parts = progress.get(&id).map(|progress| (*progress).into());
+        execution.parent_id = parents.get(&id).map(|parent| parent.0);
+    }
+    Ok(())
+}
+
+/// Fills in the names of shards, as far as the actor sees shards.
+async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> Result<()> {
+    if actor.may(Deed::SeeNodes).is_err() || executions.iter().all(|it| it.shard_id.is_none()) {
+        return Ok(());
+    }
+    let shards = app.scheduler.shards(actor).await?;
+    for execution in executions {
+        let shard = shards.iter().find(|it| Some(it.object.id.0) == execution.shard_id);
+        execution.shard = shard.map(|shard| shard.object.name.clone());
+    }
+    Ok(())
+}
+
+/// Lists the parts of an execution that was divided, in their order.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}/parts", operation_id = "list_parts", tag = "executions",
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses((status = 200, body = List<Execution>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn parts(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Json<List<Execution>>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let mut runs = Vec::new();
+    for part in app.scheduler.parts(&actor, run.id).await? {
+        // One that is gone has been pruned.
+        runs.extend(app.scheduler.run(&actor, part.run).await?);
+    }
+    let mut data = named(&app, &actor, runs).await?;
+    data.iter_mut().for_each(|part| part.parent_id = Some(run.id.0));
+    with_shards(&app, &actor, &mut data).await?;
+    Ok(Json(List { data, next_cursor: None }))
 }
 
 /// Shows an execution with its attempts.
@@ -186,6 +245,8 @@ pub(crate) async fn get(
     let attempts = app.scheduler.attempts(&actor, run.id).await?;
     let job = app.scheduler.jobs_by_id(&actor, &[run.job]).await?.pop();
     let mut execution = Execution::of(run, job.map(|job| job.name));
+    divided(&app, &actor, std::slice::from_mut(&mut execution)).await?;
+    with_shards(&app, &actor, std::slice::from_mut(&mut execution)).await?;
     execution.attempts = Some(attempts.into_iter().map(Attempt::of).collect());
     Ok(Json(execution))
 }

@@ -23,8 +23,20 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-const READ_ONLY: [&str; 7] =
-    ["database_id", "channel_id", "kind", "source", "has_secret", "created_at", "updated_at"];
+const READ_ONLY: [&str; 12] = [
+    "database_id",
+    "channel_id",
+    "shard_id",
+    "owner_id",
+    "owner",
+    "owned_since",
+    "fence",
+    "kind",
+    "source",
+    "has_secret",
+    "created_at",
+    "updated_at",
+];
 
 /// Where a page begins, and how long it is.
 #[derive(Deserialize, IntoParams)]
@@ -67,13 +79,14 @@ fn word(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Database => "database",
         ObjectKind::AlertChannel => "alert channel",
+        ObjectKind::Shard => "shard",
     }
 }
 
 /// What somebody must be allowed to who changes one.
 fn changing(kind: ObjectKind) -> Deed {
     match kind {
-        ObjectKind::Database => Deed::ChangeCluster,
+        ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
         ObjectKind::AlertChannel => Deed::ChangeAccess,
     }
 }

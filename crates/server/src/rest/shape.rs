@@ -6,6 +6,7 @@ pub mod duration;
 pub mod execution;
 pub mod job;
 pub mod mirror;
+pub mod partition;
 pub mod payload;
 pub mod retry;
 pub mod schedule;

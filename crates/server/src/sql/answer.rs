@@ -91,6 +91,19 @@ pub(super) const RUNS: Shape = Shape((
         ("result_message", Kind::Text),
     ],
 ));
+/// Shards.
+pub(super) const SHARDS: Shape = Shape((
+    "SHOW",
+    &[
+        ("shard_name", Kind::Text),
+        ("shard_uuid", Kind::Uuid),
+        ("database", Kind::Text),
+        ("owner", Kind::Text),
+        ("fence", Kind::Int),
+        ("on_node", Kind::Text),
+        ("labels", Kind::Text),
+    ],
+));
 /// All settings.
 pub(super) const SETTINGS: Shape =
     Shape(("SHOW", &[("name", Kind::Text), ("setting", Kind::Text), ("description", Kind::Text)]));
@@ -110,6 +123,7 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ShowCreateJob(_) => PRINTED,
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
+        Statement::ShowShards => SHARDS,
         Statement::Show(None) => SETTINGS,
         Statement::Show(Some(name)) => return vec![setting_column(&name.value)],
         Statement::Template(template) => return self::columns(&template.shape),

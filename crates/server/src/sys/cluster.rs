@@ -3,6 +3,7 @@
 use domain::audit::{Kind, ended_runs};
 use domain::id::JobId;
 use domain::run::Outcome;
+use domain::shard::Shard;
 use engine::AuditFilter;
 use jiff::{SignedDuration, Timestamp};
 use query::{Is, Pages, QueryError, Row, Scan, Value};
@@ -32,6 +33,30 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         ]
     };
     Ok(all(nodes.into_iter().map(row).collect()))
+}
+
+pub(super) fn shards(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let shards = sys.ask(sys.app.scheduler.shards(&sys.actor))?;
+    let nodes = sys.ask(sys.app.scheduler.nodes(&sys.actor))?;
+    let row = |shard: engine::OwnedShard| {
+        let body = Shard::of(&shard.object).map(|shard| shard.body).unwrap_or_default();
+        let owner = shard.owner.node;
+        let name = nodes.iter().find(|node| Some(node.id) == owner).map(|node| &node.info.name);
+        vec![
+            Value::Uuid(shard.object.id.0),
+            Value::text(&shard.object.name),
+            maybe(owner, |node| Value::Uuid(node.0)),
+            Value::text(if owner.is_some() { "OWNED" } else { "ORPHANED" }),
+            super::pages::text_of(body.database.as_ref()),
+            super::pages::text_of(name),
+            Value::Int(shard.owner.fence),
+            maybe(shard.since, Value::Time),
+            super::pages::text_of(body.node.as_ref()),
+            Value::text(format!("{{{}}}", body.labels.pairs().join(","))),
+            Value::Time(shard.object.created_at),
+        ]
+    };
+    Ok(all(shards.into_iter().map(row).collect()))
 }
 
 pub(super) fn audit(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {

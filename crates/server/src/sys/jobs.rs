@@ -3,6 +3,7 @@
 use domain::action::Action;
 use domain::id::JobId;
 use domain::job::{Job, JobState, When};
+use domain::partition::Partition;
 use engine::JobFilter;
 use jiff::SignedDuration;
 use query::{Pages, QueryError, Row, Scan, Value};
@@ -167,6 +168,18 @@ fn job_row(job: &Job) -> Row {
         Action::Http(action) => endpoint = Value::text(&action.endpoint),
         Action::Noop | Action::Backup(_) => {}
     }
+    let (mut shard, mut expression, mut shards) = (Value::Null, Value::Null, Value::Null);
+    match &it.partition {
+        None | Some(Partition::AllShards) => {}
+        Some(Partition::SingleShard { shard: name }) => {
+            shard = maybe(name.parse().ok(), Value::Uuid);
+            shards = Value::text(format!("{{{name}}}"));
+        }
+        Some(Partition::ShardSet { shards: names }) => {
+            shards = Value::text(format!("{{{}}}", names.join(",")));
+        }
+        Some(Partition::Dynamic { expression: text }) => expression = Value::text(text),
+    }
     let tags = it.tags.join(",");
     vec![
         Value::Uuid(job.id.0),
@@ -185,9 +198,9 @@ fn job_row(job: &Job) -> Row {
         zone,
         maybe(job.next_run, ms),
         word(&it.on_completion),
-        Value::Null,
-        Value::Null,
-        Value::Null,
+        maybe(it.partition.as_ref(), |rule| Value::text(rule.name())),
+        shard,
+        expression,
         Value::Int(i64::from(it.retry.max_attempts.saturating_sub(1))),
         seconds(it.retry.backoff),
         seconds(it.timeout),
@@ -217,5 +230,9 @@ fn job_row(job: &Job) -> Row {
         word(&it.on_lost),
         Value::text(format!("{{{tags}}}")),
         Value::text(format!("{{{}}}", it.run_on.pairs().join(","))),
+        shards,
+        maybe(Some(&it.parameters).filter(|it| !it.is_empty()), |it| {
+            text_of(serde_json::to_string(it).ok())
+        }),
     ]
 }

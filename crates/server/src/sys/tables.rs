@@ -46,9 +46,9 @@ tables! {
         schedule_tz Text None "The time zone of a CRON schedule.";
         next_run_time Int None "The next time that is not planned yet, in milliseconds since 1970.";
         on_completion Text None "What becomes of an AT job when its run has ended: PRESERVE or DROP.";
-        partition_strategy Text None "Nothing until jobs are spread over shards.";
-        partition_shard_uuid Uuid None "Nothing until jobs are spread over shards.";
-        partition_expression Text None "Nothing until jobs are spread over shards.";
+        partition_strategy Text None "ALL_SHARDS, SINGLE_SHARD, SHARD_SET or DYNAMIC; nothing when it runs once.";
+        partition_shard_uuid Uuid None "The shard of SINGLE_SHARD, if it is named by its id.";
+        partition_expression Text None "The expression of DYNAMIC.";
         max_retries Int None "How often a failed attempt is tried again.";
         retry_backoff_seconds Int None "The delay before the second attempt.";
         timeout_seconds Int None "How long an attempt may take.";
@@ -78,12 +78,14 @@ tables! {
         on_lost Text None "RETRY or FAIL, when an agent is lost.";
         tags Text None "Words to find it by, as an array.";
         run_on Text None "The labels of the nodes that may execute it, as an array.";
+        partition_shards Text None "The shards of SINGLE_SHARD and SHARD_SET as they are named, as an array.";
+        parameters Json None "Values for its runs.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
         job_uuid Uuid Equal "The job.";
         assigned_node_uuid Uuid None "Where it runs or ran.";
-        shard_uuid Uuid None "Nothing until jobs are spread over shards.";
+        shard_uuid Uuid None "The shard that it works on, if it is a part of a run.";
         scheduled_time Int Range "The time that the run stands for, in milliseconds since 1970.";
         started_at Int Range "When the attempt began, in milliseconds since 1970.";
         completed_at Int None "When the attempt ended, in milliseconds since 1970.";
@@ -99,7 +101,7 @@ tables! {
         reason Text None "Why the run ended so, as a word.";
         reason_message Text None "Why the run ended so, as a sentence.";
         error_name Text None "What went wrong, as a word.";
-        origin Text Equal "Who asked for it: SCHEDULE, CATCH_UP, MANUAL, BACKFILL or DEPENDENCY.";
+        origin Text Equal "Who asked for it: SCHEDULE, CATCH_UP, MANUAL, BACKFILL, DEPENDENCY or PART.";
         attempt_number Int None "1 for the first attempt; 0 when none has begun.";
         is_last Bool None "Whether no later attempt of the run is known.";
         scheduled_for Time Range "scheduled_time as a timestamp.";
@@ -207,11 +209,18 @@ tables! {
         labels Text None "What is known about its place, as an array of label=value.";
         settings_hash Text None "What its settings come to; the same on all nodes, or they drift apart.";
     }
-    shards "Slices of data that jobs are spread over. It is empty until jobs can be spread." {
+    shards "Slices of data that jobs are spread over. It takes the privilege ADMINISTER TENANT to see them." {
         shard_uuid Uuid None "The shard's identity.";
         shard_name Text None "Its name.";
-        owner_node_uuid Uuid None "The node that owns it.";
-        state Text None "What it is doing.";
+        owner_node_uuid Uuid None "The node that owns it; nothing while none may.";
+        state Text None "OWNED, or ORPHANED while no node that is there may own it.";
+        database_name Text None "The database in which statements of its runs work.";
+        owner_node_name Text None "The name of the node that owns it.";
+        fence Int None "Grows each time that it moves.";
+        owned_since Time None "Since when its owner owns it.";
+        pinned_to Text None "The name of the only node that may own it.";
+        labels Text None "The labels of the nodes that may own it, as an array.";
+        created_at Time None "When it was made.";
     }
     audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {
         at Time Range "When it was recorded.";

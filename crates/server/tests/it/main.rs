@@ -16,6 +16,7 @@ mod objects;
 mod people;
 mod problems;
 mod secrets;
+mod shards;
 mod sql;
 mod strangers;
 mod sweeper;

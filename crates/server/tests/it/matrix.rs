@@ -37,6 +37,7 @@ GET    /v1/executions                                 401      200   200   200  
 GET    /v1/executions/{execution_id}                  401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/attempts         401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/acknowledgements 401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/parts            401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/logs             401      404   404   200    200      404   200     200
 POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409
 POST   /v1/executions/{execution_id}/retry            401      404   404   202    403      404   202     202
@@ -46,6 +47,11 @@ POST   /v1/dead-letters:acknowledge                   401      200   200   200  
 GET    /v1/events                                     401      200   200   200    200      200   200     200
 GET    /v1/stats                                      401      200   403   403    200      403   200     200
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
+GET    /v1/shards                                     401      200   403   403    403      403   200     200
+POST   /v1/shards                                     401      403   403   403    403      403   403     201
+GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
+PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
+DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -148,6 +154,7 @@ impl Things {
         world.rule(tenant, "PUT", &format!("/v1/settings/{name}"), json!({"value": 1})).await;
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
+        made("/v1/shards", json!({"name": name}), "shard_id").await;
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
@@ -224,7 +231,8 @@ impl Things {
             }
             ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
-            ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles") => named,
+            ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
+            ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "gold"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
             ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),

@@ -49,6 +49,8 @@ impl Fairness {
         });
         // One run of a tenant at a time: its others would wait behind it.
         let alone = self.waiting.values().all(|it| it.tenant != run.tenant);
+        // Who needs a place waits for it, not for a turn.
+        let plain = plain && run.place.is_anywhere();
         if plain && alone && self.counted.insert(run.id) {
             let due_at = run.due_at.max(inserted_at);
             self.waiting.insert(run.id, Waiting { tenant: run.tenant, due_at, overtaken: 0 });

@@ -78,7 +78,8 @@ impl Invariant for Overlap {
                     job: run.run.job,
                     node: node.unwrap_or(NodeId(uuid::Uuid::nil())),
                     early: *at < run.run.due_at,
-                    allowed: if began_before(run, oracle) {
+                    // The run that was divided stands for its parts.
+                    allowed: if began_before(run, oracle) || run.run.id.is_part() {
                         usize::MAX
                     } else {
                         allowed(&started.job.definition)
@@ -111,7 +112,7 @@ impl Overlap {
         }
         let definition = &started.job.definition;
         let allowed = allowed(definition);
-        if began_before(run, oracle) {
+        if began_before(run, oracle) || run.run.id.is_part() {
             return Ok(());
         }
         let others: Vec<_> = others.iter().filter(|(_, it)| it.allowed <= allowed).collect();

@@ -1,10 +1,11 @@
 //! On which shards a job runs.
 
+use domain::partition::Partition;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use super::{Clause, Partition};
+use super::Clause;
 use crate::reader::Reader;
 use crate::syntax::Result;
 
@@ -18,16 +19,16 @@ pub(super) fn partition(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::PartitionBy(Some(if reader.eat(&["ALL_SHARDS"]) {
         Partition::AllShards
     } else if reader.eat(&["SINGLE_SHARD"]) || reader.eat(&["SHARD"]) {
-        Partition::SingleShard(shard(reader)?)
+        Partition::SingleShard { shard: shard(reader)? }
     } else if reader.eat(&["SHARD_SET"]) {
-        Partition::ShardSet(reader.in_parentheses(shard)?)
+        Partition::ShardSet { shards: reader.in_parentheses(shard)? }
     } else if reader.eat(&["DYNAMIC"]) {
-        Partition::Dynamic(expression(reader)?)
+        Partition::Dynamic { expression: expression(reader)? }
     } else if reader.eat(&["SHARD_KEY"]) {
         reader.expect_sign(&Token::LParen)?;
         let key = expression(reader)?;
         reader.expect_sign(&Token::RParen)?;
-        Partition::Dynamic(key)
+        Partition::Dynamic { expression: format!("SHARD_KEY({key})") }
     } else if reader.eat_none() {
         return Ok(Clause::PartitionBy(None));
     } else {

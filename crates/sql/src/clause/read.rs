@@ -2,6 +2,7 @@
 
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::partition::Rows;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
@@ -168,7 +169,19 @@ pub(crate) fn values(reader: &mut Reader<'_>) -> Result<Vec<(String, Literal)>> 
 }
 
 pub(super) fn parameters(reader: &mut Reader<'_>) -> Result<Clause> {
-    Ok(Clause::Parameters(values(reader)?))
+    if reader.eat_none() {
+        return Ok(Clause::Parameters(Vec::new(), None));
+    }
+    let values = if reader.is(&["FROM"]) { Vec::new() } else { values(reader)? };
+    if !reader.eat(&["FROM"]) {
+        return Ok(Clause::Parameters(values, None));
+    }
+    let sql = reader.text("a SELECT in quotes")?.value;
+    let database = match reader.eat(&["IN"]) {
+        true => Some(reader.text_or_name("the name of a database")?.value),
+        false => None,
+    };
+    Ok(Clause::Parameters(values, Some(Rows { sql, database })))
 }
 
 pub(super) fn retention(reader: &mut Reader<'_>) -> Result<Clause> {

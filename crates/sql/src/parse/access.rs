@@ -64,11 +64,11 @@ const USER: &str = "the name of a user";
 const ROLE: &str = "the name of a role";
 const SECRET: &str = "the name of a secret";
 
-fn new_verb(reader: &mut Reader<'_>) -> Verb {
+pub(super) fn new_verb(reader: &mut Reader<'_>) -> Verb {
     if reader.eat(&["IF", "NOT", "EXISTS"]) { Verb::CreateIfAbsent } else { Verb::Create }
 }
 
-fn drop_verb(reader: &mut Reader<'_>) -> Verb {
+pub(super) fn drop_verb(reader: &mut Reader<'_>) -> Verb {
     if reader.eat(&["IF", "EXISTS"]) { Verb::DropIfPresent } else { Verb::Drop }
 }
 

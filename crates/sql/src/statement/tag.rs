@@ -29,7 +29,11 @@ impl Statement {
             Statement::ShowCreateJob(_)
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
+            | Statement::ShowShards
             | Statement::Show(_) => "SHOW",
+            Statement::Shard(shard) => {
+                thing(shard.verb, ["CREATE SHARD", "ALTER SHARD", "DROP SHARD"])
+            }
             Statement::Grant(_) => "GRANT",
             Statement::Revoke(_) => "REVOKE",
             // PostgreSQL has one kind of them, and its clients know one word.
@@ -76,6 +80,7 @@ impl Statement {
             | Statement::User(_)
             | Statement::Role(_)
             | Statement::Secret(_)
+            | Statement::Shard(_)
             | Statement::Transaction(Transaction::Commit) => true,
             _ => false,
         }

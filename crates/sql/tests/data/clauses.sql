@@ -64,13 +64,22 @@ CREATE JOB a DATABASE = 'ware house' AS $$
 CREATE JOB a AS E'two\nlines';
 CREATE JOB a AS CALL "Mixed Case".proc()
 
-@ places that this server cannot do yet
+@ places, some of which this server cannot do yet
 CREATE JOB a PARTITION BY SINGLE_SHARD '018f2b2e-0000-7000-8000-000000000001' AS 'SELECT 1';
 CREATE JOB a PARTITION BY SHARD_SET ('eu', 'us') AS 'SELECT 1';
 CREATE JOB a PARTITION BY DYNAMIC hash(customer_id) % 16 SCHEDULE = '0 0 * * *' AS 'SELECT 1';
 CREATE JOB a QUEUE = slow AS 'SELECT 1';
 CREATE JOB a CALENDAR = holidays AS 'SELECT 1';
-CREATE JOB a PARAMETERS (day = 'monday', n = 3) AS 'SELECT 1'
+CREATE JOB a CALENDAR = none AS 'SELECT 1'
+
+@ shards and values
+CREATE JOB a PARAMETERS (day = 'monday', n = 3, Mixed = NULL) AS 'SELECT 1';
+CREATE JOB a PARAMETERS FROM 'SELECT id AS customer_id FROM customers' AS 'SELECT :customer_id';
+CREATE JOB a PARAMETERS (day = 'monday') FROM 'SELECT id FROM customers' IN crm AS 'SELECT :id, :day';
+CREATE JOB a PARAMETERS NONE PARTITION BY DYNAMIC CASE WHEN region = 'eu' THEN 'shard_eu' ELSE 'shard_us' END AS NOOP;
+CREATE SHARD 'shard_001' DATABASE = sales_eu; CREATE SHARD IF NOT EXISTS s2 ON NODE 'node-a' DATABASE 'sales';
+CREATE SHARD s3 LABELS (zone = 'eu', disk = ssd); ALTER SHARD s3 SET DATABASE = NONE ON NODE NONE LABELS NONE;
+DROP SHARD s3; DROP SHARD IF EXISTS 'shard_001'; SHOW SHARDS
 
 @ names and keywords
 CREATE JOB job AS NOOP;

@@ -11,6 +11,7 @@ use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap,
     Retention, RetryPolicy, When,
 };
+use domain::partition::{Parameters, Partition, Rows};
 use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
 use jiff::{SignedDuration, Timestamp};
 use proptest::option;
@@ -180,10 +181,29 @@ fn dependencies() -> impl Strategy<Value = Vec<Dependency>> {
     prop::collection::vec(one, 0..4)
 }
 
+fn partition() -> impl Strategy<Value = Partition> {
+    let expressions =
+        vec!["SHARD_KEY(customer_id)", "id % 16", "CASE WHEN a = 'x' THEN 0 ELSE 1 END"];
+    prop_oneof![
+        Just(Partition::AllShards),
+        name().prop_map(|shard| Partition::SingleShard { shard }),
+        prop::collection::vec(text(), 1..4).prop_map(|shards| Partition::ShardSet { shards }),
+        select(expressions).prop_map(|it| Partition::Dynamic { expression: it.to_owned() }),
+    ]
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    let value = json().prop_filter("plain", |value| !value.is_object());
+    let values = prop::collection::btree_map("[A-Za-z_][A-Za-z0-9_]{0,8}", value, 0..3);
+    let sql = text().prop_filter("a question", |sql| !sql.trim().is_empty());
+    let from = (sql, option::of(name())).prop_map(|(sql, database)| Rows { sql, database });
+    (values, option::of(from)).prop_map(|(values, from)| Parameters { values, from })
+}
+
 prop_compose! {
     fn definition()(
         (description, when, action, run_as, retry, timeout, grace_period)
-            in (option::of(text()), when(), action(), option::of(name()), retry(), length(), length()),
+            in (option::of(text()), when().boxed(), action().boxed(), option::of(name()), retry().boxed(), length(), length()),
         (catch_up, max_catch_up, start_deadline, overlap, concurrency, jitter, priority) in (
             select(vec![CatchUpPolicy::None, CatchUpPolicy::Last, CatchUpPolicy::All]),
             any::<u32>(),
@@ -201,7 +221,8 @@ prop_compose! {
             prop::collection::vec(text(), 0..3),
             prop::array::uniform3(option::of(any::<u32>())),
         ),
-        (class, run_on) in (select(Class::ALL.to_vec()), map()),
+        (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
+        (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
     ) -> Definition {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
@@ -214,6 +235,8 @@ prop_compose! {
             },
             class,
             run_on: Labels(run_on),
+            partition,
+            parameters,
         }
     }
 }

@@ -6,7 +6,7 @@ recovered AS MATERIALIZED (
     SELECT f.job_id FROM failed f
     WHERE 1 = (
         SELECT h.outcome FROM history h
-        WHERE h.job_id BETWEEN f.job_id AND f.job_id AND h.outcome <= 4
+        WHERE h.job_id BETWEEN f.job_id AND f.job_id AND h.outcome <= 4 AND h.origin <> 6
         ORDER BY h.job_id DESC, h.id DESC LIMIT 1
     )
 )

@@ -6,7 +6,9 @@ clock AS MATERIALIZED (SELECT clock() AS now),
 offer AS MATERIALIZED (
     SELECT n.labels || CASE WHEN EXISTS (
         SELECT 1 FROM roles l WHERE l.name = 'LEADER' AND l.node_id = n.id AND l.epoch = $6::bigint
-    ) THEN ARRAY['LEADER_ONLY'] ELSE '{}' END AS words
+    ) THEN ARRAY['LEADER_ONLY'] ELSE '{}' END || coalesce(
+        (SELECT array_agg('SHARD:' || s.shard_id::text) FROM shard_owners s WHERE s.node_id = n.id), '{}'
+    ) AS words
     FROM nodes n WHERE n.id = $1 AND NOT n.buried AND NOT n.draining
 ),
 lanes (place, tenant_id, priority) AS (

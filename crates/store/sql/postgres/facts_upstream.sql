@@ -9,10 +9,10 @@ LEFT JOIN last_ends l ON l.job_id BETWEEN u.job_id AND u.job_id
 LEFT JOIN LATERAL (
     SELECT outcome, finished_at, max(finished_at) FILTER (WHERE outcome = 1) OVER () AS succeeded_at
     FROM (
-        SELECT outcome, finished_at FROM history
+        SELECT outcome, finished_at, origin FROM history
         WHERE l.job_id IS NULL AND job_id BETWEEN u.job_id AND u.job_id
         ORDER BY job_id DESC, id DESC LIMIT 1000
     ) AS newest
-    WHERE outcome <= 4
+    WHERE outcome <= 4 AND origin <> 6
     ORDER BY finished_at DESC LIMIT 1
 ) AS h ON true

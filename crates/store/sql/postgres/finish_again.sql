@@ -19,11 +19,15 @@ again AS (
         lost = r.lost + CASE WHEN u.delay IS NOT NULL AND u.attempt_end = 5 THEN 1 ELSE 0 END,
         -- What it should wait for may have happened since its holder looked.
         wait = CASE
+            -- If its end was asked for, so was theirs.
+            WHEN u.wait = 4 AND EXISTS (
+                SELECT 1 FROM parts p JOIN runs c ON c.id = p.run_id WHERE p.parent_id = r.id
+            ) THEN 4
             WHEN r.cancel_code IS NOT NULL THEN 0
             WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id AND j.changed_fence >= u.fence) THEN 0
             WHEN u.wait = 1 AND EXISTS (
                 SELECT 1 FROM runs e
-                WHERE e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.wait <> 2
+                WHERE e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.wait <> 2 AND e.origin <> 6
             ) THEN 1
             WHEN u.wait = 2 AND NOT EXISTS (
                 SELECT 1 FROM upstream d

@@ -4,9 +4,9 @@ FROM unnest($1::uuid[]) AS j (job_id)
 CROSS JOIN LATERAL (
     SELECT newest.scheduled_for, newest.outcome
     FROM (
-        SELECT id, scheduled_for, outcome FROM history WHERE job_id BETWEEN j.job_id AND j.job_id
+        SELECT id, scheduled_for, outcome, origin FROM history WHERE job_id BETWEEN j.job_id AND j.job_id
         ORDER BY job_id DESC, id DESC LIMIT 100
     ) AS newest
-    WHERE newest.outcome <= 4
+    WHERE newest.outcome <= 4 AND newest.origin <> 6
     ORDER BY newest.id DESC LIMIT 1
 ) AS h

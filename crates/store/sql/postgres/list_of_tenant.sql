@@ -7,6 +7,7 @@
         SELECT
             r.id, r.origin, r.job_id,
             CASE
+                WHEN r.wait = 4 THEN 2
                 WHEN r.wait <> 0 OR r.due_at > c.now THEN 0
                 WHEN ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE THEN 2
                 ELSE 1

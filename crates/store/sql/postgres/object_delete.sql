@@ -8,6 +8,9 @@ forgotten AS (
 secrets_gone AS (
     DELETE FROM secrets s USING gone WHERE s.tenant_id = gone.tenant_id AND s.job_id = gone.id
 ),
+disowned AS (
+    DELETE FROM shard_owners s USING gone WHERE s.shard_id = gone.id
+),
 audited AS (
     INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)
     SELECT

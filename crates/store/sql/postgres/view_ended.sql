@@ -7,7 +7,7 @@ SELECT
     coalesce(h.started_at, a.started_at) AS started_at, h.finished_at,
     CASE WHEN h.number IS NULL THEN a.message ELSE h.message END AS message,
     CASE WHEN h.number IS NULL THEN a.error ELSE h.error END AS error,
-    h.result, h.rows_affected, h.dead_letter, h.parameters
+    h.result, h.rows_affected, h.dead_letter, h.parameters, h.shard
 FROM history h
 LEFT JOIN LATERAL (
     SELECT * FROM attempts a WHERE a.run_id = h.id ORDER BY a.number DESC LIMIT 1

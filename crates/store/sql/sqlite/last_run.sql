@@ -1,7 +1,7 @@
 -- The newest run of a job that was carried out; a look at the latest is enough.
 SELECT newest.scheduled_for, ends.outcome
-FROM (SELECT seq, id, scheduled_for FROM runs WHERE job_id = ?1 ORDER BY id DESC LIMIT 100) AS newest
+FROM (SELECT seq, id, scheduled_for, origin FROM runs WHERE job_id = ?1 ORDER BY id DESC LIMIT 100) AS newest
 CROSS JOIN ends ON ends.seq = newest.seq
-WHERE ends.outcome <= 4
+WHERE ends.outcome <= 4 AND newest.origin <> 6
 ORDER BY newest.id DESC
 LIMIT 1

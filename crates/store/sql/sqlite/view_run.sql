@@ -1,7 +1,7 @@
 -- A run. One that goes on, or that ended without another attempt, shows the last attempt before.
 SELECT r.seq, r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for,
     coalesce(r.scheduled_last, r.scheduled_for) AS scheduled_last, coalesce(r.count, 1) AS count,
-    r.due_at, r.origin, r.coalesced, r.parameters, r.turn, r.wait, q.seq IS NOT NULL AS queued,
+    r.due_at, r.origin, r.coalesced, r.shard, r.parameters, r.turn, r.wait, q.seq IS NOT NULL AS queued,
     e.outcome, e.reason, e.reason_text, coalesce(e.dead_letter, 0) AS dead_letter, coalesce(e.attempts, r.attempts) AS attempts,
     coalesce(e.lost, r.lost) AS lost, e.finished_at, e.result, e.rows_affected,
     coalesce(e.node_id, a.node_id) AS node_id, CASE WHEN e.number IS NULL THEN a.fence ELSE e.fence END AS fence,

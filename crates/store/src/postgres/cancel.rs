@@ -21,7 +21,9 @@ impl Shared {
         let by = text(&author()).into_owned();
         pipeline.push(sql!("audit_cancel"), values![run.0, by, text(&reason.text)]);
         let mut freed = Freed::default();
-        freed.push(run, None);
+        if !run.is_part() {
+            freed.push(run, None);
+        }
         freed.into_step(&mut pipeline, 0);
         let mut answers = pipeline.commit(&self.pool).await?;
         let answer = first(answers.swap_remove(cancel))?;

@@ -73,11 +73,15 @@ impl<'a> Ending<'a> {
         for finish in &self.done {
             let known = holdings.job(finish.grant.fence);
             match &finish.verdict {
+                // Nobody waits for a part of a run but the run.
+                Verdict::End { .. } if finish.grant.run.is_part() => {}
                 Verdict::End { .. } => freed.push(finish.grant.run, known),
                 Verdict::Retry { delay } => {
                     agains.push(finish, Some(span_us(*delay)), None);
                     // It has ended only if somebody asked for that.
-                    freed.push(finish.grant.run, None);
+                    if !finish.grant.run.is_part() {
+                        freed.push(finish.grant.run, None);
+                    }
                 }
                 Verdict::Wait(wait, until) => {
                     agains.push(finish, None, Some((*wait, until.map(us))));

@@ -100,7 +100,7 @@ impl PostgresStore {
 }
 
 /// id, tenant_id, kind, name, body, version, created_at, changed_at
-fn object(row: &Row) -> Result<Object> {
+pub(super) fn object(row: &Row) -> Result<Object> {
     let kind: &str = row.try_get(2)?;
     let kind = ObjectKind::from_name(kind)
         .ok_or_else(|| StoreError::Unreadable(format!("{kind} is not a kind of object")))?;

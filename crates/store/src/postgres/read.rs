@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::RunState;
+use domain::run::{RunState, Wait};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -126,7 +126,7 @@ fn seen(row: &Row, filter: &RunFilter) -> Result<Seen> {
 fn view_live(row: &Row) -> Result<RunView> {
     let claimed = live(row)?;
     let run = claimed.run;
-    let waiting = row.try_get::<_, i16>(15)? != 0;
+    let wait = Wait::from_number(row.try_get::<_, i16>(15)?.into());
     let now = at(row.try_get(16)?);
     let holder: Option<Uuid> = row.try_get(17)?;
     let last_node: Option<Uuid> = row.try_get(18)?;
@@ -135,7 +135,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         job: run.job,
         tenant: run.tenant,
         job_version: run.job_version,
-        state: RunState::of_live(run.due_at <= now, holder.is_some(), waiting),
+        state: RunState::of_live(run.due_at <= now, holder.is_some(), wait),
         reason: None,
         reason_text: None,
         scheduled_for: run.scheduled_for,
@@ -143,6 +143,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         count: 1,
         origin: run.origin,
         coalesced: run.coalesced,
+        shard: run.shard,
         due_at: run.due_at,
         attempts: claimed.attempts,
         lost: claimed.lost,
@@ -173,6 +174,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         count: row.try_get::<_, i64>(9)?.cast_unsigned(),
         origin: origin(row.try_get(10)?)?,
         coalesced: unsigned(row.try_get(11)?),
+        shard: row.try_get(25)?,
         due_at: at(row.try_get(12)?),
         attempts: unsigned(row.try_get(13)?),
         lost: unsigned(row.try_get(14)?),

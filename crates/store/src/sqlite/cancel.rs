@@ -104,6 +104,9 @@ impl Unheld {
         let whose = Whose { run, job: self.job, tenant: self.tenant };
         let finished_at = ends::record(tx, whose, &end)?;
         let mut freed = Freed::default();
+        if run.is_part() {
+            return Ok(());
+        }
         freed.ended(self.job, Outcome::Cancelled, finished_at);
         freed.wake(tx)
     }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::claim::{self, PLACED};
 use super::row::at;
 use super::writer::Tx;
-use super::{SqliteStore, journal, nodes, wake};
+use super::{SqliteStore, journal, nodes, shards, wake};
 use crate::author::author;
 use crate::{Acknowledgement, Cluster, POLICY, Result, Steer, Steered, StoreError, Want};
 
@@ -114,7 +114,7 @@ impl Cluster for SqliteStore {
     }
 }
 
-fn lead(connection: &Connection) -> Result<Lead> {
+pub(super) fn lead(connection: &Connection) -> Result<Lead> {
     let mut query = connection.prepare_cached(sql!("lead_read"))?;
     let lead = query.query_row([], |row| {
         Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
@@ -155,6 +155,7 @@ fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Op
     if leads.is_some() && leads == epoch {
         offer.push(Place::LEADER.to_owned());
     }
+    offer.extend(shards::owned(connection, node)?);
     Ok(Some(offer))
 }
 

@@ -97,7 +97,9 @@ fn leave(
                 freed.stepped_aside(held.job);
             }
             // What it waits for may have happened already: then it looks again at once.
-            if held.cancelled || is_over(tx, *wait, held.job, held.fence)? {
+            // Who waits for its parts waits for their end, also if its own was asked for.
+            let is_asked = held.cancelled && *wait != Wait::Parts;
+            if is_asked || is_over(tx, *wait, (held.run, held.job), held.fence)? {
                 release(tx, held)?;
             } else {
                 let values = (held.seq, held.turn, *wait as u8, until.map(us));
@@ -183,7 +185,10 @@ fn end(
     {
         tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
     }
-    freed.ended(held.job, outcome, finished_at);
+    // Nobody waits for a part of a run but the run.
+    if !held.run.is_part() {
+        freed.ended(held.job, outcome, finished_at);
+    }
     Ok(Applied::Ended(outcome))
 }
 

@@ -38,6 +38,7 @@ impl Objects for SqliteStore {
                 }
                 let mut forget = tx.connection.prepare_cached(sql!("delivery_forget"))?;
                 forget.execute((id.to_string(),))?;
+                tx.connection.prepare_cached(sql!("shard_disown"))?.execute((id.0,))?;
                 safe::remove_of(tx, Scope::Object(tenant, id))?;
                 if let Some(object) = seen {
                     journal::insert(tx, &audit(&object, 0, &by))?;
@@ -134,7 +135,7 @@ fn version(connection: &Connection, tenant: TenantId, id: ObjectId) -> Result<u3
 }
 
 /// id, tenant_id, kind, name, body, version, created_at, changed_at
-fn object(row: &Row<'_>) -> Result<Object> {
+pub(super) fn object(row: &Row<'_>) -> Result<Object> {
     let kind: String = row.get(2)?;
     let kind = ObjectKind::from_name(&kind)
         .ok_or_else(|| StoreError::Unreadable(format!("{kind} is not a kind of object")))?;

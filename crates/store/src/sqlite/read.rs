@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::{Outcome, RunState};
+use domain::run::{Outcome, RunState, Wait};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -99,7 +99,9 @@ fn seen(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
         origin: origin(row.get(2)?)?,
         state: match outcome {
             Some(outcome) => RunState::Ended(outcome_of(outcome)?),
-            None => RunState::of_live(due_at <= us(now), wait == 0 && !queued, wait != 0),
+            None => {
+                RunState::of_live(due_at <= us(now), wait == 0 && !queued, Wait::from_number(wait))
+            }
         },
     })
 }
@@ -139,9 +141,9 @@ impl<'a> Holders<'a> {
 fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunView> {
     let due_at = at(row.get("due_at")?)?;
     let outcome: Option<i64> = row.get("outcome")?;
-    let waits = row.get::<_, i64>("wait")? != 0;
+    let wait = Wait::from_number(row.get("wait")?);
     // What goes on, is not in the queue and waits for nothing is in somebody's hands.
-    let held = outcome.is_none() && !waits && !row.get::<_, bool>("queued")?;
+    let held = outcome.is_none() && wait.is_none() && !row.get::<_, bool>("queued")?;
     let holder = if held { holders.of_run(row.get("seq")?, row.get("turn")?)? } else { None };
     Ok(RunView {
         id: RunId(row.get("id")?),
@@ -150,7 +152,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         job_version: row.get("job_version")?,
         state: match outcome {
             Some(outcome) => RunState::Ended(outcome_of(outcome)?),
-            None => RunState::of_live(due_at <= now, held, waits),
+            None => RunState::of_live(due_at <= now, held, wait),
         },
         reason: row.get("reason")?,
         reason_text: row.get("reason_text")?,
@@ -159,6 +161,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         count: row.get::<_, i64>("count")? as u64,
         origin: origin(row.get("origin")?)?,
         coalesced: row.get("coalesced")?,
+        shard: row.get("shard")?,
         due_at,
         attempts: row.get("attempts")?,
         lost: row.get("lost")?,

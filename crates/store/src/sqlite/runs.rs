@@ -1,7 +1,7 @@
 //! New runs: planned ones and those that somebody asked for.
 
 use domain::id::NodeId;
-use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun};
+use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Wait};
 
 use super::claim::limits;
 use super::cluster::lane_of;
@@ -60,6 +60,16 @@ pub(super) fn submit(
     }
     enqueue(tx, &new)?;
     Ok(submitted)
+}
+
+/// Records a run that waits from the beginning. Answers false when its id is known already.
+pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
+    let new = insert(tx, vec![run])?;
+    let Some(new) = new.first() else { return Ok(false) };
+    let no_time: Option<i64> = None;
+    let values = (new.seq, 0, wait as u8, no_time);
+    tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?;
+    Ok(true)
 }
 
 /// A run that was recorded just now.

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use domain::id::JobId;
+use domain::id::{JobId, RunId};
 use domain::run::{Outcome, Wait};
 use rusqlite::{Connection, Params};
 use uuid::Uuid;
 
+use super::shards::has_live_parts;
 use super::writer::Tx;
 use crate::Result;
 
@@ -94,6 +95,11 @@ pub(super) fn waiting_for_quorum(connection: &Connection) -> Result<Vec<Waiting>
     waiting_in(connection, sql!("quorum_waiting"), [])
 }
 
+/// A run, if it waits for its parts.
+pub(super) fn waiting_for_parts(connection: &Connection, run: RunId) -> Result<Vec<Waiting>> {
+    waiting_in(connection, sql!("part_waiting"), (run.0,))
+}
+
 /// A run that waits.
 pub(super) struct Waiting {
     seq: i64,
@@ -137,7 +143,12 @@ pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
 
 /// Whether what a run of the job waits for may have happened since its grant, or the job may have
 /// changed.
-pub(super) fn is_over(tx: &Tx<'_>, wait: Wait, job: JobId, fence: i64) -> Result<bool> {
+pub(super) fn is_over(
+    tx: &Tx<'_>,
+    wait: Wait,
+    (run, job): (RunId, JobId),
+    fence: i64,
+) -> Result<bool> {
     if tx.changed_since(job, fence) {
         return Ok(true);
     }
@@ -145,6 +156,7 @@ pub(super) fn is_over(tx: &Tx<'_>, wait: Wait, job: JobId, fence: i64) -> Result
         Wait::Overlap => return Ok(tx.ended_since(job, fence)),
         // Whoever acknowledges finds it waiting.
         Wait::Quorum => return Ok(false),
+        Wait::Parts => return Ok(!has_live_parts(tx.connection, run)?),
         Wait::Upstream => {}
     }
     let mut query = tx.connection.prepare_cached(sql!("upstream_of_job"))?;

@@ -27,6 +27,7 @@ mod read;
 mod request;
 mod secret;
 mod setting;
+mod shard;
 mod storm;
 mod submit;
 mod upstream;
@@ -97,6 +98,14 @@ promises! {
         only_the_leader_says_what_all_should_run_with
         a_run_that_waits_for_its_place_makes_nobody_late
         a_place_can_be_asked_for_again_after_its_runs_are_gone;
+    shard:
+        only_the_leader_moves_shards_and_each_move_has_a_larger_fence
+        only_the_owner_is_handed_the_runs_of_a_shard
+        a_run_is_divided_once_by_its_holder
+        a_divided_run_waits_for_the_last_of_its_parts
+        a_new_run_waits_for_its_parts_from_the_beginning
+        parts_stand_in_nobodys_way
+        parts_are_forgotten_with_their_run;
     order:
         a_crowd_does_not_delay_another_tenant
         tenants_take_turns

@@ -1,6 +1,7 @@
 //! Executions: the runs of jobs, and the attempts that were made.
 
 use agent::context::traceparent_in;
+use domain::partition::Progress;
 use domain::run::RunState;
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
@@ -99,11 +100,41 @@ pub struct Execution {
     /// The trace that it is a part of, if whoever asked for it named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The shard that it works on, if it is a part of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_id: Option<Uuid>,
+    /// The name of that shard, where one execution or the parts of one are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// The execution that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<Uuid>,
+    /// How far its parts have come, if it was divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsDone>,
     /// Where its output is.
     pub logs_url: String,
     /// The attempts that have ended, oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Vec<Attempt>>,
+}
+
+/// How far the parts of a run have come.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct PartsDone {
+    /// How many there are.
+    pub total: usize,
+    /// Those that completed.
+    pub completed: usize,
+    /// Those that ended otherwise.
+    pub failed: usize,
+}
+
+impl From<Progress> for PartsDone {
+    fn from(progress: Progress) -> Self {
+        let Progress { parts: total, completed, failed } = progress;
+        PartsDone { total, completed, failed }
+    }
 }
 
 /// One try at a run, ended.
@@ -186,6 +217,10 @@ impl Execution {
             dead_letter: run.dead_letter,
             traceparent: run.parameters.as_deref().and_then(traceparent_in),
             parameters: raw(run.parameters),
+            shard_id: run.shard.parse().ok(),
+            shard: None,
+            parent_id: None,
+            parts: None,
             logs_url: format!("/v1/executions/{}/logs", run.id),
             attempts: None,
         }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::duration::Seconds;
 use super::mirror::{CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap};
+use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
 use super::schedule::{Dst, JobType};
@@ -151,6 +152,16 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub run_on: BTreeMap<String, String>,
+    /// On which shards it runs; once, and on none, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionSpec>,
+    /// Values for its runs; those that are given with a run come before them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(required = false, value_type = BTreeMap<String, Value>)]
+    pub parameters: Map<String, Value>,
+    /// Where more of them come from: one run for each row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters_from: Option<ParametersFrom>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
@@ -326,6 +337,8 @@ impl JobSpec {
             },
             class: self.class.map_or(default.class, Into::into),
             run_on: Labels(self.run_on.clone()),
+            partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
+            parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
         })
     }
 
@@ -378,6 +391,12 @@ impl JobSpec {
             run_as: definition.run_as.clone(),
             class: (definition.class != default.class).then(|| definition.class.into()),
             run_on: definition.run_on.0.clone(),
+            partition: definition.partition.as_ref().map(PartitionSpec::of),
+            parameters: definition.parameters.values.clone().into_iter().collect(),
+            parameters_from: definition.parameters.from.as_ref().map(|from| ParametersFrom {
+                sql: from.sql.clone(),
+                database: from.database.clone(),
+            }),
             version: Some(job.version),
             ..JobSpec::default()
         };

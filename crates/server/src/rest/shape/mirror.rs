@@ -133,6 +133,8 @@ mirror! {
         Backfill,
         /// The end of another job.
         Dependency,
+        /// Another run of the job, which was divided.
+        Part,
     }
 }
 

@@ -102,7 +102,7 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Uuid(attempt_uuid(run.id, it.number)),
         Value::Uuid(run.job.0),
         maybe(it.node, Value::Uuid),
-        Value::Null,
+        maybe(run.shard.parse().ok(), Value::Uuid),
         ms(run.scheduled_for),
         maybe(it.started, ms),
         maybe(it.finished, ms),

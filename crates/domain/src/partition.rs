@@ -1,0 +1,430 @@
+//! Partition rules: on which shards a job runs, and with which values.
+//!
+//! A run of such a job is divided when its time comes: into a part for each row of its values and
+//! each shard that the rule names for them. The parts are runs of their own; the run itself ends
+//! when they have, and its outcome is made of theirs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::action::{Action, SqlAction, TEXT_BYTES_MAX};
+use crate::cluster::Place;
+use crate::id::RunId;
+use crate::job::Definition;
+use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
+use crate::shard::Shard;
+
+mod expression;
+
+pub use expression::{Expression, ExpressionError};
+
+/// The most parts of one run.
+pub const PARTS_MAX: usize = 10_000;
+
+/// The most shards that a rule lists by name.
+pub const SHARD_SET_MAX: usize = 1_000;
+
+/// The most values that a job has.
+pub const PARAMETERS_MAX: usize = 100;
+
+/// How many shards a message names.
+const NAMED_MAX: usize = 5;
+
+/// On which shards a job runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "strategy", deny_unknown_fields)]
+pub enum Partition {
+    /// On each of them.
+    AllShards,
+    /// On one.
+    SingleShard {
+        /// Its name or id.
+        shard: String,
+    },
+    /// On some.
+    ShardSet {
+        /// Their names or ids.
+        shards: Vec<String>,
+    },
+    /// On the one that an expression over the run's values says.
+    Dynamic {
+        /// The expression.
+        expression: String,
+    },
+}
+
+/// Values for the runs of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// What holds unless a run says otherwise.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Value>,
+    /// Where more come from: one run for each row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Rows>,
+}
+
+/// A question whose every row makes a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// The question. `:name` stands for a value of the run.
+    pub sql: String,
+    /// The database that is asked; that of the job when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+}
+
+/// Why a run cannot be divided. Another try meets the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DivideError {
+    /// There are none at all.
+    #[error("there are no shards: make one with CREATE SHARD 'name' DATABASE = 'database'")]
+    NoShards,
+    /// A rule names one that is not there.
+    #[error("there is no shard {0:?}")]
+    UnknownShard(String),
+    /// The expression fails.
+    #[error("the expression of PARTITION BY: {0}")]
+    Expression(#[from] ExpressionError),
+    /// The values of the run are none.
+    #[error("the parameters are not a JSON object: {0}")]
+    Parameters(String),
+    /// The rows are not all there, or none.
+    #[error("PARAMETERS FROM: {0}")]
+    Rows(String),
+    /// Too many parts.
+    #[error("{0} parts are more than the {PARTS_MAX} that a run can have")]
+    TooMany(usize),
+}
+
+impl Parameters {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.from.is_none()
+    }
+
+    /// The values of a run, as JSON: the job's, and those that were given with it on top.
+    pub fn with(&self, given: Option<String>) -> Option<String> {
+        if self.values.is_empty() {
+            return given;
+        }
+        let mut values: Map<String, Value> =
+            self.values.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        match given.as_deref().map(serde_json::from_str::<Map<String, Value>>) {
+            Some(Ok(given)) => values.extend(given),
+            None => {}
+            // What cannot be read is refused where it is used, in its own words.
+            Some(Err(_)) => return given,
+        }
+        Some(Value::Object(values).to_string())
+    }
+
+    /// What is wrong, if something is.
+    pub fn check(&self) -> Result<(), String> {
+        if self.values.len() > PARAMETERS_MAX {
+            return Err(format!("{} parameters are more than {PARAMETERS_MAX}", self.values.len()));
+        }
+        if let Some(name) = self.values.keys().find(|name| !is_name(name)) {
+            return Err(format!(
+                "{name:?} is no name of a parameter: it has letters, digits and underscores, and \
+                 begins with no digit"
+            ));
+        }
+        let is_plain = |value: &Value| !value.is_array() && !value.is_object();
+        if let Some((name, _)) = self.values.iter().find(|(_, value)| !is_plain(value)) {
+            return Err(format!(
+                "{name:?} is a list or an object: a text, a number, a boolean or NULL would be right"
+            ));
+        }
+        match &self.from {
+            Some(rows) if rows.sql.trim().is_empty() => {
+                Err("FROM needs a question, for example SELECT id AS customer_id FROM customers"
+                    .into())
+            }
+            Some(rows) if rows.sql.len() > TEXT_BYTES_MAX => {
+                Err(format!("the question of FROM is longer than {TEXT_BYTES_MAX} bytes"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a word can stand after a colon in a statement.
+fn is_name(word: &str) -> bool {
+    let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && word.len() <= 100 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+impl Partition {
+    /// The name of its kind at every door.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Partition::AllShards => "ALL_SHARDS",
+            Partition::SingleShard { .. } => "SINGLE_SHARD",
+            Partition::ShardSet { .. } => "SHARD_SET",
+            Partition::Dynamic { .. } => "DYNAMIC",
+        }
+    }
+
+    /// What is wrong with it, if something is. Whether its shards exist is found out at each run.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Partition::AllShards => Ok(()),
+            Partition::SingleShard { shard } if shard.is_empty() => {
+                Err("SINGLE_SHARD needs the name or the id of a shard".into())
+            }
+            Partition::ShardSet { shards } if shards.is_empty() => {
+                Err("SHARD_SET needs at least one shard; ALL_SHARDS means all".into())
+            }
+            Partition::ShardSet { shards } if shards.len() > SHARD_SET_MAX => {
+                Err(format!("SHARD_SET names {} shards, at most {SHARD_SET_MAX}", shards.len()))
+            }
+            Partition::Dynamic { expression } => {
+                expression.parse::<Expression>().map(drop).map_err(|error| error.to_string())
+            }
+            Partition::SingleShard { .. } | Partition::ShardSet { .. } => Ok(()),
+        }
+    }
+
+    /// The shards that it names for some values, each once.
+    pub fn select<'s>(
+        &self,
+        shards: &'s [Shard],
+        values: &Map<String, Value>,
+    ) -> Result<Vec<&'s Shard>, DivideError> {
+        if shards.is_empty() {
+            return Err(DivideError::NoShards);
+        }
+        let find = |name: &str| {
+            let found = shards.iter().find(|shard| shard.is_called(name));
+            found.ok_or_else(|| DivideError::UnknownShard(name.to_owned()))
+        };
+        Ok(match self {
+            Partition::AllShards => shards.iter().collect(),
+            Partition::SingleShard { shard } => vec![find(shard)?],
+            Partition::ShardSet { shards: names } => {
+                let mut set: Vec<&Shard> = Vec::with_capacity(names.len());
+                for name in names {
+                    let shard = find(name)?;
+                    if !set.iter().any(|other| other.id == shard.id) {
+                        set.push(shard);
+                    }
+                }
+                set
+            }
+            Partition::Dynamic { expression } => {
+                vec![expression.parse::<Expression>()?.shard(shards, values)?]
+            }
+        })
+    }
+}
+
+impl Definition {
+    /// Whether its runs are divided into parts.
+    pub fn is_divided(&self) -> bool {
+        self.partition.is_some() || self.parameters.from.is_some()
+    }
+
+    /// The action that asks for the rows of its values.
+    pub fn rows_action(&self) -> Option<Action> {
+        let rows = self.parameters.from.as_ref()?;
+        let own = match &self.action {
+            Action::Sql(action) => action.database.clone(),
+            Action::Procedure(action) => action.database.clone(),
+            _ => None,
+        };
+        let database = rows.database.clone().or(own);
+        Some(Action::Sql(SqlAction { sql: rows.sql.clone(), database }))
+    }
+}
+
+/// The rows that an attempt at [`Definition::rows_action`] brought.
+pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, DivideError> {
+    let details: Value = answer
+        .details
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    if details["cut"] == Value::Bool(true) {
+        let text = "the answer is too large: at most 1,000 rows and 64 KB";
+        return Err(DivideError::Rows(text.into()));
+    }
+    let Some(rows) = &answer.result else {
+        return Err(DivideError::Rows("the statement returns no rows: write a SELECT".into()));
+    };
+    serde_json::from_str(rows)
+        .map_err(|error| DivideError::Rows(format!("the answer cannot be read: {error}")))
+}
+
+/// Divides a run: one part for each row and each shard that the rule names for it. `rows` are
+/// those of [`Definition::rows_action`], if it has one. The same run is divided in the same way
+/// whoever does it, so a part has one identity.
+pub fn divide(
+    definition: &Definition,
+    run: &NewRun,
+    rows: Option<&[Map<String, Value>]>,
+    shards: &[Shard],
+    now: Timestamp,
+) -> Result<Vec<NewRun>, DivideError> {
+    let own: Map<String, Value> = match run.parameters.as_deref() {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| DivideError::Parameters(error.to_string()))?,
+    };
+    let single = [Map::new()];
+    let mut parts = Vec::new();
+    for (number, row) in rows.unwrap_or(&single).iter().enumerate() {
+        let mut values = own.clone();
+        values.extend(row.clone());
+        let shards: Vec<Option<&Shard>> = match &definition.partition {
+            None => vec![None],
+            Some(rule) => rule.select(shards, &values)?.into_iter().map(Some).collect(),
+        };
+        let parameters = (!values.is_empty()).then(|| Value::Object(values).to_string());
+        for shard in shards {
+            parts.push(part(run, number, shard, parameters.clone(), now));
+        }
+        if parts.len() > PARTS_MAX {
+            return Err(DivideError::TooMany(parts.len()));
+        }
+    }
+    Ok(parts)
+}
+
+fn part(
+    run: &NewRun,
+    number: usize,
+    shard: Option<&Shard>,
+    parameters: Option<String>,
+    now: Timestamp,
+) -> NewRun {
+    let name = shard.map_or_else(String::new, |shard| shard.id.to_string());
+    NewRun {
+        id: RunId::of_part(run.id, number as u64, &name),
+        place: shard.map_or_else(|| run.place.clone(), |shard| Place::of_shard(shard.id)),
+        shard: name,
+        due_at: now,
+        origin: Origin::Part,
+        coalesced: 0,
+        ignore_dependencies: true,
+        parameters,
+        ..run.clone()
+    }
+}
+
+/// The same part under another run: what is done again when somebody retries.
+pub fn part_again(
+    run: &NewRun,
+    number: usize,
+    shard: &str,
+    parameters: Option<String>,
+    now: Timestamp,
+) -> NewRun {
+    let place = match shard.parse() {
+        Ok(id) => Place::of_shard(id),
+        Err(_) => run.place.clone(),
+    };
+    let id = RunId::of_part(run.id, number as u64, shard);
+    NewRun { place, shard: shard.to_owned(), id, ..part(run, number, None, parameters, now) }
+}
+
+/// A part of a run, as far as it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The run that it is a part of.
+    pub parent: RunId,
+    /// The run that it is.
+    pub run: RunId,
+    /// The id of its shard; empty when it has none.
+    pub shard: String,
+    /// How it ended, if it has.
+    pub outcome: Option<Outcome>,
+}
+
+/// How far the parts of a run have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// How many there are.
+    pub parts: usize,
+    /// Those that completed.
+    pub completed: usize,
+    /// Those that ended otherwise.
+    pub failed: usize,
+}
+
+impl Progress {
+    /// Counts parts.
+    pub fn of<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Self {
+        let mut progress = Progress::default();
+        for part in parts {
+            progress.parts += 1;
+            match part.outcome {
+                Some(Outcome::Completed) => progress.completed += 1,
+                Some(_) => progress.failed += 1,
+                None => {}
+            }
+        }
+        progress
+    }
+
+    /// Counts parts of several runs.
+    pub fn by_run(parts: &[Part]) -> HashMap<RunId, Self> {
+        let mut by_run: HashMap<RunId, Vec<&Part>> = HashMap::new();
+        for part in parts {
+            by_run.entry(part.parent).or_default().push(part);
+        }
+        by_run.into_iter().map(|(run, parts)| (run, Progress::of(parts))).collect()
+    }
+
+    /// Whether all have ended.
+    pub fn is_over(&self) -> bool {
+        self.completed + self.failed == self.parts
+    }
+}
+
+/// What the ends of the parts mean for their run; none while one of them has not ended.
+pub fn outcome_of(parts: &[Part], shards: &[Shard]) -> Option<(Outcome, Option<Reason>, String)> {
+    let progress = Progress::of(parts);
+    if !progress.is_over() {
+        return None;
+    }
+    let of = if parts.iter().any(|part| !part.shard.is_empty()) { "shards" } else { "parts" };
+    let said = format!("{} of {} {of} done", progress.completed, progress.parts);
+    if progress.failed == 0 {
+        return Some((Outcome::Completed, None, said));
+    }
+    let has = |wanted: &[Outcome]| {
+        parts.iter().any(|part| part.outcome.is_some_and(|outcome| wanted.contains(&outcome)))
+    };
+    let outcome = if has(&[Outcome::Cancelled, Outcome::Skipped, Outcome::Missed]) {
+        Outcome::Cancelled
+    } else if has(&[Outcome::Failed]) {
+        Outcome::Failed
+    } else {
+        Outcome::Timeout
+    };
+    let bad = parts.iter().filter(|part| part.outcome != Some(Outcome::Completed));
+    let named = bad.clone().take(NAMED_MAX).map(|part| {
+        let shard = shards.iter().find(|shard| shard.is_called(&part.shard));
+        let name = shard.map_or(part.shard.as_str(), |shard| shard.name.as_str());
+        let name = if name.is_empty() { part.run.to_string() } else { name.to_owned() };
+        format!("{name} {}", part.outcome.map_or("", Outcome::name))
+    });
+    let mut text = format!("{said}; {}", named.collect::<Vec<_>>().join(", "));
+    if bad.count() > NAMED_MAX {
+        text.push_str(", …");
+    }
+    let code = match outcome {
+        Outcome::Cancelled => ReasonCode::CancelRequested,
+        _ => ReasonCode::PartsFailed,
+    };
+    Some((outcome, Some(Reason { code, text }), said))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Shards: named slices of the user's data, each owned by one node at a time.
+//!
+//! Who owns a shard is not negotiated. Every node that could own it gets a weight, made from the
+//! shard and the node's name alone, and the heaviest one owns it (rendezvous hashing). So a node
+//! that goes takes nothing but its own shards along, one that comes takes a fair part of
+//! everybody's, and a node that comes back under its name gets back what it had.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::cluster::Labels;
+use crate::id::{NodeId, ObjectId, TenantId};
+use crate::object::Object;
+
+/// A shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its identity.
+    pub id: ObjectId,
+    /// Whose data it is.
+    pub tenant: TenantId,
+    /// Its name; one in a tenant.
+    pub name: String,
+    /// The rest.
+    pub body: ShardBody,
+}
+
+/// What a shard says about itself, as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShardBody {
+    /// The database in which statements of its runs work; that of the job when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The name of the only node that may own it; any may when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Labels of the nodes that may own it; all may when there are none.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+impl ShardBody {
+    /// As it is kept.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
+    }
+}
+
+impl Shard {
+    /// The shard of an object; none when its body cannot be read.
+    pub fn of(object: &Object) -> Option<Self> {
+        let body = serde_json::from_str(&object.body).ok()?;
+        Some(Shard { id: object.id, tenant: object.tenant, name: object.name.clone(), body })
+    }
+
+    /// Whether a person means this shard: by its name, or by its id.
+    pub fn is_called(&self, text: &str) -> bool {
+        self.name == text || text.parse() == Ok(self.id)
+    }
+
+    /// Whether a node may own it.
+    pub fn admits(&self, node: &Candidate) -> bool {
+        self.body.node.as_ref().is_none_or(|name| *name == node.name)
+            && self.body.labels.within(&node.labels)
+    }
+
+    /// The node that should own it among those that are there; none when none may.
+    pub fn owner(&self, nodes: &[Candidate]) -> Option<NodeId> {
+        let admitted = nodes.iter().filter(|node| self.admits(node));
+        let heaviest =
+            admitted.max_by_key(|node| (weight(self.id.0, node.name.as_bytes()), node.id));
+        heaviest.map(|node| node.id)
+    }
+}
+
+/// A node that may own shards: it is alive, executes, and is not drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub id: NodeId,
+    /// Its name, which it keeps over a restart.
+    pub name: String,
+    /// What is known about its place.
+    pub labels: Labels,
+}
+
+/// Who owns a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ownership {
+    /// The owner; none while no node may own it.
+    pub node: Option<NodeId>,
+    /// Grows with every move, from 1; 0 before the first one.
+    pub fence: i64,
+}
+
+/// How much a thing weighs at a place: the same on every machine, and for ever.
+pub fn weight(place: Uuid, thing: &[u8]) -> u64 {
+    let digest = Sha256::new().chain_update(place.as_bytes()).chain_update(thing).finalize();
+    digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn shard(n: u128, body: ShardBody) -> Shard {
+        let id = ObjectId(Uuid::from_u128(n));
+        Shard { id, tenant: TenantId::DEFAULT, name: format!("shard_{n:03}"), body }
+    }
+
+    fn node(name: &str, labels: &str) -> Candidate {
+        let id = NodeId(Uuid::new_v5(&Uuid::nil(), name.as_bytes()));
+        Candidate { id, name: name.to_owned(), labels: labels.parse().unwrap() }
+    }
+
+    fn nodes(count: usize) -> Vec<Candidate> {
+        (0..count).map(|n| node(&format!("node-{n}"), "")).collect()
+    }
+
+    #[test]
+    fn shards_are_spread_evenly() {
+        let nodes = nodes(4);
+        let mut owned: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for n in 0..4_000 {
+            *owned.entry(shard(n, ShardBody::default()).owner(&nodes).unwrap()).or_default() += 1;
+        }
+        assert!(owned.values().all(|count| (850..1_150).contains(count)), "{owned:?}");
+    }
+
+    #[test]
+    fn nothing_moves_but_what_must() {
+        let (three, four) = (nodes(3), nodes(4));
+        let mut moved = 0;
+        for n in 0..1_000 {
+            let shard = shard(n, ShardBody::default());
+            let (before, after) = (shard.owner(&three), shard.owner(&four));
+            if before != after {
+                // Whatever moves, moves to the node that came; seen the other way round, only what
+                // a lost node had finds another owner.
+                assert_eq!(after, Some(four[3].id));
+                moved += 1;
+            }
+        }
+        assert!((180..320).contains(&moved), "{moved} of 1,000 moved");
+    }
+
+    #[test]
+    fn a_node_that_comes_back_has_what_it_had() {
+        let before = nodes(3);
+        let mut after = before.clone();
+        after[1].id = NodeId(Uuid::from_u128(77));
+        for n in 0..100 {
+            let shard = shard(n, ShardBody::default());
+            let place = |nodes: &[Candidate]| {
+                nodes.iter().position(|node| Some(node.id) == shard.owner(nodes))
+            };
+            assert_eq!(place(&before), place(&after));
+        }
+    }
+
+    #[test]
+    fn labels_and_pins_decide_who_may_own() {
+        let nodes = [node("a", "zone=eu"), node("b", "zone=us"), node("c", "zone=eu,disk=ssd")];
+        for (body, expected) in [
+            (r#"{"node": "b"}"#, Some("b")),
+            (r#"{"node": "z"}"#, None),
+            (r#"{"labels": {"disk": "ssd"}}"#, Some("c")),
+            (r#"{"labels": {"zone": "asia"}}"#, None),
+            (r#"{"node": "b", "labels": {"zone": "eu"}}"#, None),
+        ] {
+            for n in 0..20 {
+                let shard = shard(n, serde_json::from_str(body).unwrap());
+                let owner = shard.owner(&nodes);
+                let name = nodes.iter().find(|node| Some(node.id) == owner);
+                assert_eq!(name.map(|node| node.name.as_str()), expected, "{body}");
+            }
+        }
+        assert_eq!(shard(1, ShardBody::default()).owner(&[]), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the doors ask for, and shards: handed through like everything else.
+
+use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
+use domain::object::{Object, ObjectKind};
+use domain::partition::Part;
+use domain::run::NewRun;
+use store::{
+    Answer, Begun, Desk, LastRun, LiveCounts, Move, NodeView, Objects, OwnedShard, Page, Put,
+    Result, Set, Setting, Shards, Whole,
+};
+
+use super::FaultyStore;
+use crate::event::Event;
+
+/// Verbs that change or tell nothing that an invariant would want to know.
+macro_rules! through {
+    ($($verb:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(
+            async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
+                self.link.there().await?;
+                let answer = self.inner.$verb($($arg),*).await;
+                self.link.back(answer).await
+            }
+        )*
+    };
+}
+
+impl<S: Desk> Desk for FaultyStore<S> {
+    through! {
+        acknowledge(runs: &[RunId]) -> Vec<bool>;
+        count_dead_letters(tenant: TenantId, most: u32) -> u32;
+        nodes() -> Vec<NodeView>;
+        live(tenant: TenantId) -> LiveCounts;
+        last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        settings() -> Vec<Setting>;
+        set(name: &str, value: Option<&str>, expected: u32) -> Set;
+        begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
+        finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
+        forget_requests(limit: u32) -> u64;
+    }
+}
+
+impl<S: Objects> Objects for FaultyStore<S> {
+    through! {
+        put_object(object: &Object, expected: u32) -> Put;
+        remove_object(tenant: TenantId, id: ObjectId, expected: u32) -> Set;
+        object(id: ObjectId) -> Option<Object>;
+        object_by_name(tenant: TenantId, kind: ObjectKind, name: &str) -> Option<Object>;
+        list_objects(tenant: TenantId, kind: ObjectKind, after: Option<&str>, limit: u32)
+            -> Page<Object, String>;
+        objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32) -> Vec<Object>;
+    }
+}
+
+impl<S: Shards> Shards for FaultyStore<S> {
+    through! {
+        shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
+        parts(runs: &[RunId]) -> Vec<Part>;
+        parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
+        wake_divided(runs: &[RunId]) -> u64;
+        prune_parts(limit: u32) -> u64;
+    }
+
+    async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
+        self.link.there().await?;
+        let moved = self.inner.assign(node, epoch, moves).await;
+        if let Ok(Some(_)) = &moved {
+            for shard in self.inner.shards(None).await? {
+                self.link.saw(Event::Owned { shard: shard.object.id, owner: shard.owner });
+            }
+        }
+        self.link.back(moved).await
+    }
+
+    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let divided = self.inner.divide(run, parts).await;
+        if let Ok(true) = &divided {
+            for part in parts {
+                self.link.saw(Event::Submitted { at, run: part.clone() });
+            }
+        }
+        self.link.back(divided).await
+    }
+}

@@ -1,0 +1,112 @@
+//! Shards, who owns them, and runs that are divided into parts.
+//!
+//! # Ownership
+//!
+//! The leader says who owns a shard. Each move is a write that names the leader's epoch, which is
+//! checked in its transaction, and the fence that the leader saw; the fence grows with it. A claim
+//! looks the ownership up in its own transaction and excludes moves meanwhile, so a node that does
+//! not own a shard any more is handed nothing of it, whatever it believes.
+//!
+//! # Parts
+//!
+//! ```text
+//!   run ──claim──▶ held ──divide──▶ held, with parts ──finish: waits for them──▶ waiting
+//!                                                                                  │
+//!                                          every part has ended: wake_divided ◀────┘
+//!                                                                                  │
+//!                                                        claim ──▶ held ──finish──▶ ended
+//! ```
+//!
+//! A run is divided once: all parts are recorded in one transaction, which finds none before it.
+//! So whoever holds the run after a crash finds the parts that there are, and makes no others. A
+//! part is a run like any other; that it is a part is written beside it.
+
+use std::future::Future;
+
+use domain::id::{NodeId, ObjectId, RunId, TenantId};
+use domain::object::Object;
+use domain::partition::Part;
+use domain::run::{Grant, NewRun};
+use domain::shard::Ownership;
+use jiff::Timestamp;
+
+use crate::{Cluster, Objects, Result};
+
+/// A store that knows shards and parts of runs.
+pub trait Shards: Cluster + Objects {
+    /// The shards of a tenant, or of all, by name, and who owns them.
+    fn shards(
+        &self,
+        tenant: Option<TenantId>,
+    ) -> impl Future<Output = Result<Vec<OwnedShard>>> + Send;
+
+    /// Moves shards to other owners in the leader's name. Answers how many moved: others have been
+    /// moved by somebody else, or are gone; none when the node does not lead in this epoch, and
+    /// nothing is written then.
+    fn assign(
+        &self,
+        node: NodeId,
+        epoch: i64,
+        moves: &[Move],
+    ) -> impl Future<Output = Result<Option<u64>>> + Send;
+
+    /// Divides a run: records its parts, at least one and all of the run's job. Answers false, and
+    /// writes nothing, when it has parts already, when its end was asked for, or when it is not
+    /// the holder's any more.
+    fn divide(&self, run: Whole<'_>, parts: &[NewRun])
+    -> impl Future<Output = Result<bool>> + Send;
+
+    /// The parts of runs, in their order.
+    fn parts(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<Part>>> + Send;
+
+    /// Of which run each of these is a part; those that are none are left out.
+    fn parents(&self, parts: &[RunId]) -> impl Future<Output = Result<Vec<(RunId, RunId)>>> + Send;
+
+    /// Makes those runs claimable that wait for parts which have all ended: those given, and those
+    /// that a given one is a part of. Answers how many these are.
+    fn wake_divided(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Forgets parts of runs that are gone, looking at no more than so many; answers how many.
+    fn prune_parts(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// A shard as it is kept, and who owns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedShard {
+    /// The shard.
+    pub object: Object,
+    /// Who owns it.
+    pub owner: Ownership,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+/// A shard that shall have another owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Which.
+    pub shard: ObjectId,
+    /// The fence under which it is owned at present.
+    pub fence: i64,
+    /// The new owner; none when no node may own it.
+    pub to: Option<NodeId>,
+}
+
+/// A run that is divided.
+#[derive(Clone, Copy, Debug)]
+pub enum Whole<'a> {
+    /// A run that a node holds.
+    Held(NodeId, Grant),
+    /// A new one, which waits for its parts from the beginning.
+    New(&'a NewRun),
+}
+
+impl Whole<'_> {
+    /// Its id.
+    pub fn id(&self) -> RunId {
+        match self {
+            Whole::Held(_, grant) => grant.run,
+            Whole::New(run) => run.id,
+        }
+    }
+}

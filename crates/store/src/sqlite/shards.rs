@@ -1,0 +1,184 @@
+//! Shards, who owns them, and runs that are divided into parts.
+
+use domain::cluster::{Lead, Place};
+use domain::id::{NodeId, ObjectId, RunId, TenantId};
+use domain::partition::Part;
+use domain::run::{Grant, NewRun, Wait};
+use domain::shard::Ownership;
+use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
+
+use super::cluster::lead;
+use super::ends::outcome_of;
+use super::objects::object;
+use super::row::at;
+use super::writer::Tx;
+use super::{SqliteStore, nodes, runs, wake};
+use crate::{Move, OwnedShard, Result, Shards, Whole};
+
+impl Shards for SqliteStore {
+    async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("shard_list"))?;
+            let shards = query.query_and_then((tenant.map(|tenant| tenant.0),), |row| {
+                let node = row.get::<_, Option<Uuid>>(8)?.map(NodeId);
+                let owner = Ownership { node, fence: row.get(9)? };
+                let since = row.get::<_, Option<i64>>(10)?.map(at).transpose()?;
+                Ok(OwnedShard { object: object(row)?, owner, since })
+            })?;
+            shards.collect()
+        })
+        .await
+    }
+
+    async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
+        let moves = moves.to_vec();
+        self.writer
+            .write(move |tx| {
+                if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
+                    return Ok(None);
+                }
+                let mut assign = tx.connection.prepare_cached(sql!("shard_assign"))?;
+                let mut moved = 0;
+                for step in &moves {
+                    let to = step.to.map(|to| to.0);
+                    let values = (step.shard.0, to, step.fence, epoch, tx.now_us());
+                    moved += assign.execute(values)? as u64;
+                }
+                Ok(Some(moved))
+            })
+            .await
+    }
+
+    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+        let parts = parts.to_vec();
+        let divided = match run {
+            Whole::Held(node, grant) => {
+                self.writer.write(move |tx| divide_held(tx, node, grant, &parts)).await?
+            }
+            Whole::New(run) => {
+                let run = run.clone();
+                self.writer.write(move |tx| divide_new(tx, &run, &parts)).await?
+            }
+        };
+        if divided {
+            self.changed.notify_waiters();
+        }
+        Ok(divided)
+    }
+
+    async fn parts(&self, runs: &[RunId]) -> Result<Vec<Part>> {
+        let runs = runs.to_vec();
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("part_list"))?;
+            let mut parts = Vec::new();
+            for parent in runs {
+                let mut rows = query.query((parent.0,))?;
+                while let Some(row) = rows.next()? {
+                    let outcome: Option<i64> = row.get(2)?;
+                    parts.push(Part {
+                        parent,
+                        run: RunId(row.get(0)?),
+                        shard: row.get(1)?,
+                        outcome: outcome.map(outcome_of).transpose()?,
+                    });
+                }
+            }
+            Ok(parts)
+        })
+        .await
+    }
+
+    async fn parents(&self, parts: &[RunId]) -> Result<Vec<(RunId, RunId)>> {
+        let parts = parts.to_vec();
+        self.read(move |connection| {
+            let mut parents = Vec::with_capacity(parts.len());
+            for part in parts {
+                parents.extend(parent(connection, part)?.map(|parent| (part, parent)));
+            }
+            Ok(parents)
+        })
+        .await
+    }
+
+    async fn wake_divided(&self, runs: &[RunId]) -> Result<u64> {
+        let runs = runs.to_vec();
+        let woken = self.writer.write(move |tx| wake_divided(tx, &runs)).await?;
+        if woken > 0 {
+            self.changed.notify_waiters();
+        }
+        Ok(woken)
+    }
+
+    async fn prune_parts(&self, limit: u32) -> Result<u64> {
+        self.writer
+            .write(move |tx| {
+                Ok(tx.connection.prepare_cached(sql!("part_prune"))?.execute((limit,))? as u64)
+            })
+            .await
+    }
+}
+
+/// What a node offers as the owner of shards.
+pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>> {
+    let mut query = connection.prepare_cached(sql!("shard_owned"))?;
+    let words = query.query_map((node.0,), |row| Ok(Place::shard_word(ObjectId(row.get(0)?))))?;
+    Ok(words.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Whether a run has parts that have not ended.
+pub(super) fn has_live_parts(connection: &Connection, run: RunId) -> Result<bool> {
+    Ok(connection.prepare_cached(sql!("part_live"))?.exists((run.0,))?)
+}
+
+fn parent(connection: &Connection, part: RunId) -> Result<Option<RunId>> {
+    let mut query = connection.prepare_cached(sql!("part_parent"))?;
+    Ok(query.query_row((part.0,), |row| row.get(0)).optional()?.map(RunId))
+}
+
+fn divide_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> Result<bool> {
+    let is_held = nodes::is_alive(tx.connection, node)?
+        && tx.holdings().of_grant(node, grant).is_some_and(|held| !held.cancelled);
+    let is_divided = tx.connection.prepare_cached(sql!("part_known"))?.exists((grant.run.0,))?;
+    if !is_held || is_divided || parts.is_empty() {
+        return Ok(false);
+    }
+    record(tx, grant.run, parts)?;
+    Ok(true)
+}
+
+fn divide_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
+    if parts.is_empty() || !runs::submit_waiting(tx, run, Wait::Parts)? {
+        return Ok(false);
+    }
+    record(tx, run.id, parts)?;
+    Ok(true)
+}
+
+fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
+    runs::submit(tx, parts, None)?;
+    let mut insert = tx.connection.prepare_cached(sql!("part_insert"))?;
+    for (number, part) in parts.iter().enumerate() {
+        insert.execute((parent.0, number as i64 + 1, part.id.0, &part.shard))?;
+    }
+    Ok(())
+}
+
+fn wake_divided(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<u64> {
+    let mut parents = Vec::with_capacity(runs.len());
+    for run in runs {
+        parents.push(parent(tx.connection, *run)?.unwrap_or(*run));
+    }
+    parents.sort_unstable();
+    parents.dedup();
+    let mut woken = 0;
+    for run in parents {
+        if !has_live_parts(tx.connection, run)? {
+            for waiting in wake::waiting_for_parts(tx.connection, run)? {
+                wake::wake(tx, &waiting)?;
+                woken += 1;
+            }
+        }
+    }
+    Ok(woken)
+}

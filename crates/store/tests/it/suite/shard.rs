@@ -1,0 +1,296 @@
+//! Shards and who owns them, and runs that are divided into parts.
+
+use domain::cluster::{NodeRole, Place};
+use domain::id::{NodeId, ObjectId, RunId, TenantId};
+use domain::job::{Job, Overlap};
+use domain::object::{Object, ObjectKind};
+use domain::partition::part_again;
+use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
+use domain::shard::Ownership;
+use store::{
+    Applied, Cancelled, Cluster, Cut, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
+    Shards, Store, Whole,
+};
+use uuid::Uuid;
+
+use crate::bench::Bench;
+use crate::lab::{Lab, completed, ended, lost, minutes, question, seconds, stop, want};
+
+async fn node<B: Bench>(lab: &Lab<B>, name: &str) -> NodeId {
+    let node = NodeId(lab.id());
+    let info = NodeInfo { roles: NodeRole::ALL.to_vec(), ..NodeInfo::named(name) };
+    lab.store.join(node, &info, minutes(60)).await.unwrap();
+    node
+}
+
+/// A leader and its epoch.
+async fn leader<B: Bench>(lab: &Lab<B>, name: &str) -> (NodeId, i64) {
+    let node = node(lab, name).await;
+    let lead = lab.store.take_lead(node).await.unwrap();
+    assert_eq!(lead.node, Some(node));
+    (node, lead.epoch)
+}
+
+async fn shard<B: Bench>(lab: &Lab<B>, name: &str) -> ObjectId {
+    let now = lab.now().await;
+    let object = Object {
+        id: ObjectId(lab.id()),
+        tenant: TenantId::DEFAULT,
+        kind: ObjectKind::Shard,
+        name: name.to_owned(),
+        body: "{}".to_owned(),
+        version: 0,
+        created_at: now,
+        changed_at: now,
+    };
+    match lab.store.put_object(&object, 0).await.unwrap() {
+        Put::Done(object) => object.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn owner<B: Bench>(lab: &Lab<B>, shard: ObjectId) -> Ownership {
+    let shards = lab.store.shards(Some(TenantId::DEFAULT)).await.unwrap();
+    shards.iter().find(|known| known.object.id == shard).expect("the shard is there").owner
+}
+
+async fn give<B: Bench>(lab: &Lab<B>, leader: (NodeId, i64), shard: ObjectId, to: NodeId) {
+    let fence = owner(lab, shard).await.fence;
+    let step = Move { shard, fence, to: Some(to) };
+    assert_eq!(lab.store.assign(leader.0, leader.1, &[step]).await.unwrap(), Some(1));
+}
+
+/// Parts of a run, one for each shard, and one more without a shard for an empty list.
+async fn parts_of<B: Bench>(lab: &Lab<B>, run: &NewRun, shards: &[ObjectId]) -> Vec<NewRun> {
+    let now = lab.now().await;
+    let part = |(n, shard): (usize, &ObjectId)| {
+        part_again(run, n, &shard.to_string(), Some(format!("{{\"n\":{n}}}")), now)
+    };
+    match shards {
+        [] => vec![part_again(run, 0, "", None, now)],
+        _ => shards.iter().enumerate().map(part).collect(),
+    }
+}
+
+async fn placed<B: Bench>(lab: &Lab<B>, node: NodeId) -> Vec<ClaimedRun> {
+    lab.store.claim_placed(node, None, want(20)).await.unwrap()
+}
+
+/// A held run of a job, divided over these shards; it waits for its parts.
+async fn divided<B: Bench>(
+    lab: &Lab<B>,
+    node: NodeId,
+    job: &Job,
+    shards: &[ObjectId],
+) -> (ClaimedRun, Vec<NewRun>) {
+    let run = lab.started(node, job).await;
+    let parts = parts_of(lab, &run.run, shards).await;
+    assert!(lab.store.divide(Whole::Held(node, run.grant), &parts).await.unwrap());
+    lab.wait(node, &run, Wait::Parts, None).await;
+    (run, parts)
+}
+
+pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Bench>(lab: &Lab<B>) {
+    let first = leader(lab, "a").await;
+    let other = node(lab, "b").await;
+    let (one, two) = (shard(lab, "one").await, shard(lab, "two").await);
+    assert_eq!(owner(lab, one).await, Ownership::default());
+    let step = |fence, to| Move { shard: one, fence, to };
+    let assign =
+        async |by: (NodeId, i64), step| lab.store.assign(by.0, by.1, &[step]).await.unwrap();
+    assert_eq!(assign((other, first.1), step(0, Some(other))).await, None);
+    assert_eq!(assign((first.0, first.1 + 1), step(0, Some(other))).await, None);
+    assert_eq!(assign(first, step(0, Some(other))).await, Some(1));
+    assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 1 });
+    // Who saw an older owner moves nothing.
+    assert_eq!(assign(first, step(0, Some(first.0))).await, Some(0));
+    assert_eq!(assign(first, step(1, None)).await, Some(1));
+    assert_eq!(owner(lab, one).await, Ownership { node: None, fence: 2 });
+    assert_eq!(owner(lab, two).await, Ownership::default());
+    // A buried leader moves nothing, in whichever epoch.
+    lab.expire(first.0).await;
+    lab.store.reap(9).await.unwrap();
+    assert_eq!(assign(first, step(2, Some(first.0))).await, None);
+    let next = lab.store.take_lead(other).await.unwrap();
+    assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
+    assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
+    // What is gone has no owner, and gets none.
+    let gone = lab.store.remove_object(TenantId::DEFAULT, one, 1).await.unwrap();
+    assert_eq!(gone, Set::Done(0));
+    assert_eq!(assign((other, next.epoch), step(3, Some(other))).await, Some(0));
+    assert_eq!(lab.store.shards(None).await.unwrap().len(), 1);
+}
+
+pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>) {
+    let first = leader(lab, "a").await;
+    let other = node(lab, "b").await;
+    let mut job = lab.job("job").await;
+    let (one, two) = (shard(lab, "one").await, shard(lab, "two").await);
+    give(lab, first, one, other).await;
+    let (run, parts) = divided(lab, first.0, &job, &[one, two]).await;
+    // A change of the job changes nothing about where its parts belong.
+    job.definition.priority = 7;
+    lab.update(&mut job, Prepared::Keep).await;
+    assert_eq!(lab.claim(other, want(9)).await, [], "plain claims leave parts alone");
+    assert_eq!(placed(lab, first.0).await, []);
+    let held = placed(lab, other).await;
+    assert_eq!(held.len(), 1);
+    assert_eq!(held[0].run.id, parts[0].id);
+    assert_eq!(held[0].run.place, Place::of_shard(one));
+    assert_eq!(held[0].run.parameters.as_deref(), Some("{\"n\":0}"));
+    assert_eq!((held[0].run.origin, &held[0].run.shard), (Origin::Part, &one.to_string()));
+    // It moves: what was handed out stays with its holder, what comes goes to the new owner.
+    give(lab, first, one, first.0).await;
+    give(lab, first, two, other).await;
+    assert_eq!(
+        lab.finish(other, completed(other, &held[0])).await,
+        Applied::Ended(Outcome::Completed)
+    );
+    assert_eq!(placed(lab, first.0).await, []);
+    let rest = placed(lab, other).await;
+    assert_eq!(rest[0].run.id, parts[1].id);
+    // The owner falls silent: nobody is handed its run before somebody else owns the shard.
+    lab.expire(other).await;
+    let reaped = lab.store.reap(9).await.unwrap();
+    let settled: Vec<_> = reaped.lost.iter().map(|(node, run)| lost(*node, run)).collect();
+    lab.store.bury(&settled).await.unwrap();
+    assert_eq!(placed(lab, other).await, []);
+    assert_eq!(placed(lab, first.0).await, []);
+    give(lab, first, two, first.0).await;
+    let again = placed(lab, first.0).await;
+    assert_eq!((again.len(), again[0].run.id, again[0].lost), (1, parts[1].id, 1));
+    assert!(again[0].grant.fence > rest[0].grant.fence);
+    assert_eq!(lab.state(run.run.id).await, RunState::Running);
+    let view = lab.view(parts[0].id).await;
+    assert_eq!(view.shard, one.to_string());
+}
+
+pub async fn a_run_is_divided_once_by_its_holder<B: Bench>(lab: &Lab<B>) {
+    let (node, other) = (lab.node().await, lab.node().await);
+    let job = lab.job("job").await;
+    let run = lab.started(node, &job).await;
+    let parts = parts_of(lab, &run.run, &[]).await;
+    let divide = async |by, run: &ClaimedRun, parts: &[NewRun]| {
+        lab.store.divide(Whole::Held(by, run.grant), parts).await.unwrap()
+    };
+    assert!(!divide(other, &run, &parts).await, "it is not the other's");
+    assert!(!divide(node, &run, &[]).await);
+    assert_eq!(lab.store.parts(&[run.run.id]).await.unwrap(), []);
+    assert!(divide(node, &run, &parts).await);
+    let others = vec![part_again(&run.run, 7, "", None, lab.now().await)];
+    assert!(!divide(node, &run, &others).await, "there are parts already");
+    let known = lab.store.parts(&[run.run.id]).await.unwrap();
+    assert_eq!(known.iter().map(|part| part.run).collect::<Vec<_>>(), [parts[0].id]);
+    assert_eq!(known[0].parent, run.run.id);
+    let parents = lab.store.parents(&[parts[0].id, run.run.id]).await.unwrap();
+    assert_eq!(parents, [(parts[0].id, run.run.id)]);
+    // A node that was buried meanwhile divides nothing.
+    assert_eq!(lab.claim_one(node).await.run.id, parts[0].id);
+    let late = lab.started(node, &job).await;
+    lab.expire(node).await;
+    lab.store.reap(9).await.unwrap();
+    let parts = parts_of(lab, &late.run, &[]).await;
+    assert!(!divide(node, &late, &parts).await);
+    // Nor is a run whose end was asked for.
+    let held = lab.started(other, &job).await;
+    assert_eq!(lab.store.cancel(held.run.id, &stop()).await.unwrap(), Cancelled::Requested(other));
+    let parts = parts_of(lab, &held.run, &[]).await;
+    assert!(!divide(other, &held, &parts).await);
+}
+
+pub async fn a_divided_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B>) {
+    let first = leader(lab, "a").await;
+    let node = first.0;
+    let job = lab.job("job").await;
+    let shards = [shard(lab, "one").await, shard(lab, "two").await];
+    for shard in shards {
+        give(lab, first, shard, node).await;
+    }
+    let (run, parts) = divided(lab, node, &job, &shards).await;
+    let id = run.run.id;
+    assert_eq!(lab.state(id).await, RunState::Running);
+    let held = placed(lab, node).await;
+    assert_eq!(held.len(), 2);
+    assert_eq!(lab.store.wake_divided(&[id]).await.unwrap(), 0);
+    lab.finish(node, completed(node, &held[0])).await;
+    assert_eq!(lab.store.wake_divided(&[held[0].run.id]).await.unwrap(), 0);
+    lab.finish(node, ended(node, &held[1], Outcome::Failed)).await;
+    assert_eq!(lab.claim(node, want(9)).await, [], "it waits until somebody wakes it");
+    assert_eq!(lab.store.wake_divided(&[parts[0].id, parts[1].id]).await.unwrap(), 1);
+    assert_eq!(lab.store.wake_divided(&[id]).await.unwrap(), 0);
+    let outcomes: Vec<_> =
+        lab.store.parts(&[id]).await.unwrap().iter().map(|part| part.outcome).collect();
+    let failed = held[1].run.id == parts[1].id;
+    let expected = [Some(Outcome::Completed), Some(Outcome::Failed)];
+    let expected = if failed { expected } else { [expected[1], expected[0]] };
+    assert_eq!(outcomes, expected);
+    let again = lab.claim_one(node).await;
+    assert_eq!(again.run.id, id);
+    // Whoever wants to wait for what is over does not wait.
+    lab.wait(node, &again, Wait::Parts, None).await;
+    let again = lab.claim_one(node).await;
+    assert_eq!(again.run.id, id);
+    assert_eq!((again.attempts, again.lost), (0, 0), "waiting is no attempt");
+}
+
+pub async fn a_new_run_waits_for_its_parts_from_the_beginning<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let job = lab.job("job").await;
+    let run = lab.run(&job, lab.ago(60).await);
+    let parts = parts_of(lab, &run, &[]).await;
+    assert!(lab.store.divide(Whole::New(&run), &parts).await.unwrap());
+    assert!(!lab.store.divide(Whole::New(&run), &parts).await.unwrap(), "sent again");
+    let held = lab.claim_one(node).await;
+    assert_eq!(held.run.id, parts[0].id);
+    lab.finish(node, completed(node, &held)).await;
+    assert_eq!(lab.store.wake_divided(&[held.run.id]).await.unwrap(), 1);
+    assert_eq!(lab.claim_one(node).await.run.id, run.id);
+}
+
+pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let mut job = lab.draft("job").await;
+    job.definition.overlap = Overlap::Queue;
+    lab.create(&job).await;
+    let after = lab.job_after("after", &[&job]).await;
+    let (run, parts) = divided(lab, node, &job, &[]).await;
+    let part = lab.claim_one(node).await;
+    let dependent = lab.started(node, &after).await;
+    lab.wait(node, &dependent, Wait::Upstream, None).await;
+    // The next run sees the one that was divided before it, and not the part.
+    let next = lab.started(node, &job).await;
+    let facts = FactsFor { earlier: true, ..question(&next) };
+    let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
+    assert_eq!(facts.earlier.iter().map(|earlier| earlier.id).collect::<Vec<_>>(), [run.run.id]);
+    // The end of a part is not the end of a run: nobody who waits for one hears of it.
+    lab.finish(node, completed(node, &part)).await;
+    assert_eq!(lab.state(dependent.run.id).await, RunState::Pending);
+    let facts = FactsFor { upstream: vec![job.id], ..question(&next) };
+    let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
+    assert_eq!(facts.upstream[0].last, None);
+    assert_eq!(lab.store.wake_divided(&[parts[0].id]).await.unwrap(), 1);
+    let whole = lab.claim_one(node).await;
+    assert_eq!(whole.run.id, run.run.id);
+    lab.finish(node, completed(node, &whole)).await;
+    assert_eq!(lab.state(dependent.run.id).await, RunState::Queued);
+}
+
+pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let job = lab.job("job").await;
+    let (run, parts) = divided(lab, node, &job, &[]).await;
+    assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0);
+    let part = lab.claim_one(node).await;
+    lab.finish(node, completed(node, &part)).await;
+    lab.store.wake_divided(&[parts[0].id]).await.unwrap();
+    let whole = lab.claim_one(node).await;
+    lab.finish(node, completed(node, &whole)).await;
+    assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0, "its history is there");
+    let before = lab.now().await + seconds(3_600);
+    let cut = Cut { job: None, before, failed_before: before, keep_last: None };
+    while lab.store.prune(&cut, 9).await.unwrap() > 0 {}
+    assert_eq!(lab.store.run(run.run.id).await.unwrap(), None);
+    assert_eq!(lab.store.prune_parts(9).await.unwrap(), 1);
+    assert_eq!(lab.store.parts(&[run.run.id]).await.unwrap(), []);
+    assert_eq!(lab.store.parts(&[RunId(Uuid::nil())]).await.unwrap(), []);
+}
