@@ -1,4 +1,5 @@
-//! Things with a name that jobs and people refer to: databases, channels for alerts.
+//! Things with a name that jobs and people refer to: databases, channels for alerts,
+//! agents and the tokens with which they join.
 //!
 //! All of them are kept in the same way. What differs is what their bodies say, and that is known
 //! to whoever uses them.
@@ -17,17 +18,28 @@ pub enum ObjectKind {
     Database,
     /// A place that alerts are carried to.
     AlertChannel,
+    /// A node elsewhere, which works for the cluster with a credential of its own.
+    Agent,
+    /// The right to become one, once.
+    JoinToken,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 2] = [ObjectKind::Database, ObjectKind::AlertChannel];
+    pub const ALL: [ObjectKind; 4] = [
+        ObjectKind::Database,
+        ObjectKind::AlertChannel,
+        ObjectKind::Agent,
+        ObjectKind::JoinToken,
+    ];
 
     /// The name that a store keeps.
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Database => "DATABASE",
             ObjectKind::AlertChannel => "ALERT_CHANNEL",
+            ObjectKind::Agent => "AGENT",
+            ObjectKind::JoinToken => "JOIN_TOKEN",
         }
     }
 

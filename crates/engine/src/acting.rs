@@ -489,6 +489,7 @@ impl<S: FullStore> Acting<'_, S> {
         self.may(match object.kind {
             ObjectKind::Database => Deed::ChangeCluster,
             ObjectKind::AlertChannel => Deed::ChangeAccess,
+            ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         })
     }
 

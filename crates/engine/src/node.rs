@@ -37,6 +37,7 @@ mod crowd;
 mod definitions;
 mod elect;
 mod ends;
+mod guest;
 mod lease;
 mod notify;
 mod place;
@@ -51,6 +52,7 @@ mod trace;
 
 pub use clock::ClockHealth;
 pub use elect::Attended;
+pub use guest::Elsewhere;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use seal::{SealReport, Verified};
@@ -117,6 +119,8 @@ struct State {
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
     drained: bool,
+    /// Who executes for this node is elsewhere, and does not ask for work now.
+    away: bool,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
     /// Nodes with other settings that somebody was told about.
@@ -159,6 +163,7 @@ impl<S: Store> Node<S> {
             seeks_place: false,
             draining: false,
             drained: false,
+            away: false,
             leads: None,
             drifted: HashSet::new(),
             noticed: Vec::new(),
@@ -217,7 +222,8 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0 && !state.is_asking();
         }
-        !state.done.is_empty() || state.hungry && self.takes(&state) && state.free > 0
+        let seeks = !self.settings.only_placed && state.hungry;
+        !state.done.is_empty() || seeks && self.takes(&state) && state.free > 0
     }
 
     /// Whether this node does this.
@@ -227,7 +233,8 @@ impl<S: Store> Node<S> {
 
     /// Whether this node may be handed anything.
     fn takes(&self, state: &State) -> bool {
-        let open = !state.draining && !state.drained && !self.distrusts_clock();
+        let open =
+            !state.draining && !state.drained && !state.away && !self.distrusts_clock();
         open && self.has_role(NodeRole::Agent)
     }
 

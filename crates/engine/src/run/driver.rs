@@ -31,18 +31,27 @@ const SEAL_EVERY: Duration = Duration::from_secs(1);
 const COURIERS_AT_ONCE: usize = 16;
 
 /// What a loop works with.
-pub(super) struct Driver<S, E> {
+pub(super) struct Driver<S> {
     pub node: Arc<Node<S>>,
     pub shared: Arc<Shared>,
-    pub executor: Arc<E>,
+    pub hands: Arc<dyn Hands<S>>,
 }
 
-impl<S, E> Clone for Driver<S, E> {
+/// Into whose hands goes what was let in.
+pub(super) trait Hands<S>: Send + Sync {
+    /// A run was let in. Does not wait.
+    fn take(self: Arc<Self>, driver: Driver<S>, run: Started);
+}
+
+/// The executor of this process.
+pub(super) struct Here<E>(pub Arc<E>);
+
+impl<S> Clone for Driver<S> {
     fn clone(&self) -> Self {
         Driver {
             node: Arc::clone(&self.node),
             shared: Arc::clone(&self.shared),
-            executor: Arc::clone(&self.executor),
+            hands: Arc::clone(&self.hands),
         }
     }
 }
@@ -101,7 +110,60 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: FullStore, E: Executor> Driver<S, E> {
+impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
+    fn take(self: Arc<Self>, driver: Driver<S>, run: Started) {
+        tokio::spawn(async move {
+            let grant = run.run.grant;
+            let definition = &run.job.definition;
+            let (timeout, grace) =
+                (std_duration(definition.timeout), std_duration(definition.grace_period));
+            let (stop, stopped) = watch::channel(None);
+            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
+            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
+            let mut result = tokio::select! {
+                // In this order, so that what ends at once needs no timer.
+                biased;
+                result = self.carry_out(&driver.node, run, Stop(stopped.clone())) => result,
+                () = out_of_patience => AttemptResult {
+                    end: AttemptEnd::Failed,
+                    message: "it did not stop within its grace period".into(),
+                    ..AttemptResult::completed()
+                },
+            };
+            // What was asked to stop and did not complete ended because it was asked.
+            if let Some(end) = *stopped.borrow()
+                && result.end != AttemptEnd::Completed
+            {
+                result.end = end;
+            }
+            driver.shared.forget(grant);
+            driver.node.complete(grant, result);
+            driver.shared.news.notify_one();
+            driver.shared.idle.notify_waiters();
+        });
+    }
+}
+
+impl<E: Executor> Here<E> {
+    /// Does the work of a run, if its owner may still have it done.
+    async fn carry_out<S: FullStore>(
+        &self,
+        node: &Node<S>,
+        run: Started,
+        stop: Stop,
+    ) -> AttemptResult {
+        match node.obstacle(&run.job).await {
+            Ok(None) => self.0.execute(run, stop).await,
+            Ok(Some(text)) => AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text),
+            Err(error) => {
+                let text = format!("the rights of the job's owner cannot be looked up: {error}");
+                AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text)
+            }
+        }
+    }
+}
+
+impl<S: FullStore> Driver<S> {
     pub async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
@@ -160,56 +222,11 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                 break;
             }
             for run in started {
-                self.execute(run);
+                Arc::clone(&self.hands).take(self.clone(), run);
             }
         }
         if self.node.has_news() {
             self.shared.news.notify_one();
-        }
-    }
-
-    fn execute(&self, run: Started) {
-        let driver = self.clone();
-        tokio::spawn(async move {
-            let grant = run.run.grant;
-            let definition = &run.job.definition;
-            let (timeout, grace) =
-                (std_duration(definition.timeout), std_duration(definition.grace_period));
-            let (stop, stopped) = watch::channel(None);
-            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
-            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
-            let mut result = tokio::select! {
-                // In this order, so that what ends at once needs no timer.
-                biased;
-                result = driver.carry_out(run, Stop(stopped.clone())) => result,
-                () = out_of_patience => AttemptResult {
-                    end: AttemptEnd::Failed,
-                    message: "it did not stop within its grace period".into(),
-                    ..AttemptResult::completed()
-                },
-            };
-            // What was asked to stop and did not complete ended because it was asked.
-            if let Some(end) = *stopped.borrow()
-                && result.end != AttemptEnd::Completed
-            {
-                result.end = end;
-            }
-            driver.shared.forget(grant);
-            driver.node.complete(grant, result);
-            driver.shared.news.notify_one();
-            driver.shared.idle.notify_waiters();
-        });
-    }
-
-    /// Does the work of a run, if its owner may still have it done.
-    async fn carry_out(&self, run: Started, stop: Stop) -> AttemptResult {
-        match self.node.obstacle(&run.job).await {
-            Ok(None) => self.executor.execute(run, stop).await,
-            Ok(Some(text)) => AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text),
-            Err(error) => {
-                let text = format!("the rights of the job's owner cannot be looked up: {error}");
-                AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text)
-            }
         }
     }
 
