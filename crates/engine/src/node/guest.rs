@@ -12,7 +12,7 @@ use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Finish, Store, Want};
+use store::{Applied, Finish, Store, Verdict, Want};
 
 use super::{Ended, Held, Node, Started, start};
 
@@ -101,6 +101,17 @@ impl<S: Store> Node<S> {
             state.held.remove(&grant.run);
             state.free += 1;
             state.hungry = true;
+        }
+    }
+
+    /// What was let in and nobody has begun goes back to the store with the next pump.
+    pub fn return_unbegun(&self, grant: Grant) {
+        let mut state = self.state();
+        if state.held(grant).is_some() {
+            state.held.remove(&grant.run);
+            state.free += 1;
+            let verdict = Verdict::Release;
+            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }
     }
 

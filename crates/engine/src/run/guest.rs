@@ -26,7 +26,7 @@ use domain::action::Action;
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, RunId};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, Grant};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, FullStore, NodeInfo};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -177,6 +177,15 @@ impl<S: FullStore> Engine<S> {
     }
 }
 
+impl<S: FullStore> Engine<S> {
+    /// The lease of a node: how long it is, how often it is renewed, and how long before its end
+    /// everything must have stopped.
+    pub fn lease(&self) -> [SignedDuration; 3] {
+        let settings = &self.node.settings;
+        [settings.lease, settings.renew_every, settings.stop_before_lease_end]
+    }
+}
+
 impl<S: FullStore> Guest<S> {
     /// The node that it is.
     pub fn id(&self) -> NodeId {
@@ -239,9 +248,9 @@ impl<S: FullStore> Guest<S> {
         self.outbox.sent(grant)
     }
 
-    /// How many runs the agent has.
-    pub fn running(&self) -> usize {
-        self.outbox.len()
+    /// What the agent was given and a question is about.
+    pub fn find(&self, is_meant: impl Fn(&Started) -> bool) -> Option<Started> {
+        self.outbox.find(is_meant)
     }
 
     /// Settles what has ended. Durable when it returns.
@@ -259,6 +268,9 @@ impl<S: FullStore> Guest<S> {
     /// The agent takes nothing new: what it has not begun goes back.
     pub fn drain(&self) {
         self.node.drain();
+        for run in self.outbox.empty() {
+            self.node.return_unbegun(run.run.grant);
+        }
         self.node.hand_back();
         self.shared.news.notify_one();
     }

@@ -117,9 +117,14 @@ impl Outbox {
         self.out().sent.get(&grant).map(|(run, _)| run.clone())
     }
 
-    /// How many runs the agent has.
-    pub fn len(&self) -> usize {
-        self.out().sent.len()
+    /// The first that the agent was given and that a question is about.
+    pub fn find(&self, is_meant: impl Fn(&Started) -> bool) -> Option<Started> {
+        self.out().sent.values().map(|(run, _)| run).find(|run| is_meant(run)).cloned()
+    }
+
+    /// Takes back everything that nobody has fetched.
+    pub fn empty(&self) -> Vec<Started> {
+        self.out().waiting.drain(..).collect()
     }
 
     /// Nothing comes and goes any more.

@@ -67,6 +67,8 @@ fn word(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Database => "database",
         ObjectKind::AlertChannel => "alert channel",
+        ObjectKind::Agent => "agent",
+        ObjectKind::JoinToken => "join token",
     }
 }
 
@@ -75,6 +77,7 @@ fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database => Deed::ChangeCluster,
         ObjectKind::AlertChannel => Deed::ChangeAccess,
+        ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
     }
 }
 
