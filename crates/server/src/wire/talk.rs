@@ -272,7 +272,7 @@ fn names(assignment: &Assignment, name: &str) -> bool {
         return true;
     }
     let reference = format!("${{secrets.{name}}}");
-    serde_json::to_string(assignment).is_ok_and(|text| text.contains(&reference))
+    serde_json::to_string(&assignment.action).is_ok_and(|text| text.contains(&reference))
 }
 
 /// Tells the value of a secret for a run that the agent was given.
