@@ -7,6 +7,7 @@ mod ledger;
 
 mod faults;
 mod joins;
+mod moves;
 mod steered;
 
 use std::path::Path;

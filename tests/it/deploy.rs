@@ -207,6 +207,6 @@ fn understands(name: &str) {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !said.contains(name), "{said}");
+        assert!(output.status.success() && !said.contains(&format!("{name}.service")), "{said}");
     }
 }

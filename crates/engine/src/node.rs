@@ -14,7 +14,7 @@
 //! The steps may run side by side: what they share is behind one lock that is never held across
 //! a call to the store.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -111,6 +111,8 @@ struct State {
     unsure: bool,
     /// The node for which the store is being asked what it holds.
     asking: Option<NodeId>,
+    /// Fences of grants that ended elsewhere a moment ago.
+    let_go: VecDeque<i64>,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     /// Whether a run was recorded here that asks for something of its node.
@@ -159,6 +161,7 @@ impl<S: Store> Node<S> {
             calls: 0,
             unsure: false,
             asking: None,
+            let_go: VecDeque::new(),
             hungry: true,
             seeks_place: false,
             draining: false,

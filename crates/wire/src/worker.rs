@@ -195,7 +195,12 @@ impl Worker {
         stop: impl Future<Output = ()>,
         ready: impl FnOnce(NodeId),
     ) -> Result<(), Fatal> {
-        let work = Arc::clone(self).work(ready);
+        let work = async {
+            tokio::select! {
+                fatal = Arc::clone(self).work(ready) => fatal,
+                never = self.watch_lease() => never,
+            }
+        };
         let mut work = std::pin::pin!(work);
         tokio::select! {
             fatal = work.as_mut() => {
@@ -269,6 +274,7 @@ impl Worker {
                         End::LeaseLost(why) => self.lose_lease(&why),
                         End::Lost(why) => tracing::warn!(why, "the server is lost; looking for it"),
                     }
+                    tokio::time::sleep(pause).await;
                     continue;
                 }
                 Err(End::Fatal(fatal)) => return fatal,
@@ -284,7 +290,6 @@ impl Worker {
                     server += 1;
                 }
             }
-            self.watch_lease();
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         }
@@ -296,18 +301,24 @@ impl Worker {
         board.node.map(|_| board.terms.safe.saturating_sub(board.renewed_at.elapsed()))
     }
 
-    fn watch_lease(&self) {
-        if self.left() == Some(Duration::ZERO) {
-            self.lose_lease("it could not be renewed");
+    /// Watches the lease, whatever the talk with a server is waiting for.
+    async fn watch_lease(&self) -> Fatal {
+        loop {
+            match self.left() {
+                Some(Duration::ZERO) => self.lose_lease("it could not be renewed"),
+                Some(left) => tokio::time::sleep(left).await,
+                None => tokio::time::sleep(PAUSE.0).await,
+            }
         }
     }
 
     /// The lease is lost: what runs is stopped, and the agent becomes another node.
     fn lose_lease(&self, why: &str) {
-        let running = self.running();
-        tracing::error!(why, running, "the lease is lost; stopping what runs here");
-        self.board().node = None;
-        self.stop_all(AttemptEnd::Lost);
+        if self.board().node.take().is_some() {
+            let running = self.running();
+            tracing::error!(why, running, "the lease is lost; stopping what runs here");
+            self.stop_all(AttemptEnd::Lost);
+        }
     }
 
     fn stop_all(&self, end: AttemptEnd) {
@@ -345,6 +356,9 @@ impl Worker {
         let asked_at = Instant::now();
         let welcome: Welcome = client.call("hello", &hello, patience).await?;
         let mut board = self.board();
+        if board.node != node {
+            return Err(End::LeaseLost("it ended while the server answered".to_owned()));
+        }
         board.node = Some(welcome.node);
         board.renewed_at = asked_at;
         board.terms = Terms {
@@ -432,7 +446,7 @@ impl Worker {
             let every = self.board().terms.renew_every;
             tokio::time::sleep(every).await;
             // A process that slept does not know what happened meanwhile.
-            if self.left() == Some(Duration::ZERO) {
+            if self.left().is_none_or(|left| left.is_zero()) {
                 return End::LeaseLost("it could not be renewed in time".to_owned());
             }
             let asked_at = Instant::now();

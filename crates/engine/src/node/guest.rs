@@ -16,6 +16,9 @@ use store::{Applied, Finish, Store, Verdict, Want};
 
 use super::{Ended, Held, Node, Started, start};
 
+/// How many ended grants are remembered: more than end while the store answers a question.
+const LET_GO_MAX: usize = 16_384;
+
 /// An attempt that ended elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elsewhere {
@@ -97,6 +100,11 @@ impl<S: Store> Node<S> {
     /// What is begun here under a grant has ended elsewhere, and the store knows.
     pub fn let_go(&self, grant: Grant) {
         let mut state = self.state();
+        // The store may be telling just now that the node holds it.
+        state.let_go.push_back(grant.fence);
+        if state.let_go.len() > LET_GO_MAX {
+            state.let_go.pop_front();
+        }
         if state.held(grant).is_some_and(|held| held.running.is_some()) {
             state.held.remove(&grant.run);
             state.free += 1;

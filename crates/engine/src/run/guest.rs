@@ -283,6 +283,11 @@ impl<S: FullStore> Guest<S> {
         self.node.leave().await
     }
 
+    /// Whether it has stopped standing in.
+    pub fn is_over(&self) -> bool {
+        self.outbox.is_closed()
+    }
+
     /// Stops standing in. The node keeps its lease for as long as it lasts, so that the agent can
     /// go on with another stand-in.
     pub fn end(&self) {

@@ -127,6 +127,11 @@ impl Outbox {
         self.out().waiting.drain(..).collect()
     }
 
+    /// Whether nothing comes and goes any more.
+    pub fn is_closed(&self) -> bool {
+        self.out().is_closed
+    }
+
     /// Nothing comes and goes any more.
     pub fn close(&self) {
         let mut out = self.out();

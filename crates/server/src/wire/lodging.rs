@@ -73,6 +73,8 @@ pub trait Lodger: Send + Sync {
     fn leave(&self) -> Answer<'_, ()>;
     /// Nobody stands in any more.
     fn end(&self);
+    /// Whether nobody stands in any more.
+    fn is_over(&self) -> bool;
 }
 
 impl<S: FullStore> Lodging for Engine<S> {
@@ -167,5 +169,9 @@ impl<S: FullStore> Lodger for Guest<S> {
 
     fn end(&self) {
         self.end();
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over()
     }
 }

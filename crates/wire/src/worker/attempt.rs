@@ -36,7 +36,10 @@ impl Worker {
         let (stop, stopped) = watch::channel(None);
         let output = {
             let mut board = self.board();
-            if board.running.contains_key(&item.grant) || board.ended.contains_key(&item.grant) {
+            let is_known =
+                board.running.contains_key(&item.grant) || board.ended.contains_key(&item.grant);
+            // What comes when the lease is lost is for others.
+            if is_known || board.node != Some(node) {
                 return;
             }
             let (attempt, started_at) = (item.assignment.attempt, item.started_at);
