@@ -353,8 +353,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
         let hint = "make a token with punctual agent token create, and give it with --join";
         return Err(Failure::Failed(Complaint::new(text).hint(hint)));
     }
-    let join =
-        Join { protocol: PROTOCOL, name: plan.name.clone(), labels: plan.labels.clone() };
+    let join = Join { protocol: PROTOCOL, name: plan.name.clone(), labels: plan.labels.clone() };
     let clients = plan.clients("", "")?;
     let mut is_told = false;
     for client in clients.iter().cycle() {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, DatabaseSource};
 use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
+use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Timed, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};

@@ -1,9 +1,9 @@
 //! Agents that have no store: real processes, a ledger that is none of theirs, and what goes wrong
 //! between them.
 
+mod ledger;
 mod process;
 mod proxy;
-mod ledger;
 
 mod faults;
 mod joins;
@@ -51,7 +51,7 @@ fn joined(folder: &Path, server: &Server, address: &str, name: &str) -> Agent {
 /// A job that calls the ledger, at an agent far away.
 fn job(server: &Server, ledger: &Ledger, name: &str, more: &Value) {
     let mut job = json!({
-        "name": name, "job_type": "MANUAL", "run_on": {"place": "far"},
+        "name": name, "job_type": "MANUAL", "run_on": {"place": "far"}, "overlap": "ALLOW",
         "payload": {"endpoint": ledger.url()},
     });
     for (field, value) in more.as_object().unwrap() {
@@ -65,6 +65,13 @@ fn trigger(server: &Server, job: &str) -> String {
     let (status, run) = server.call("POST", &format!("/v1/jobs/{job}/trigger"), None);
     assert!(status == 201 || status == 202, "{run}");
     run["execution_id"].as_str().unwrap().to_owned()
+}
+
+/// How many results an agent keeps that no server has answered for.
+fn kept(data: &Path) -> usize {
+    let files = std::fs::read_dir(data.join("results")).unwrap();
+    let names = files.map(|file| file.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|end| end == "json")).count()
 }
 
 /// How a run stands.

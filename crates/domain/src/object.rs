@@ -26,12 +26,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 4] = [
-        ObjectKind::Database,
-        ObjectKind::AlertChannel,
-        ObjectKind::Agent,
-        ObjectKind::JoinToken,
-    ];
+    pub const ALL: [ObjectKind; 4] =
+        [ObjectKind::Database, ObjectKind::AlertChannel, ObjectKind::Agent, ObjectKind::JoinToken];
 
     /// The name that a store keeps.
     pub fn name(self) -> &'static str {

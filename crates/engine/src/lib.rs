@@ -29,7 +29,8 @@ pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
-    Attended, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
+    Attended, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport, Started,
+    TallyReport, Verified,
 };
 pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stop};
 pub use settings::{Parts, Settings};

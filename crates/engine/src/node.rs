@@ -236,8 +236,7 @@ impl<S: Store> Node<S> {
 
     /// Whether this node may be handed anything.
     fn takes(&self, state: &State) -> bool {
-        let open =
-            !state.draining && !state.drained && !state.away && !self.distrusts_clock();
+        let open = !state.draining && !state.drained && !state.away && !self.distrusts_clock();
         open && self.has_role(NodeRole::Agent)
     }
 

@@ -112,8 +112,13 @@ impl AgentDoor {
 
     /// The session of an agent, if it is this one.
     fn session(&self, agent: &KnownAgent, id: Uuid) -> Result<Arc<Session>> {
-        let found = self.sessions().get(&agent.name).filter(|it| it.id == id && !it.guest.is_over()).cloned();
-        let ended = || Problem::new(Code::SessionEnded, "there is no such session; say hello again");
+        let found = self
+            .sessions()
+            .get(&agent.name)
+            .filter(|it| it.id == id && !it.guest.is_over())
+            .cloned();
+        let ended =
+            || Problem::new(Code::SessionEnded, "there is no such session; say hello again");
         found.ok_or_else(ended)
     }
 }

@@ -146,8 +146,9 @@ impl Client {
         patience: Duration,
     ) -> Result<crate::shape::Done, CallError> {
         let Grant { run, fence, turn } = grant;
-        let verb =
-            format!("output?session={session}&run={run}&fence={fence}&turn={turn}&position={position}");
+        let verb = format!(
+            "output?session={session}&run={run}&fence={fence}&turn={turn}&position={position}"
+        );
         let request = self.request(&verb).header(header::CONTENT_TYPE, "application/octet-stream");
         answer(request.body(Bytes::from(bytes)).timeout(patience)).await
     }

@@ -31,7 +31,7 @@ use uuid::Uuid;
 
 use crate::client::{CallError, Client};
 use crate::shape::{
-    Begun, Done, Hello, PROTOCOL, POLL_MAX, Poll, Renewed, Results, Settled, Welcome, Word, Work,
+    Begun, Done, Hello, POLL_MAX, PROTOCOL, Poll, Renewed, Results, Settled, Welcome, Word, Work,
 };
 use crate::spool::{Kept, Spool};
 pub use link::Link;
@@ -334,10 +334,8 @@ impl Worker {
         let (node, begun) = {
             let board = self.board();
             let ended = board.ended.values().filter(|kept| Some(kept.node) == board.node);
-            let ended = ended.map(|kept| Begun {
-                grant: kept.ended.grant,
-                started_at: kept.ended.started_at,
-            });
+            let ended = ended
+                .map(|kept| Begun { grant: kept.ended.grant, started_at: kept.ended.started_at });
             let running = board.running.iter().filter(|_| board.node.is_some());
             let running = running
                 .map(|(grant, running)| Begun { grant: *grant, started_at: running.started_at });

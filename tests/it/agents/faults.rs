@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use super::proxy::Proxy;
 use super::{
-    Agent, LONG, Ledger, SHORT, attempts, job, joined, node, serve, trigger, wait_for,
+    Agent, LONG, Ledger, SHORT, attempts, job, joined, kept, node, serve, trigger, wait_for,
     wait_for_node,
 };
 use crate::serve::process::until;
-use super::proxy::Proxy;
 
 /// The ends of a run's attempts, whose fences must be those of the ledger's effects in order.
 fn ends(server: &crate::serve::process::Server, ledger: &Ledger, run: &str) -> Vec<String> {
@@ -55,8 +55,8 @@ fn what_ends_while_the_server_is_dead_is_recorded_when_it_is_back() {
 
     server.kill();
     ledger.answer(&during, 0, "while nobody listened");
-    let results = folder.path().join("far/results");
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 1).then_some(()));
+    let data_of_agent = folder.path().join("far");
+    until(|| (kept(&data_of_agent) == 1).then_some(()));
     let server = serve(&data, LONG, &["--http", &address]);
     wait_for(&server, &during, "COMPLETED");
     assert_eq!(wait_for_node(&server, "far", "ACTIVE")["worker_id"], before, "the same node");
@@ -68,7 +68,7 @@ fn what_ends_while_the_server_is_dead_is_recorded_when_it_is_back() {
     }
     let (_, logs) = server.call("GET", &format!("/v1/executions/{during}/logs"), None);
     assert!(logs.as_str().unwrap_or_default().contains("while nobody listened"), "{logs}");
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 0).then_some(()));
+    until(|| (kept(&data_of_agent) == 0).then_some(()));
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn a_killed_agent_reports_what_it_had_finished() {
     // It ends while the server cannot be told, and so does the agent.
     proxy.cut();
     ledger.answer(&run, 0, "");
-    let results = folder.path().join("far/results");
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 1).then_some(()));
+    let data_of_agent = folder.path().join("far");
+    until(|| (kept(&data_of_agent) == 1).then_some(()));
     agent.kill();
     assert_eq!(super::status(&server, &run), "RUNNING");
     let direct = format!("http://{}", server.address);
     let _again = Agent::start(&folder.path().join("far"), &direct, &[]);
     wait_for(&server, &run, "COMPLETED");
     assert_eq!(ends(&server, &ledger, &run), ["COMPLETED"]);
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 0).then_some(()));
+    until(|| (kept(&data_of_agent) == 0).then_some(()));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
     let before = node(&server, "cut-off").unwrap()["worker_id"].clone();
     proxy.cut();
     ledger.answer(&finished, 0, "");
-    let results = folder.path().join("cut-off/results");
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 1).then_some(()));
+    let data_of_agent = folder.path().join("cut-off");
+    until(|| (kept(&data_of_agent) == 1).then_some(()));
     // It stops by itself what has not ended.
     cut_off.line_with("the lease is lost");
     wait_for_node(&server, "cut-off", "DOWN");
@@ -123,14 +123,12 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
     }
     proxy.heal();
     cut_off.line_with("the server refused a result");
-    let back = until(|| {
-        node(&server, "cut-off").filter(|node| node["status"] == "ACTIVE")
-    });
+    let back = until(|| node(&server, "cut-off").filter(|node| node["status"] == "ACTIVE"));
     assert_ne!(back["worker_id"], before, "it is another node");
     for run in [&finished, &running] {
         assert_eq!(ends(&server, &ledger, run), ["LOST", "COMPLETED"]);
     }
-    until(|| (std::fs::read_dir(&results).unwrap().count() == 0).then_some(()));
+    until(|| (kept(&data_of_agent) == 0).then_some(()));
 }
 
 #[test]

@@ -29,7 +29,9 @@ fn runs_are_cancelled_timed_out_and_held_back_while_the_agent_is_drained() {
     assert_eq!(code, 200, "{said}");
     // It learns of it with a heartbeat that comes after.
     let drained_at = said["last_heartbeat"].clone();
-    until(|| (wait_for_node(&server, "far", "DRAINING")["last_heartbeat"] != drained_at).then_some(()));
+    until(|| {
+        (wait_for_node(&server, "far", "DRAINING")["last_heartbeat"] != drained_at).then_some(())
+    });
     let run = trigger(&server, "calls");
     let (_, why) = server.call("GET", "/v1/nodes", None);
     assert_ne!(status(&server, &run), "RUNNING", "{why}");

@@ -138,11 +138,8 @@ impl<S: FullStore> Engine<S> {
         }
         let shared = Arc::new(Shared::default());
         let hands = Away { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here) };
-        let driver = Driver {
-            node: Arc::clone(&node),
-            shared: Arc::clone(&shared),
-            hands: Arc::new(hands),
-        };
+        let driver =
+            Driver { node: Arc::clone(&node), shared: Arc::clone(&shared), hands: Arc::new(hands) };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.clone().start_prepared());
         tasks.spawn(driver.clone().attend());

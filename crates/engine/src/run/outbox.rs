@@ -64,7 +64,8 @@ impl Outbox {
             return false;
         }
         out.poll = poll;
-        let lost: Vec<Grant> = out.sent.keys().filter(|grant| !has.contains(grant)).copied().collect();
+        let lost: Vec<Grant> =
+            out.sent.keys().filter(|grant| !has.contains(grant)).copied().collect();
         for grant in lost {
             if let Some((run, _)) = out.sent.remove(&grant) {
                 out.waiting.push_front(run);

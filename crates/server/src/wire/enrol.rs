@@ -61,7 +61,8 @@ pub(super) fn require_version(protocol: u32) -> Result<()> {
     if protocol == PROTOCOL {
         return Ok(());
     }
-    let text = format!("the agent speaks version {protocol} of the protocol, this server {PROTOCOL}");
+    let text =
+        format!("the agent speaks version {protocol} of the protocol, this server {PROTOCOL}");
     Err(Problem::new(Code::UnsupportedVersion, text))
 }
 

@@ -91,12 +91,7 @@ impl AgentDoor {
 
 /// Ends a session whose agent has been silent for so long that it has stopped its work, or works
 /// for another server.
-async fn watch(
-    name: String,
-    door: Weak<AgentDoor>,
-    session: Weak<Session>,
-    silence: Duration,
-) {
+async fn watch(name: String, door: Weak<AgentDoor>, session: Weak<Session>, silence: Duration) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let (Some(door), Some(session)) = (door.upgrade(), session.upgrade()) else { return };

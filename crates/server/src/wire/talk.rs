@@ -102,11 +102,7 @@ pub(super) async fn hello(
         return Err(Problem::new(Code::LeaseLost, text));
     };
     let [lease, renew_every, stop_before] = door.engine.lease();
-    let session = Arc::new(Session::new(
-        Uuid::from_u128((app.random)()),
-        hello.instance,
-        guest,
-    ));
+    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, guest));
     door.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
     let (session, node) = (session.id, session.guest.id());
     Ok(Json(Welcome { session, node, lease, renew_every, stop_before }))
@@ -154,9 +150,7 @@ pub(super) async fn renew(
     let session = door.session(&agent, word.session)?;
     session.hear();
     match session.guest.renew().await? {
-        Some(renewal) => {
-            Ok(Json(Renewed { stop: renewal.cancel, draining: renewal.draining }))
-        }
+        Some(renewal) => Ok(Json(Renewed { stop: renewal.cancel, draining: renewal.draining })),
         None => {
             door.finish(&agent.name, &session);
             let text = "the lease has ended; its runs are handed on";
@@ -175,7 +169,12 @@ fn checked(ended: Ended) -> Elsewhere {
         result.message.truncate(end);
     }
     let (value, details) = (json(result.result.take()), json(result.details.take()));
-    Elsewhere { grant, started_at, took, result: AttemptResult { result: value, details, ..result } }
+    Elsewhere {
+        grant,
+        started_at,
+        took,
+        result: AttemptResult { result: value, details, ..result },
+    }
 }
 
 /// Records what has ended, if the agent still has the right to it.
@@ -248,8 +247,7 @@ pub(super) async fn output(
     let body = read(request.into_body(), CHUNK_BYTES_MAX).await?;
     let wrong = |text: &str| Problem::new(Code::InvalidRequest, text);
     let stretches = stretches(&body).ok_or_else(|| wrong("the stretches of output are torn"))?;
-    let grant =
-        domain::run::Grant { run: chunk.run, fence: chunk.fence, turn: chunk.turn };
+    let grant = domain::run::Grant { run: chunk.run, fence: chunk.fence, turn: chunk.turn };
     let started = session.guest.sent(grant).ok_or_else(|| no_run(chunk.run))?;
     let mut outputs = session.outputs();
     let open = || (app.outputs.open(grant.run, started.run.number()), 0);

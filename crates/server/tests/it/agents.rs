@@ -250,7 +250,9 @@ async fn nobody_is_let_in_with_the_key_of_somebody_else() {
         ("nobody", agent.key.as_str()),
         ("", agent.key.as_str()),
     ] {
-        for verb in ["hello", "poll", "renew", "results", "output", "secret", "database", "drain", "leave"] {
+        for verb in
+            ["hello", "poll", "renew", "results", "output", "secret", "database", "drain", "leave"]
+        {
             let reply = call(&world, verb, name, key, &word).await;
             assert_eq!(reply.error().1, "UNAUTHENTICATED", "{verb} {name}");
         }
@@ -289,9 +291,7 @@ async fn an_agent_gets_what_its_own_runs_need_and_nothing_else() {
     let run = world.trigger("far").await;
     let items = agent.poll(1, &json!([])).await;
     let (item, fence) = (&items[0], items[0]["grant"]["fence"].as_i64().unwrap());
-    let ask = |agent: &Agent<'_>, fence: i64, name: &str| {
-        json!({"session": agent.session, "run": run, "fence": fence, "name": name})
-    };
+    let ask = |agent: &Agent<'_>, fence: i64, name: &str| json!({"session": agent.session, "run": run, "fence": fence, "name": name});
     let told = agent.call("secret", &ask(&agent, fence, "MINE")).await;
     assert_eq!(told.json(), json!({"value": "v4lue-of-it"}));
     let unused = agent.call("secret", &ask(&agent, fence, "OTHER")).await;
@@ -347,7 +347,10 @@ async fn what_cannot_be_understood_is_refused() {
     ] {
         let mut odd = hello(1);
         odd[field] = value;
-        assert_eq!(agent.call("hello", &odd).await.error(), (422, "VALIDATION_FAILED".into(), field.into()));
+        assert_eq!(
+            agent.call("hello", &odd).await.error(),
+            (422, "VALIDATION_FAILED".into(), field.into())
+        );
     }
     let unknown = json!({"session": agent.session, "more": 1});
     assert_eq!(agent.call("renew", &unknown).await.error().1, "VALIDATION_FAILED");
