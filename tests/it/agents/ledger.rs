@@ -15,16 +15,19 @@ pub struct Effect {
     pub token: String,
 }
 
+/// What was called, and who waits for an answer.
+type Calls = Arc<Mutex<Vec<(Effect, Option<TcpStream>)>>>;
+
 pub struct Ledger {
     address: SocketAddr,
-    calls: Arc<Mutex<Vec<(Effect, Option<TcpStream>)>>>,
+    calls: Calls,
 }
 
 impl Ledger {
     pub fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let calls: Arc<Mutex<Vec<(Effect, Option<TcpStream>)>>> = Arc::default();
+        let calls = Calls::default();
         let kept = Arc::clone(&calls);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
