@@ -126,3 +126,26 @@ fn a_server_elsewhere_is_not_spoken_to_in_the_clear() {
     assert!(said.contains("not https") && said.contains("--insecure"), "{said}");
     assert!(!data.exists(), "nothing was made");
 }
+
+#[test]
+fn an_agent_speaks_tls_with_a_server_that_it_can_trust() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("server");
+    let ticket = token(&serve(&data, LONG, &[]), &json!({}));
+    let _certificate = crate::serve::tls::certificate(folder.path());
+    let args = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--http", "0.0.0.0:0"];
+    let server = serve(&data, LONG, &args);
+    let port = server.address.rsplit(':').next().unwrap();
+    let url = format!("https://localhost:{port}");
+    let far = folder.path().join("far");
+    // Nobody vouches for it: the token stays here.
+    let wary = Agent::launch(&far, &url, &["--join", &ticket, "--name", "far"]);
+    wary.line_with("no server answers");
+    wary.kill();
+    let vouched = folder.path().join("cert.pem");
+    let ca = ["--join", &ticket, "--name", "far", "--ca", vouched.to_str().unwrap()];
+    let agent = Agent::start(&far, &url, &ca);
+    agent.signal("-TERM");
+    let (code, said) = agent.wait();
+    assert_eq!(code, Some(0), "{said}");
+}
