@@ -1,6 +1,7 @@
 //! The command line: nouns here, their verbs in a file of the noun's name.
 
 mod access;
+mod agent;
 mod apply;
 mod audit;
 mod backup;
@@ -139,6 +140,9 @@ enum Command {
     /// Run a server: it plans jobs, runs them on this machine and answers over HTTP
     Serve(serve::ServeArgs),
 
+    /// Run an agent: it runs jobs on this machine for a server elsewhere
+    Agent(Box<agent::AgentArgs>),
+
     /// Run a server with sample jobs that leaves nothing behind, for looking around
     Dev(dev::DevArgs),
 
@@ -201,6 +205,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Restore(args) => restore::run(args),
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
+        Command::Agent(args) => agent::run(*args),
         Command::Dev(args) => dev::run(args),
         Command::Config(command) => config::run(command),
         Command::Completions(args) => completions::run(args),

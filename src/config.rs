@@ -133,6 +133,10 @@ pub const KEYS: &[Key] = &[
         "days that failed runs are kept; no fewer than others",
     ),
     key("engine.audit_retention_days", "365", "days that the audit is kept"),
+    key("agent.server", "", "where `punctual agent` finds its servers: `https://…`"),
+    secret("agent.join", "", "the token with which it joins; needed once"),
+    key("agent.ca", "", "file of certificates that vouch for its servers, in PEM"),
+    key("agent.exclusive", "false", "whether it takes only runs that ask for its labels"),
     secret("alerts.webhook_url", "", "where alerts are posted to"),
     secret(
         "alerts.webhook_secret",

@@ -8,7 +8,7 @@ use domain::action::Assignment;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use engine::{Executor, Started, Stop};
 use jiff::{SignedDuration, Timestamp};
-use server::Metrics;
+use server::{Metrics, assignment};
 
 /// Carries out the runs of this process.
 pub struct LocalAgent {
@@ -35,11 +35,7 @@ impl Executor for LocalAgent {
         let began = (self.clock)();
         let stop = agent::Stop::new(stop.into_requests());
         let output = self.outputs.open(assignment.run, assignment.attempt);
-        let result = self.agent.execute(&assignment, output.clone(), stop).await;
-        if let Err(problem) = output.finish().await {
-            let attempt = assignment.attempt;
-            tracing::warn!(run = %assignment.run, attempt, problem, "some output was not kept");
-        }
+        let result = self.agent.perform(&assignment, output, stop).await;
         let took = (self.clock)().duration_since(began);
         self.metrics.ended(result.end, took);
         log_end(&run, &assignment, &result, took);
@@ -73,31 +69,4 @@ fn log_end(
         AttemptEnd::Completed => log!(debug),
         _ => log!(info),
     }
-}
-
-/// What an agent is told about a run.
-fn assignment(started: &Started) -> Result<Assignment, String> {
-    let (run, job) = (&started.run, &started.job);
-    let definition = &job.definition;
-    let parameters = match run.run.parameters.as_deref() {
-        Some(text) => serde_json::from_str(text)
-            .map_err(|error| format!("the parameters are not a JSON object: {error}"))?,
-        None => Default::default(),
-    };
-    let begin = started.started_at;
-    Ok(Assignment {
-        run: run.grant.run,
-        job: job.id,
-        job_name: job.name.clone(),
-        tenant: job.tenant,
-        attempt: run.number(),
-        fence: run.grant.fence,
-        scheduled_for: run.run.scheduled_for,
-        deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),
-        grace_period: definition.grace_period,
-        shard: started.shard.as_ref().map_or_else(String::new, |shard| shard.name.clone()),
-        run_as: definition.run_as.clone(),
-        parameters,
-        action: definition.action.clone(),
-    })
 }

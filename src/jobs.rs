@@ -15,6 +15,16 @@ use crate::config::Config;
 
 /// Reads the settings that are about jobs. Commands never see the data folder.
 pub fn options(config: &Config, data: &Path) -> Result<agent::Options, Complaint> {
+    let embedded = config.text("store") == "sqlite";
+    of_settings(config, data, embedded)
+}
+
+/// The same for an agent elsewhere: the database of the server's data folder is not there.
+pub fn options_elsewhere(config: &Config, data: &Path) -> Result<agent::Options, Complaint> {
+    of_settings(config, data, false)
+}
+
+fn of_settings(config: &Config, data: &Path, embedded: bool) -> Result<agent::Options, Complaint> {
     let mut allow_private = Vec::new();
     for rule in config.list("jobs.http_allow_private") {
         let right = "addresses, networks or host names that are not public, such as 10.1.0.0/16";
@@ -25,7 +35,7 @@ pub fn options(config: &Config, data: &Path) -> Result<agent::Options, Complaint
     Ok(agent::Options {
         http: HttpOptions { allow_private, ..HttpOptions::default() },
         external: external(config, data)?,
-        databases: databases(config, data)?,
+        databases: databases(config, data, embedded)?,
         ..agent::Options::default()
     })
 }
@@ -124,9 +134,9 @@ pub fn addresses(config: &Config, data: &Path) -> BTreeMap<String, String> {
 
 /// The databases of the settings. A server on the embedded store has one more, a file of its own,
 /// so that SQL jobs work at once; nodes of a cluster would each have another one.
-fn databases(config: &Config, data: &Path) -> Result<Databases, Complaint> {
+fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, Complaint> {
     let mut all = BTreeMap::new();
-    if config.text("store") == "sqlite" {
+    if embedded {
         let file = data.join("main.db");
         all.insert(EMBEDDED.to_owned(), Database::Sqlite(SqliteDatabase::new(file)));
     }

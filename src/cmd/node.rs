@@ -71,6 +71,7 @@ const SHAPE: Shape = Shape {
                 None => String::new(),
             },
         },
+        Column { title: "KIND", cell: |node| text(node, "kind") },
         Column { title: "ROLES", cell: |node| words(&node["roles"]) },
         Column { title: "LABELS", cell: |node| labels(&node["labels"]) },
         Column {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Agent;
 use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
+use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Timed, Tracer};
-use server::{App, Key, Keys, Metrics, Patience, SqlDoor};
+use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore};
 use tokio::net::TcpListener;
@@ -217,8 +217,9 @@ async fn serve<S: FullStore>(
             "the store is PostgreSQL, which makes its own backups: with pg_dump, or a base backup and its log",
         )),
     };
-    let source = StoreDatabases { store: Arc::clone(&store), vault: Arc::clone(&vault) };
-    let databases = plan.agent.databases.with_source(Arc::new(source));
+    let source: Arc<dyn DatabaseSource> =
+        Arc::new(StoreDatabases { store: Arc::clone(&store), vault: Arc::clone(&vault) });
+    let databases = plan.agent.databases.with_source(Arc::clone(&source));
     let options = agent::Options {
         databases,
         backups: Arc::clone(&backups),
@@ -265,6 +266,8 @@ async fn serve<S: FullStore>(
         trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
         options: Arc::new(plan.options.clone()),
     });
+    let lodging: Arc<dyn server::Lodging> = Arc::clone(&engine) as _;
+    let agents = AgentDoor::new(lodging, vault.clone(), source);
     tokio::spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
@@ -272,7 +275,7 @@ async fn serve<S: FullStore>(
     let certificate = plan.certificate.as_ref();
     let mut doors = vec![open_door(
         listener,
-        server::router(app.clone()),
+        server::router_with_agents(app.clone(), agents),
         plan.patience,
         certificate,
         closed.clone(),

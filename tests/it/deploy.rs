@@ -131,8 +131,14 @@ fn section(unit: &str, name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_unit_starts_a_command_that_exists_and_leaves_time_to_stop() {
-    let unit = read("deploy/systemd/punctual.service");
+fn the_units_start_commands_that_exist_and_leave_time_to_stop() {
+    for unit in ["punctual.service", "punctual-agent.service"] {
+        starts_and_stops(unit);
+    }
+}
+
+fn starts_and_stops(unit: &str) {
+    let unit = read(&format!("deploy/systemd/{unit}"));
     let service = section(&unit, "Service");
     let value = |key: &str| {
         let found = service.iter().find(|(name, _)| name == key);
@@ -177,7 +183,12 @@ fn the_unit_starts_a_command_that_exists_and_leaves_time_to_stop() {
 }
 
 #[test]
-fn the_service_manager_understands_the_unit() {
+fn the_service_manager_understands_the_units() {
+    understands("punctual");
+    understands("punctual-agent");
+}
+
+fn understands(name: &str) {
     let Some(analyze) = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"]
         .map(PathBuf::from)
         .into_iter()
@@ -186,12 +197,12 @@ fn the_service_manager_understands_the_unit() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let unit = folder.path().join("punctual.service");
+    let unit = folder.path().join(format!("{name}.service"));
     // It looks whether the program is there.
-    let text = read("deploy/systemd/punctual.service");
+    let text = read(&format!("deploy/systemd/{name}.service"));
     let text = text.replace("/usr/local/bin/punctual", env!("CARGO_BIN_EXE_punctual"));
     fs::write(&unit, text).unwrap();
-    let with = folder.path().join("punctual.service.d");
+    let with = folder.path().join(format!("{name}.service.d"));
     fs::create_dir(&with).unwrap();
     for drop_in in [None, Some("external.conf"), Some("cluster.conf")] {
         if let Some(name) = drop_in {
@@ -204,6 +215,6 @@ fn the_service_manager_understands_the_unit() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !said.contains("punctual.service"), "{said}");
+        assert!(output.status.success() && !said.contains(&format!("{name}.service")), "{said}");
     }
 }

@@ -3,6 +3,7 @@
 //! Transcripts are data, in `tests/transcripts`. After a deliberate change of output,
 //! `TRYCMD=overwrite cargo test --test it` rewrites them; the diff is then the review.
 
+mod agents;
 mod binary;
 mod client;
 mod cluster;

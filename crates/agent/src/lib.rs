@@ -119,6 +119,21 @@ impl Agent {
         output.result(self.carry_out(attempt).instrument(span).await)
     }
 
+    /// The same with an output that is kept, and is whole when the answer comes.
+    pub async fn perform(
+        &self,
+        assignment: &Assignment,
+        output: Output,
+        stop: Stop,
+    ) -> AttemptResult {
+        let result = self.execute(assignment, output.clone(), stop).await;
+        if let Err(problem) = output.finish().await {
+            let attempt = assignment.attempt;
+            tracing::warn!(run = %assignment.run, attempt, problem, "some output was not kept");
+        }
+        result
+    }
+
     async fn carry_out(&self, attempt: Attempt<'_>) -> AttemptResult {
         let assignment = attempt.assignment;
         tracing::debug!(deadline = %assignment.deadline, "an attempt begins");

@@ -1,4 +1,5 @@
-//! Things with a name that jobs and people refer to: databases, channels for alerts.
+//! Things with a name that jobs and people refer to: databases, channels for alerts,
+//! agents and the tokens with which they join.
 //!
 //! All of them are kept in the same way. What differs is what their bodies say, and that is known
 //! to whoever uses them.
@@ -19,12 +20,21 @@ pub enum ObjectKind {
     AlertChannel,
     /// A slice of the user's data.
     Shard,
+    /// A node elsewhere, which works for the cluster with a credential of its own.
+    Agent,
+    /// The right to become one, once.
+    JoinToken,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 3] =
-        [ObjectKind::Database, ObjectKind::AlertChannel, ObjectKind::Shard];
+    pub const ALL: [ObjectKind; 5] = [
+        ObjectKind::Database,
+        ObjectKind::AlertChannel,
+        ObjectKind::Shard,
+        ObjectKind::Agent,
+        ObjectKind::JoinToken,
+    ];
 
     /// The name that a store keeps.
     pub fn name(self) -> &'static str {
@@ -32,6 +42,8 @@ impl ObjectKind {
             ObjectKind::Database => "DATABASE",
             ObjectKind::AlertChannel => "ALERT_CHANNEL",
             ObjectKind::Shard => "SHARD",
+            ObjectKind::Agent => "AGENT",
+            ObjectKind::JoinToken => "JOIN_TOKEN",
         }
     }
 

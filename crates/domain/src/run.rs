@@ -350,7 +350,7 @@ pub struct LedgerEntry {
 }
 
 /// The right of a node to work on a run, until the run ends or the node's lease does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     /// The run.
     pub run: RunId,
@@ -381,21 +381,27 @@ impl ClaimedRun {
 }
 
 /// How an attempt ended, as its executor tells it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptResult {
     /// The end.
     pub end: AttemptEnd,
     /// What a person should read.
+    #[serde(default)]
     pub message: String,
     /// The error, when there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorCode>,
     /// What it produced, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
     /// Rows that a statement changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
     /// What was in force and what was used, as JSON: limits, sandbox, times, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
     /// How long the target asked to be left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<SignedDuration>,
 }
 
@@ -464,7 +470,8 @@ impl AttemptEnd {
 }
 
 /// What went wrong, in the terms of the thing that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// A command ended with this code.
     Exit(i32),

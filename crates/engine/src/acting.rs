@@ -520,6 +520,7 @@ impl<S: FullStore> Acting<'_, S> {
         self.may(match object.kind {
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
             ObjectKind::AlertChannel => Deed::ChangeAccess,
+            ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         })
     }
 
@@ -562,6 +563,30 @@ impl<S: FullStore> Acting<'_, S> {
     ) -> Result<Page<Object, String>> {
         self.may(Deed::SeeAccess)?;
         self.node().list_objects(self.actor.tenant, kind, after, limit).await
+    }
+
+    /// Makes something of the cluster's: an agent, or the right to become one.
+    pub async fn put_cluster_object(&self, object: &Object, expected: u32) -> Result<Put> {
+        self.may(Deed::ChangeCluster)?;
+        let object = Object { tenant: TenantId::CLUSTER, ..object.clone() };
+        self.node().put_object(&object, expected).await
+    }
+
+    /// Removes something of the cluster's if it still has the version that was seen.
+    pub async fn remove_cluster_object(&self, object: &Object) -> Result<Set> {
+        self.may(Deed::ChangeCluster)?;
+        self.node().remove_object(TenantId::CLUSTER, object.id, object.version).await
+    }
+
+    /// The cluster's objects of a kind, by name.
+    pub async fn list_cluster_objects(
+        &self,
+        kind: ObjectKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Object, String>> {
+        self.may(Deed::ChangeCluster)?;
+        self.node().list_objects(TenantId::CLUSTER, kind, after, limit).await
     }
 
     /// What a channel of the tenant has tried to deliver, newest first.

@@ -29,9 +29,10 @@ pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
-    Attended, ClockHealth, Node, PlanReport, ReapReport, SealReport, Started, TallyReport, Verified,
+    Attended, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport, Started,
+    TallyReport, Verified,
 };
-pub use run::{Activity, Engine, Executor, Stop};
+pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{

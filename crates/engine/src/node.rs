@@ -14,7 +14,7 @@
 //! The steps may run side by side: what they share is behind one lock that is never held across
 //! a call to the store.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +39,7 @@ mod definitions;
 mod divide;
 mod elect;
 mod ends;
+mod guest;
 mod lease;
 mod notify;
 mod place;
@@ -54,6 +55,7 @@ mod trace;
 
 pub use clock::ClockHealth;
 pub use elect::Attended;
+pub use guest::Elsewhere;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use seal::{SealReport, Verified};
@@ -120,6 +122,8 @@ struct State {
     unsure: bool,
     /// The node for which the store is being asked what it holds.
     asking: Option<NodeId>,
+    /// Fences of grants that ended elsewhere a moment ago.
+    let_go: VecDeque<i64>,
     /// Whether the store may have work that was not asked for yet.
     hungry: bool,
     /// Whether a run was recorded here that asks for something of its node.
@@ -128,6 +132,8 @@ struct State {
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
     drained: bool,
+    /// Who executes for this node is elsewhere, and does not ask for work now.
+    away: bool,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
     /// What this node plans ahead.
@@ -170,10 +176,12 @@ impl<S: Store> Node<S> {
             calls: 0,
             unsure: false,
             asking: None,
+            let_go: VecDeque::new(),
             hungry: true,
             seeks_place: false,
             draining: false,
             drained: false,
+            away: false,
             leads: None,
             share: Share::WHOLE,
             drifted: HashSet::new(),
@@ -236,7 +244,8 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0 && !state.is_asking();
         }
-        !state.done.is_empty() || state.hungry && self.takes(&state) && state.free > 0
+        let seeks = !self.settings.only_placed && state.hungry;
+        !state.done.is_empty() || seeks && self.takes(&state) && state.free > 0
     }
 
     /// Whether this node does this.
@@ -246,7 +255,7 @@ impl<S: Store> Node<S> {
 
     /// Whether this node may be handed anything.
     fn takes(&self, state: &State) -> bool {
-        let open = !state.draining && !state.drained && !self.distrusts_clock();
+        let open = !state.draining && !state.drained && !state.away && !self.distrusts_clock();
         open && self.has_role(NodeRole::Agent)
     }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::cluster::NodeRole;
@@ -25,8 +25,11 @@ use crate::node::{Node, Started};
 use crate::settings::{Parts, Settings};
 
 mod driver;
+mod guest;
+mod outbox;
 
-use driver::{Driver, notify_present};
+use driver::{Driver, Hands, Here, notify_present};
+pub use guest::{Carried, Guest, Renewal};
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 2;
@@ -68,6 +71,10 @@ pub struct Engine<S> {
     submits: Batcher<NewRun, std::result::Result<Submitted, String>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
+    /// What executes in this process.
+    here: Arc<dyn Hands<S>>,
+    /// The agents elsewhere that this process stands in for.
+    guests: Mutex<Vec<Weak<Guest<S>>>>,
 }
 
 /// What the loops and the executors share.
@@ -122,10 +129,11 @@ impl<S: FullStore> Engine<S> {
         node.join().await?;
         let shared = Arc::new(Shared::default());
         shared.ready.store(true, Ordering::Relaxed);
+        let here: Arc<dyn Hands<S>> = Arc::new(Here(Arc::new(executor)));
         let driver = Driver {
             node: Arc::clone(&node),
             shared: Arc::clone(&shared),
-            executor: Arc::new(executor),
+            hands: Arc::clone(&here),
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.clone().start_prepared());
@@ -149,7 +157,8 @@ impl<S: FullStore> Engine<S> {
             let driver = driver.clone();
             async move { driver.submit(runs, &sizes).await }
         });
-        Ok(Engine { node, submits, shared, tasks: tokio::sync::Mutex::new(tasks) })
+        let tasks = tokio::sync::Mutex::new(tasks);
+        Ok(Engine { node, submits, shared, tasks, here, guests: Mutex::default() })
     }
 
     /// Carries alerts to these couriers too, as they come and go.
@@ -222,10 +231,18 @@ impl<S: FullStore> Engine<S> {
         self.shared.stop(run, AttemptEnd::Cancelled);
     }
 
+    fn guests(&self) -> MutexGuard<'_, Vec<Weak<Guest<S>>>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stops gracefully: claims nothing more, gives back what has not started, lets what runs
     /// finish within `grace`, and stops the rest.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        // Agents elsewhere find another server, or this one again.
+        for guest in self.guests().drain(..).filter_map(|guest| guest.upgrade()) {
+            guest.end();
+        }
         self.node.drain();
         self.node.hand_back();
         self.shared.news.notify_one();

@@ -17,6 +17,8 @@ pub struct Settings {
     pub info: NodeInfo,
     /// How many runs execute at the same time.
     pub max_concurrent_jobs: u32,
+    /// Whether the node takes only runs that ask for its labels.
+    pub only_placed: bool,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
     /// The longest that an attempt may take, whatever its job says.
@@ -95,6 +97,7 @@ impl Default for Settings {
                 ..NodeInfo::named("punctual")
             },
             max_concurrent_jobs: 64,
+            only_placed: false,
             tenant_max_concurrent: None,
             job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),

@@ -1,6 +1,6 @@
-//! API keys: `pk_<id>_<secret>_<crc>`. The id says which key it is, the secret is 32 random bytes,
-//! and the checksum finds keys that were copied badly, or leaked into a text, without asking
-//! anybody.
+//! Keys: `pk_<id>_<secret>_<crc>`. The first letters say for whom it is, the id says which key it
+//! is, the secret is 32 random bytes, and the checksum finds keys that were copied badly, or leaked
+//! into a text, without asking anybody.
 
 use domain::id::KeyId;
 use sha2::{Digest, Sha256};
@@ -13,6 +13,28 @@ use uuid::Uuid;
 #[derive(Clone)]
 pub struct KeyHash([u8; 32]);
 
+/// For whom a key is. One of a kind is none of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A user, at REST and SQL.
+    User,
+    /// An agent, at the door for agents.
+    Agent,
+    /// Somebody who becomes an agent, once.
+    JoinToken,
+}
+
+impl KeyKind {
+    /// What a key of this kind begins with.
+    fn prefix(self) -> &'static str {
+        match self {
+            KeyKind::User => "pk_",
+            KeyKind::Agent => "ak_",
+            KeyKind::JoinToken => "jt_",
+        }
+    }
+}
+
 /// A key in the form in which it travels. It does not show itself.
 #[derive(Clone)]
 pub struct Key {
@@ -21,29 +43,43 @@ pub struct Key {
 }
 
 impl Key {
-    /// A new key. `random` must be 40 bytes that nobody can guess.
+    /// A new key of a user. `random` must be 40 bytes that nobody can guess.
     pub fn new(random: [u8; 40]) -> Self {
+        Key::of_kind(KeyKind::User, random)
+    }
+
+    fn of_kind(kind: KeyKind, random: [u8; 40]) -> Self {
         let mut id = [0; 16];
         id[8..].copy_from_slice(&random[..8]);
         let id = KeyId(Uuid::from_bytes(id));
-        let body = format!("pk_{}_{}", id.text(), secret_text(&random[8..]));
+        let body = format!("{}{}_{}", kind.prefix(), id.text(), secret_text(&random[8..]));
         let sum = crc32fast::hash(body.as_bytes());
         Key { id, text: format!("{body}_{sum:08x}") }
     }
 
-    /// A new key of numbers that nobody can guess.
+    /// A new key of a user, of numbers that nobody can guess.
     pub fn drawn(random: &(dyn Fn() -> u128 + Send + Sync)) -> Self {
+        Key::drawn_for(KeyKind::User, random)
+    }
+
+    /// A new key of a kind, of numbers that nobody can guess.
+    pub fn drawn_for(kind: KeyKind, random: &(dyn Fn() -> u128 + Send + Sync)) -> Self {
         let mut bytes = [0; 40];
         for part in bytes.chunks_mut(16) {
             part.copy_from_slice(&random().to_be_bytes()[..part.len()]);
         }
-        Key::new(bytes)
+        Key::of_kind(kind, bytes)
     }
 
-    /// Reads a key that was written down; none when it is not one, or a letter is wrong.
+    /// Reads a user's key that was written down; none when it is not one, or a letter is wrong.
     pub fn parse(text: &str) -> Option<Self> {
+        Key::parse_of(KeyKind::User, text)
+    }
+
+    /// Reads a key of a kind that was written down.
+    pub fn parse_of(kind: KeyKind, text: &str) -> Option<Self> {
         let (body, sum) = text.rsplit_once('_')?;
-        let (id, secret) = body.strip_prefix("pk_")?.split_once('_')?;
+        let (id, secret) = body.strip_prefix(kind.prefix())?.split_once('_')?;
         let id = KeyId::of_text(id)?;
         let is_hex =
             |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -112,6 +148,17 @@ mod tests {
         }
         for wrong in ["", "pk_", "pk___", "pk_a_b_c", &text[1..], &text[..text.len() - 1]] {
             assert!(Key::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_one_kind_is_none_of_another() {
+        let kinds = [KeyKind::User, KeyKind::Agent, KeyKind::JoinToken];
+        for kind in kinds {
+            let text = Key::of_kind(kind, [7; 40]).reveal().to_owned();
+            for other in kinds {
+                assert_eq!(Key::parse_of(other, &text).is_some(), kind == other, "{text}");
+            }
         }
     }
 

@@ -30,6 +30,7 @@ pub mod sql;
 mod sweeper;
 mod sys;
 mod trials;
+mod wire;
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ use limit::Limits;
 
 pub use actor::{Actor, Authority, Keys};
 pub use app::{App, Options, Parts};
-pub use key::{Key, KeyHash};
+pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
 pub use listen::{Patience, serve};
 pub use login::{Login, Session};
@@ -58,6 +59,7 @@ pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
 pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
 pub use trials::{Trials, Tried};
+pub use wire::{AgentDoor, Lodger, Lodging, assignment};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {
@@ -71,8 +73,18 @@ fn public_routes() -> OpenApiRouter<App> {
         .routes(routes!(rest::session::login))
 }
 
-/// Everything that the server answers.
+/// Everything that the server answers to people and programs.
 pub fn router(app: App) -> Router {
+    assembled(app, Router::new())
+}
+
+/// The same, and what it answers to agents elsewhere.
+pub fn router_with_agents(app: App, agents: Arc<AgentDoor>) -> Router {
+    let more = wire::routes(&app, agents);
+    assembled(app, more)
+}
+
+fn assembled(app: App, more: Router<App>) -> Router {
     let (public, _) = public_routes().split_for_parts();
     let (private, _) = rest::routes().split_for_parts();
     // An address that does not exist is behind the door too: it looks like one that does.
@@ -80,6 +92,7 @@ pub fn router(app: App) -> Router {
         private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
+        .merge(more)
         .layer(Extension(Arc::new(Limits::default())))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))

@@ -100,6 +100,14 @@ codes! {
     WrongState = "WRONG_STATE", 409, "55000", 4, "This cannot be done now";
     /// A request with the same idempotency key has not ended.
     IdempotencyKeyInUse = "IDEMPOTENCY_KEY_IN_USE", 409, "40001", 4, "The same request is under way";
+    /// The agent's lease is lost, and with it what it held.
+    LeaseLost = "LEASE_LOST", 409, "55000", 4, "The agent's lease is lost";
+    /// The agent has a later session, or the server was started anew.
+    SessionEnded = "SESSION_ENDED", 409, "55000", 4, "The agent's session has ended";
+    /// Another process works as this agent.
+    AgentReplaced = "AGENT_REPLACED", 409, "55000", 4, "Another process works as this agent";
+    /// The agent speaks another version of the protocol.
+    UnsupportedVersion = "UNSUPPORTED_VERSION", 400, "0A000", 2, "The version of the protocol is not supported";
     /// The body is larger than the limit.
     BodyTooLarge = "BODY_TOO_LARGE", 413, "54000", 2, "The body is too large";
     /// The body has a type that is not understood.

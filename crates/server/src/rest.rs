@@ -5,6 +5,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 
+mod agent_tokens;
 mod alert_channels;
 mod audit;
 mod backfill;
@@ -82,6 +83,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::resume))
+        .routes(routes!(agent_tokens::create))
         .routes(routes!(session::whoami))
         .routes(routes!(session::change_password))
         .routes(routes!(tenants::list, tenants::create))

@@ -143,6 +143,13 @@ in_the_name_of_an_actor! {
         /// The tenant's objects of a kind, by name.
         list_objects(kind: ObjectKind, after: Option<&'a str>, limit: u32)
             -> Answer<'a, Page<Object, String>>;
+        /// Makes something of the cluster's: an agent, or the right to become one.
+        put_cluster_object(object: &'a Object, expected: u32) -> Answer<'a, Put>;
+        /// Removes something of the cluster's.
+        remove_cluster_object(object: &'a Object) -> Answer<'a, Set>;
+        /// The cluster's objects of a kind, by name.
+        list_cluster_objects(kind: ObjectKind, after: Option<&'a str>, limit: u32)
+            -> Answer<'a, Page<Object, String>>;
         /// What a channel has tried to deliver, newest first.
         deliveries(channel: ObjectId, before: Option<DeliveryKey>, limit: u32)
             -> Answer<'a, Page<DeliveryView, DeliveryKey>>;

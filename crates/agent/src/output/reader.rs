@@ -12,6 +12,8 @@ use super::frame::{self, Header};
 pub struct Slice {
     /// The bytes. Where some were left out, a line says how many.
     pub bytes: Vec<u8>,
+    /// Which stream how many of them are of, in their order.
+    pub streams: Vec<(Stream, usize)>,
     /// Where to read on.
     pub next: u64,
     /// How many bytes the attempt has written so far.
@@ -20,6 +22,17 @@ pub struct Slice {
     pub omitted: u64,
     /// Whether the attempt writes no more.
     pub is_final: bool,
+}
+
+impl Slice {
+    fn add(&mut self, stream: Stream, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        match self.streams.last_mut() {
+            Some((last, length)) if *last == stream => *length += bytes.len(),
+            _ if bytes.is_empty() => {}
+            _ => self.streams.push((stream, bytes.len())),
+        }
+    }
 }
 
 /// A frame and where its text is.
@@ -90,7 +103,8 @@ fn try_read(
         }
         if begin > slice.next {
             let gap = begin - slice.next;
-            slice.bytes.extend(format!("\n[... {gap} bytes left out ...]\n").into_bytes());
+            let line = format!("\n[... {gap} bytes left out ...]\n").into_bytes();
+            slice.add(stream.unwrap_or(Stream::Stdout), &line);
             slice.next = begin;
         }
         let file = &mut files[place.file];
@@ -118,7 +132,7 @@ fn cut(header: &Header, text: &[u8], stream: Option<Stream>, max: usize, slice: 
             continue;
         }
         let taken = chunk.len().min(max.saturating_sub(slice.bytes.len()));
-        slice.bytes.extend_from_slice(&chunk[..taken]);
+        slice.add(*which, &chunk[..taken]);
         slice.next += taken as u64;
         if taken < chunk.len() {
             return;

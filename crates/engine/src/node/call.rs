@@ -114,7 +114,9 @@ impl<S: Store> Node<S> {
             state.unsure = false;
             let ending: HashSet<i64> = state.done.iter().map(|finish| finish.grant.fence).collect();
             let known = |run: &ClaimedRun| {
-                state.held(run.grant).is_some() || ending.contains(&run.grant.fence)
+                state.held(run.grant).is_some()
+                    || ending.contains(&run.grant.fence)
+                    || state.let_go.contains(&run.grant.fence)
             };
             held.into_iter().filter(|run| !known(run)).collect()
         };

@@ -38,6 +38,12 @@ impl<S: Store + Alerts> Node<S> {
         self.deliver(courier).await
     }
 
+    /// Raises what was noticed here, and leaves the delivery to others.
+    pub async fn raise_noticed(&self) -> store::Result<()> {
+        let noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
+        if noticed.is_empty() { Ok(()) } else { self.store.raise(&noticed).await }
+    }
+
     /// Delivers what a channel has not had. Answers how many deliveries arrived.
     pub async fn deliver(&self, courier: &dyn Courier) -> store::Result<usize> {
         let mut arrived = 0;

@@ -104,7 +104,7 @@ impl<S: Store> Node<S> {
             std::mem::replace(&mut state.done, rest)
         };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if state.hungry && self.takes(&state) {
+        if state.hungry && self.takes(&state) && !self.settings.only_placed {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.

@@ -281,7 +281,7 @@ fn needs_facts(run: &ClaimedRun, job: &Job) -> bool {
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by
 /// which the run is divided.
-fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
+pub(super) fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
     let rows = job.definition.rows_action().filter(|_| asks_rows);
     let database = shard.and_then(|shard| shard.body.database.as_deref());
     let action = match (rows, database) {

@@ -35,18 +35,27 @@ const SEAL_EVERY: Duration = Duration::from_secs(1);
 const COURIERS_AT_ONCE: usize = 16;
 
 /// What a loop works with.
-pub(super) struct Driver<S, E> {
+pub(super) struct Driver<S> {
     pub node: Arc<Node<S>>,
     pub shared: Arc<Shared>,
-    pub executor: Arc<E>,
+    pub hands: Arc<dyn Hands<S>>,
 }
 
-impl<S, E> Clone for Driver<S, E> {
+/// Into whose hands goes what was let in.
+pub(super) trait Hands<S>: Send + Sync {
+    /// A run was let in. Does not wait.
+    fn take(self: Arc<Self>, driver: Driver<S>, run: Started);
+}
+
+/// The executor of this process.
+pub(super) struct Here<E>(pub Arc<E>);
+
+impl<S> Clone for Driver<S> {
     fn clone(&self) -> Self {
         Driver {
             node: Arc::clone(&self.node),
             shared: Arc::clone(&self.shared),
-            executor: Arc::clone(&self.executor),
+            hands: Arc::clone(&self.hands),
         }
     }
 }
@@ -105,7 +114,92 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: FullStore, E: Executor> Driver<S, E> {
+impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
+    fn take(self: Arc<Self>, driver: Driver<S>, run: Started) {
+        tokio::spawn(async move {
+            let (grant, asks_rows) = (run.run.grant, run.asks_rows);
+            let definition = &run.job.definition;
+            let (timeout, grace) =
+                (std_duration(definition.timeout), std_duration(definition.grace_period));
+            let (stop, stopped) = watch::channel(None);
+            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
+            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
+            let mut result = tokio::select! {
+                // In this order, so that what ends at once needs no timer.
+                biased;
+                result = self.carry_out(&driver.node, run, Stop(stopped.clone())) => result,
+                () = out_of_patience => AttemptResult {
+                    end: AttemptEnd::Failed,
+                    message: "it did not stop within its grace period".into(),
+                    ..AttemptResult::completed()
+                },
+            };
+            // What was asked to stop and did not complete ended because it was asked.
+            if let Some(end) = *stopped.borrow()
+                && result.end != AttemptEnd::Completed
+            {
+                result.end = end;
+            }
+            driver.shared.forget(grant);
+            if !asks_rows {
+                driver.node.complete(grant, result);
+            } else if let Err(error) = driver.node.divide_by(grant, result).await {
+                let text = format!("its parts cannot be recorded: {error}");
+                let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
+                driver.node.complete(grant, AttemptResult::failed(failed, text));
+            }
+            driver.shared.news.notify_one();
+            driver.shared.idle.notify_waiters();
+        });
+    }
+}
+
+impl<E: Executor> Here<E> {
+    /// Does the work of a run, if it may still be done.
+    async fn carry_out<S: FullStore>(
+        &self,
+        node: &Node<S>,
+        run: Started,
+        mut stop: Stop,
+    ) -> AttemptResult {
+        match refusal(node, &run, stop.requested()).await {
+            None => self.0.execute(run, stop).await,
+            Some(refused) => refused,
+        }
+    }
+}
+
+/// Why a run may not be carried out; none when it may. A store that does not answer is no failure
+/// of the run: it waits until the store is back, or somebody has had enough.
+pub(super) async fn refusal<S: FullStore>(
+    node: &Node<S>,
+    run: &Started,
+    enough: impl Future<Output = AttemptEnd>,
+) -> Option<AttemptResult> {
+    if !run.run.run.shard.is_empty() && run.shard.is_none() {
+        let text = format!("shard {} is not there any more", run.run.run.shard);
+        return Some(AttemptResult::failed(ErrorCode::Refused("NO_SHARD".into()), text));
+    }
+    let mut enough = std::pin::pin!(enough);
+    loop {
+        let error = match node.obstacle(&run.job).await {
+            Ok(None) => return None,
+            Ok(Some(text)) => {
+                let code = ErrorCode::Refused("NOT_ALLOWED".into());
+                return Some(AttemptResult::failed(code, text));
+            }
+            Err(error) => error,
+        };
+        let is_away = matches!(error, EngineError::Store(StoreError::Unavailable(_)));
+        if !is_away || tokio::time::timeout(RIGHTS_AGAIN, enough.as_mut()).await.is_ok() {
+            let text = format!("the rights of the job's owner cannot be looked up: {error}");
+            let code = ErrorCode::Other("STORE_UNAVAILABLE".into());
+            return Some(AttemptResult::failed(code, text));
+        }
+    }
+}
+
+impl<S: FullStore> Driver<S> {
     pub async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
@@ -164,75 +258,13 @@ impl<S: FullStore, E: Executor> Driver<S, E> {
                 break;
             }
             for run in started {
-                self.execute(run);
+                Arc::clone(&self.hands).take(self.clone(), run);
             }
         }
         if self.node.has_news() {
             self.shared.news.notify_one();
         }
         self.seek_places();
-    }
-
-    fn execute(&self, run: Started) {
-        let driver = self.clone();
-        tokio::spawn(async move {
-            let (grant, asks_rows) = (run.run.grant, run.asks_rows);
-            let definition = &run.job.definition;
-            let (timeout, grace) =
-                (std_duration(definition.timeout), std_duration(definition.grace_period));
-            let (stop, stopped) = watch::channel(None);
-            driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
-            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
-            let mut result = tokio::select! {
-                // In this order, so that what ends at once needs no timer.
-                biased;
-                result = driver.carry_out(run, Stop(stopped.clone())) => result,
-                () = out_of_patience => AttemptResult {
-                    end: AttemptEnd::Failed,
-                    message: "it did not stop within its grace period".into(),
-                    ..AttemptResult::completed()
-                },
-            };
-            // What was asked to stop and did not complete ended because it was asked.
-            if let Some(end) = *stopped.borrow()
-                && result.end != AttemptEnd::Completed
-            {
-                result.end = end;
-            }
-            driver.shared.forget(grant);
-            if !asks_rows {
-                driver.node.complete(grant, result);
-            } else if let Err(error) = driver.node.divide_by(grant, result).await {
-                let text = format!("its parts cannot be recorded: {error}");
-                let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
-                driver.node.complete(grant, AttemptResult::failed(failed, text));
-            }
-            driver.shared.news.notify_one();
-            driver.shared.idle.notify_waiters();
-        });
-    }
-
-    /// Does the work of a run, if its owner may still have it done. A store that does not answer is
-    /// no failure of the run: it waits until the store is back, or the run is stopped.
-    async fn carry_out(&self, run: Started, mut stop: Stop) -> AttemptResult {
-        if !run.run.run.shard.is_empty() && run.shard.is_none() {
-            let text = format!("shard {} is not there any more", run.run.run.shard);
-            return AttemptResult::failed(ErrorCode::Refused("NO_SHARD".into()), text);
-        }
-        loop {
-            let error = match self.node.obstacle(&run.job).await {
-                Ok(None) => return self.executor.execute(run, stop).await,
-                Ok(Some(text)) => {
-                    return AttemptResult::failed(ErrorCode::Refused("NOT_ALLOWED".into()), text);
-                }
-                Err(error) => error,
-            };
-            let is_away = matches!(error, EngineError::Store(StoreError::Unavailable(_)));
-            if !is_away || tokio::time::timeout(RIGHTS_AGAIN, stop.requested()).await.is_ok() {
-                let text = format!("the rights of the job's owner cannot be looked up: {error}");
-                return AttemptResult::failed(ErrorCode::Other("STORE_UNAVAILABLE".into()), text);
-            }
-        }
     }
 
     /// Renews the lease. When that fails for so long that others may take over, everything that

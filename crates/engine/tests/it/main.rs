@@ -8,6 +8,7 @@ mod commands;
 mod corridor;
 mod dependencies;
 mod explain;
+mod guests;
 mod leases;
 mod overlap;
 mod planning;

@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use domain::access::{Deed, may};
 use domain::cluster::{NodeState, fingerprint};
 use domain::id::NodeId;
-use engine::{EngineError, NodeView, Steer, Steered};
+use domain::object::ObjectKind;
+use engine::{EngineError, NodeView, Set, Steer, Steered};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +21,9 @@ use crate::body::Params;
 use crate::page::List;
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
+/// Agents that are read at once.
+const AGENTS_PAGE: u32 = 500;
+
 /// A node of the cluster.
 #[derive(Serialize, ToSchema)]
 pub struct Worker {
@@ -30,6 +34,8 @@ pub struct Worker {
     /// Where others reach it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// `SERVER`, or `AGENT` for one that works elsewhere and reaches the store through a server.
+    pub kind: &'static str,
     /// The release that it runs.
     pub version: String,
     /// What it does: `SCHEDULER`, `AGENT` or both.
@@ -65,6 +71,7 @@ impl Worker {
         Worker {
             worker_id: node.id.0,
             name: node.info.name,
+            kind: if node.info.address.is_none() { "AGENT" } else { "SERVER" },
             address: node.info.address,
             version: node.info.version,
             roles: node.info.roles.iter().map(|role| role.name()).collect(),
@@ -187,6 +194,7 @@ pub(crate) async fn resume(
 }
 
 /// Removes a node that fell silent and will not come back: it does not count for quorums any more.
+/// An agent elsewhere loses its key with it, and can be removed while it works.
 #[utoipa::path(
     delete, path = "/v1/nodes/{node}", operation_id = "remove_node", tag = "server",
     params(("node" = String, Path, description = "The node's id or name.")),
@@ -200,6 +208,38 @@ pub(crate) async fn remove(
     actor: Actor,
     Path(node): Path<String>,
 ) -> Result<StatusCode> {
-    steer(&app, &actor, &node, Steer::Remove).await?;
+    may(&actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    let was_agent = revoke(&app, &actor, &node).await?;
+    match steer(&app, &actor, &node, Steer::Remove).await {
+        // Without its key it falls silent by itself, if it was there at all.
+        Err(problem) if was_agent && matches!(problem.code, Code::WrongState | Code::NotFound) => {}
+        removed => drop(removed?),
+    }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes the key of an agent away, by its name or the id of its node. Answers whether there was one.
+async fn revoke(app: &App, actor: &Actor, node: &str) -> Result<bool> {
+    let name = match find(app, actor, node).await {
+        Ok(found) => found.info.name,
+        Err(_) => node.to_owned(),
+    };
+    let mut after: Option<String> = None;
+    loop {
+        let page = app.scheduler.list_cluster_objects(
+            actor,
+            ObjectKind::Agent,
+            after.as_deref(),
+            AGENTS_PAGE,
+        );
+        let page = page.await?;
+        if let Some(agent) = page.items.iter().find(|agent| agent.name == name) {
+            let removed = app.scheduler.remove_cluster_object(actor, agent).await?;
+            return Ok(matches!(removed, Set::Done(_)));
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(false),
+        }
+    }
 }

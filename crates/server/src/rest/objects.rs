@@ -80,6 +80,8 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Database => "database",
         ObjectKind::AlertChannel => "alert channel",
         ObjectKind::Shard => "shard",
+        ObjectKind::Agent => "agent",
+        ObjectKind::JoinToken => "join token",
     }
 }
 
@@ -88,6 +90,7 @@ fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
         ObjectKind::AlertChannel => Deed::ChangeAccess,
+        ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
     }
 }
 

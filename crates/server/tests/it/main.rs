@@ -1,6 +1,7 @@
 //! The doors, called in process, over a real engine and a real store.
 
 mod access;
+mod agents;
 mod audited;
 mod auth;
 mod checklist;

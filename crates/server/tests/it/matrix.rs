@@ -46,6 +46,7 @@ POST   /v1/dead-letters:redrive                       401      200   200   200  
 POST   /v1/dead-letters:acknowledge                   401      200   200   200    200      200   200     200
 GET    /v1/events                                     401      200   200   200    200      200   200     200
 GET    /v1/stats                                      401      200   403   403    200      403   200     200
+POST   /v1/agent-tokens                               401      403   403   403    403      403   403     201
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
 GET    /v1/shards                                     401      200   403   403    403      403   200     200
 POST   /v1/shards                                     401      403   403   403    403      403   403     201

@@ -167,12 +167,12 @@ async fn answer(session: &mut Session, text: &str) -> Vec<Vec<Cell>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s0_115_to_s0_124_shards_in_sql() {
     let world = World::now().await;
-    let mut session = Session::new(world.app.clone(), Actor(Somebody::admin()));
+    let mut session = Session::new(world.app.clone(), Actor::from(Somebody::admin()));
     answer(&mut session, "CREATE SHARD 'shard_001' DATABASE = sales_eu; CREATE SHARD shard_002")
         .await;
     let owned = "SELECT shard_name FROM sys.shards WHERE state = 'OWNED' ORDER BY shard_name";
     until(|| async {
-        let mut session = Session::new(world.app.clone(), Actor(Somebody::admin()));
+        let mut session = Session::new(world.app.clone(), Actor::from(Somebody::admin()));
         (answer(&mut session, owned).await.len() == 2).then_some(())
     })
     .await;

@@ -82,6 +82,16 @@ impl Trials for Bench {
     }
 }
 
+impl agent::DatabaseSource for Bench {
+    fn url<'a>(
+        &'a self,
+        _: TenantId,
+        name: &'a str,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+        Box::pin(async move { Ok((name != "absent").then(|| format!("postgres://{name}"))) })
+    }
+}
+
 pub struct World {
     pub router: Router,
     pub store: Arc<SqliteStore>,
@@ -181,7 +191,7 @@ impl World {
             tracer: None,
         };
         let ring = Ring::new([MasterKey::new([5; 32])]);
-        let vault = Vault::new(Arc::clone(&store), ring, Memory, random_bytes);
+        let vault = Arc::new(Vault::new(Arc::clone(&store), ring, Memory, random_bytes));
         let engine =
             Engine::start(Arc::clone(&store), hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
@@ -192,7 +202,7 @@ impl World {
         let app = App::from(server::Parts {
             scheduler,
             authority: Arc::new(authority),
-            secrets: Arc::new(vault),
+            secrets: vault.clone(),
             outputs,
             backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
@@ -202,7 +212,9 @@ impl World {
             trials: Arc::new(Bench),
             options: Arc::new(options),
         });
-        let router = server::router(app.clone());
+        let lodging = Arc::clone(&engine) as Arc<dyn server::Lodging>;
+        let agents = server::AgentDoor::new(lodging, vault, Arc::new(Bench));
+        let router = server::router_with_agents(app.clone(), agents);
         World { router, store, app, engine, key: key.reveal().to_owned(), clock, held, folder }
     }
 

@@ -1,0 +1,182 @@
+//! A node whose executor is elsewhere: what it holds can be picked up by another process, and its
+//! results may come to whoever is asked.
+//!
+//! Who executes is an agent far away; the node is its stand-in beside the store. The stand-in can
+//! be lost with its process while the agent goes on, so nothing that matters is only in its memory:
+//! what the node holds is in the store, and what has begun is known to the agent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use domain::id::NodeId;
+use domain::job::Job;
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
+use jiff::{SignedDuration, Timestamp};
+use store::{Applied, Finish, Shards, Store, Verdict, Want};
+
+use super::divide::is_divided;
+use super::{Ended, Held, Node, Started, start};
+
+/// How many ended grants are remembered: more than end while the store answers a question.
+const LET_GO_MAX: usize = 16_384;
+
+/// An attempt that ended elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elsewhere {
+    /// The right under which it was made.
+    pub grant: Grant,
+    /// When it began, by the clock of whoever handed it out.
+    pub started_at: Timestamp,
+    /// How long it took.
+    pub took: SignedDuration,
+    /// How it ended.
+    pub result: AttemptResult,
+}
+
+impl<S> Node<S> {
+    /// Whoever executes does not ask for work now.
+    pub(crate) fn be_away(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.away = true;
+    }
+}
+
+impl<S: Shards> Node<S> {
+    /// Goes on as a node that has joined before, if its lease lives: what it holds and what has
+    /// begun already, with when, is taken over; the rest is as due as before. Answers what has
+    /// begun; none when the lease is lost.
+    pub async fn resume(
+        &self,
+        id: NodeId,
+        begun: &HashMap<Grant, Timestamp>,
+    ) -> store::Result<Option<Vec<Started>>> {
+        self.state().id = id;
+        if self.renew().await?.is_none() {
+            return Ok(None);
+        }
+        let held = self.store.held(id).await?;
+        let (running, waiting): (Vec<ClaimedRun>, Vec<ClaimedRun>) =
+            held.into_iter().partition(|run| begun.contains_key(&run.grant));
+        let jobs = self.jobs_of(&running.iter().collect::<Vec<_>>()).await?;
+        let shards = self.shards_of(&running).await?;
+        let claimed_at = self.now();
+        let mut started = Vec::new();
+        {
+            let mut state = self.state();
+            for (run, job) in running.into_iter().zip(jobs) {
+                let started_at = begun.get(&run.grant).copied().unwrap_or(claimed_at);
+                let held = Held {
+                    run: run.clone(),
+                    claimed_at,
+                    running: Some((Arc::clone(&job), started_at)),
+                };
+                state.held.insert(run.grant.run, held);
+                state.free = state.free.saturating_sub(1);
+                let shard = shards.get(&run.run.shard).cloned();
+                let asks_rows = is_divided(&run, &job);
+                let job = start::carried_out(&job, shard.as_deref(), asks_rows);
+                started.push(Started { run, job, started_at, shard, asks_rows });
+            }
+        }
+        self.take_in(waiting);
+        Ok(Some(started))
+    }
+}
+
+impl<S: Store> Node<S> {
+    /// Whether whoever executes asks for work.
+    pub fn set_away(&self, away: bool) {
+        let mut state = self.state();
+        state.away = away;
+        state.hungry |= !away;
+    }
+
+    /// Another process may have claimed for this node, too: the next pump asks the store.
+    pub fn doubt(&self) {
+        self.state().unsure = true;
+    }
+
+    /// What is begun here under a grant has ended elsewhere, and the store knows.
+    pub fn let_go(&self, grant: Grant) {
+        let mut state = self.state();
+        // The store may be telling just now that the node holds it.
+        state.let_go.push_back(grant.fence);
+        if state.let_go.len() > LET_GO_MAX {
+            state.let_go.pop_front();
+        }
+        if state.held(grant).is_some_and(|held| held.running.is_some()) {
+            state.held.remove(&grant.run);
+            state.free += 1;
+            state.hungry = true;
+        }
+    }
+
+    /// What was let in and nobody has begun goes back to the store with the next pump.
+    pub fn return_unbegun(&self, grant: Grant) {
+        let mut state = self.state();
+        if state.held(grant).is_some() {
+            state.held.remove(&grant.run);
+            state.free += 1;
+            let verdict = Verdict::Release;
+            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+        }
+    }
+
+    /// Settles attempts that were made for a node elsewhere. It needs nothing but the store, so
+    /// whoever hears of a result can settle it. Durable when it returns; stale is what the node
+    /// does not hold.
+    pub async fn settle_for(
+        &self,
+        node: NodeId,
+        ended: &[Elsewhere],
+    ) -> store::Result<Vec<Applied>> {
+        let held = self.store.held(node).await?;
+        let held: HashMap<Grant, ClaimedRun> =
+            held.into_iter().map(|run| (run.grant, run)).collect();
+        let known: Vec<(&Elsewhere, &ClaimedRun)> =
+            ended.iter().filter_map(|ended| Some((ended, held.get(&ended.grant)?))).collect();
+        let jobs = self.jobs_of(&known.iter().map(|(_, run)| *run).collect::<Vec<_>>()).await?;
+        let finishes: Vec<Finish> = known
+            .iter()
+            .zip(&jobs)
+            .map(|((ended, run), job)| self.ended_elsewhere(node, ended, run, job))
+            .collect();
+        let mut applied = HashMap::new();
+        if !finishes.is_empty() {
+            let pumped = self.store.pump(node, &finishes, Want::default()).await?;
+            for (finish, became) in finishes.iter().zip(&pumped.applied) {
+                self.ends.applied(finish, *became);
+                self.traces.settled(finish, *became, pumped.now);
+                self.note_parts(finish, *became);
+                applied.insert(finish.grant, *became);
+            }
+        }
+        let became =
+            |ended: &Elsewhere| applied.get(&ended.grant).copied().unwrap_or(Applied::Stale);
+        Ok(ended.iter().map(became).collect())
+    }
+
+    fn ended_elsewhere(
+        &self,
+        node: NodeId,
+        ended: &Elsewhere,
+        run: &ClaimedRun,
+        job: &Arc<Job>,
+    ) -> Finish {
+        let now = self.now();
+        // Neither can be later than now, whatever a clock elsewhere says.
+        let started_at = ended.started_at.min(now);
+        let took = ended.took.max(SignedDuration::ZERO);
+        let finished_at = started_at.saturating_add(took).map_or(now, |at| at.min(now));
+        self.traces.ended(|| Ended {
+            run: run.clone(),
+            job: Arc::clone(job),
+            node,
+            claimed_at: None,
+            decided_at: now,
+        });
+        let (number, result) = (run.number(), ended.result.clone());
+        let attempt = EndedAttempt { number, node, started_at, finished_at, result };
+        start::settled(run, job, attempt)
+    }
+}

@@ -1,0 +1,211 @@
+//! The stand-in of an agent elsewhere, at two servers that share a store.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::cluster::{Labels, NodeRole};
+use domain::id::{RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, Overlap, When};
+use domain::run::{AttemptResult, Outcome};
+use domain::schedule::Zones;
+use engine::{
+    Applied, Carried, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Parts, Settings,
+    Started, Stop, Trigger,
+};
+use jiff::{SignedDuration, Timestamp};
+use store::Store;
+use store::sqlite::SqliteStore;
+use uuid::Uuid;
+
+/// Nothing is executed by the servers themselves.
+struct Nobody;
+
+impl Executor for Nobody {
+    async fn execute(&self, run: Started, _: Stop) -> AttemptResult {
+        panic!("{} was not for this server", run.run.grant.run);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
+fn random() -> u128 {
+    let id = Uuid::now_v7().as_u128();
+    id ^ id.swap_bytes()
+}
+
+struct Servers {
+    a: Engine<SqliteStore>,
+    b: Engine<SqliteStore>,
+    store: Arc<SqliteStore>,
+    job: Job,
+    _folder: tempfile::TempDir,
+}
+
+async fn engine(store: &Arc<SqliteStore>, name: &str) -> Engine<SqliteStore> {
+    let parts = Parts {
+        clock: Arc::new(now),
+        steady: Arc::new(now),
+        random: Arc::new(random),
+        zones: Zones::bundled(),
+        tracer: None,
+    };
+    let roles = vec![NodeRole::Scheduler];
+    let settings = Settings {
+        info: NodeInfo { roles, ..NodeInfo::named(name) },
+        lease: SignedDuration::from_secs(600),
+        poll_every: SignedDuration::from_millis(50),
+        ..Settings::default()
+    };
+    Engine::start(Arc::clone(store), Nobody, Vec::new(), settings, parts).await.unwrap()
+}
+
+fn far() -> Labels {
+    "place=far".parse().unwrap()
+}
+
+impl Servers {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("punctual.db");
+        let store = Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap());
+        let (a, b) = (engine(&store, "a").await, engine(&store, "b").await);
+        let definition = Definition {
+            when: When::Manual,
+            run_on: far(),
+            overlap: Overlap::Allow,
+            ..Definition::default()
+        };
+        let new = NewJob {
+            tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
+            name: "far".into(),
+            definition,
+            state: JobState::Enabled,
+        };
+        let job = a.node().create_job(new).await.unwrap();
+        Servers { a, b, store, job, _folder: folder }
+    }
+
+    async fn trigger(&self) -> RunId {
+        let run = self.a.node().triggered(self.job.id, Trigger::default()).await.unwrap();
+        assert_eq!(self.a.submit(vec![run.clone()]).await.unwrap(), [true]);
+        run.id
+    }
+
+    /// How a run ended, and how many attempts are on record.
+    async fn record(&self, run: RunId) -> (String, usize) {
+        let view = self.store.run(run).await.unwrap().unwrap();
+        (view.state.to_string(), self.store.attempts(run).await.unwrap().len())
+    }
+}
+
+async fn host(
+    engine: &Engine<SqliteStore>,
+    carried: Option<Carried>,
+) -> Option<Arc<Guest<SqliteStore>>> {
+    let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("far") };
+    engine.host(info, false, carried).await.unwrap()
+}
+
+/// Polls until something comes.
+async fn fetch(guest: &Guest<SqliteStore>, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
+    let has: HashSet<_> = has.iter().map(|run| run.run.grant).collect();
+    for _ in 0..60 {
+        *poll += 1;
+        let work = guest.work(*poll, 2, &has, Duration::from_secs(1)).await;
+        if !work.is_empty() {
+            return work;
+        }
+        guest.renew().await.unwrap().unwrap();
+    }
+    panic!("no work came");
+}
+
+fn completed(run: &Started) -> Elsewhere {
+    Elsewhere {
+        grant: run.run.grant,
+        started_at: run.started_at,
+        took: SignedDuration::from_millis(5),
+        result: AttemptResult::completed(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
+    let servers = Servers::start().await;
+    let at_a = host(&servers.a, None).await.unwrap();
+    let first = servers.trigger().await;
+    let begun = fetch(&at_a, &mut 0, &[]).await.remove(0);
+    assert_eq!(begun.run.grant.run, first);
+
+    let node = at_a.id();
+    let carried = |begun: &Started| Carried {
+        node,
+        begun: HashMap::from([(begun.run.grant, begun.started_at)]),
+    };
+    let at_b = host(&servers.b, Some(carried(&begun))).await.unwrap();
+    assert_eq!(at_b.id(), node);
+    let second = servers.trigger().await;
+    let next = fetch(&at_b, &mut 0, &[&begun]).await;
+    let runs: Vec<RunId> = next.iter().map(|run| run.run.grant.run).collect();
+    assert_eq!(runs, [second], "what has begun is not begun again");
+    let ended = [completed(&begun), completed(&next[0])];
+    let applied = at_b.settle(&ended).await.unwrap();
+    assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
+    // Whoever hears of it again says no, and so does everybody for another name.
+    assert_eq!(at_a.settle(&ended).await.unwrap(), [Applied::Stale; 2]);
+    assert_eq!(servers.a.settle_late(node, "far", &ended).await.unwrap(), [Applied::Stale; 2]);
+    for run in [first, second] {
+        assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
+    }
+    // A node is its own agent's, and as long as it lives.
+    let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("thief") };
+    let stolen = servers.b.host(info, false, Some(carried(&begun))).await.unwrap();
+    assert!(stolen.is_none());
+    at_b.leave().await.unwrap();
+    assert!(host(&servers.a, Some(carried(&begun))).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_old_stand_in_claimed_is_found_by_the_new_one() {
+    let servers = Servers::start().await;
+    let at_a = host(&servers.a, None).await.unwrap();
+    let node = at_a.id();
+    let at_b = host(&servers.b, Some(Carried { node, begun: HashMap::new() })).await.unwrap();
+    // The agent talks to B by now; the answer of A reaches nobody.
+    let run = servers.trigger().await;
+    let unheard = fetch(&at_a, &mut 0, &[]).await.remove(0);
+    assert_eq!(unheard.run.grant.run, run);
+    at_a.end();
+    assert!(at_a.is_over());
+    let heard = fetch(&at_b, &mut 0, &[]).await.remove(0);
+    assert_eq!(heard.run.grant, unheard.run.grant, "under the same right");
+    let late = servers.a.settle_late(node, "nobody", &[completed(&heard)]).await.unwrap();
+    assert_eq!(late, [Applied::Stale], "not in another's name");
+    let late = servers.a.settle_late(node, "far", &[completed(&heard)]).await.unwrap();
+    assert_eq!(late, [Applied::Ended(Outcome::Completed)], "whoever is asked can settle it");
+    assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
+    let servers = Servers::start().await;
+    let leaver = host(&servers.a, None).await.unwrap();
+    let run = servers.trigger().await;
+    // It is handed out and lost on the way: the next poll, which never comes, would bring it again.
+    let lost = fetch(&leaver, &mut 0, &[]).await.remove(0);
+    leaver.leave().await.unwrap();
+    let stayer = host(&servers.b, None).await.unwrap();
+    let again = fetch(&stayer, &mut 0, &[]).await.remove(0);
+    assert_eq!(again.run.grant.run, run);
+    assert!(again.run.grant.fence > lost.run.grant.fence);
+    assert_eq!(leaver.settle(&[completed(&lost)]).await.unwrap(), [Applied::Stale]);
+    let applied = stayer.settle(&[completed(&again)]).await.unwrap();
+    assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
+    assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
+}

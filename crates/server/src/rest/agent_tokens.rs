@@ -1,0 +1,105 @@
+//! Tokens with which agents join: made, shown once, good for once and for a short time.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use domain::access::{Deed, may};
+use domain::cluster::Labels;
+use domain::object::ObjectKind;
+use engine::{EngineError, Put};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::OptionalBody;
+use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::wire::{TokenBody, token_of};
+
+/// The longest life of a token, in seconds.
+const TTL_SECONDS_MAX: u32 = 900;
+
+/// How many tokens are looked at for those that have expired.
+const SWEEP_MAX: u32 = 500;
+
+/// What a token shall be.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// How long it is good; 15 minutes when absent, which is the longest.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 900, example = 900)]
+    ttl_seconds: Option<u32>,
+    /// The labels that the agent has; those that it names itself when empty.
+    #[serde(default)]
+    #[schema(required = false)]
+    labels: BTreeMap<String, String>,
+}
+
+/// A token.
+#[derive(Serialize, ToSchema)]
+pub struct TokenView {
+    /// Which one it is.
+    pub token_id: String,
+    /// The token itself, in this answer and never again.
+    pub token: String,
+    /// The labels that the agent has.
+    pub labels: BTreeMap<String, String>,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}
+
+/// Makes a token with which one agent can join, once.
+#[utoipa::path(
+    post, path = "/v1/agent-tokens", operation_id = "create_agent_token", tag = "server",
+    request_body = TokenSpec,
+    responses(
+        (status = 201, body = TokenView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    OptionalBody(spec): OptionalBody<TokenSpec>,
+) -> Result<(StatusCode, Json<TokenView>)> {
+    may(&actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    let ttl = spec.ttl_seconds.unwrap_or(TTL_SECONDS_MAX);
+    if !(1..=TTL_SECONDS_MAX).contains(&ttl) {
+        let text = format!("{ttl} is not from 1 to {TTL_SECONDS_MAX}");
+        return Err(Problem::invalid("ttl_seconds", text));
+    }
+    let labels = Labels(spec.labels);
+    labels.check().map_err(|error| Problem::invalid("labels", error.to_string()))?;
+    forget_expired(&app, &actor).await?;
+    let expires_at = app.now().saturating_add(SignedDuration::from_secs(ttl.into()));
+    let expires_at = expires_at.unwrap_or(Timestamp::MAX);
+    let (key, object) = token_of(&app, labels.clone(), expires_at)?;
+    match app.scheduler.put_cluster_object(&actor, &object, 0).await? {
+        Put::Done(_) => {}
+        _ => return Err(Problem::new(Code::Internal, "the token could not be kept")),
+    }
+    let view = TokenView {
+        token_id: key.id().text(),
+        token: key.reveal().to_owned(),
+        labels: labels.0,
+        expires_at,
+    };
+    Ok((StatusCode::CREATED, Json(view)))
+}
+
+/// What nobody used in time goes.
+async fn forget_expired(app: &App, actor: &Actor) -> Result<()> {
+    let kind = ObjectKind::JoinToken;
+    let tokens = app.scheduler.list_cluster_objects(actor, kind, None, SWEEP_MAX).await?;
+    for token in tokens.items {
+        let body = serde_json::from_str::<TokenBody>(&token.body);
+        if body.is_ok_and(|body| body.expires_at <= app.now()) {
+            app.scheduler.remove_cluster_object(actor, &token).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! One talk with one agent, and its end when the agent falls silent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use agent::output::Output;
+use domain::run::Grant;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{AgentDoor, Lodger};
+
+/// How often it is looked whether an agent has fallen silent.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How many processes are remembered whose place another one has taken.
+const REPLACED_MAX: usize = 16;
+
+/// A talk with an agent.
+pub(super) struct Session {
+    pub id: Uuid,
+    /// Which process of the agent.
+    pub instance: Uuid,
+    pub guest: Arc<dyn Lodger>,
+    heard_at: Mutex<Instant>,
+    /// What attempts have said in this session, and how much.
+    outputs: Mutex<HashMap<Grant, (Output, u64)>>,
+}
+
+impl Session {
+    pub fn new(id: Uuid, instance: Uuid, guest: Arc<dyn Lodger>) -> Self {
+        Session {
+            id,
+            instance,
+            guest,
+            heard_at: Mutex::new(Instant::now()),
+            outputs: Mutex::default(),
+        }
+    }
+
+    /// The agent has said something.
+    pub fn hear(&self) {
+        *self.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How long the agent has been silent.
+    fn silence(&self) -> Duration {
+        self.heard_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    pub fn outputs(&self) -> MutexGuard<'_, HashMap<Grant, (Output, u64)>> {
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AgentDoor {
+    /// Whether another process has taken the place of this one.
+    pub(super) fn is_replaced(&self, name: &str, instance: Uuid) -> bool {
+        self.replaced().get(name).is_some_and(|replaced| replaced.contains(&instance))
+    }
+
+    /// A session begins, and ends the one before it.
+    pub(super) fn begin(self: &Arc<Self>, name: &str, session: Arc<Session>, silence: Duration) {
+        let before = self.sessions().insert(name.to_owned(), Arc::clone(&session));
+        if let Some(before) = before {
+            before.guest.end();
+            if before.instance != session.instance {
+                tracing::warn!(agent = name, "another process works as this agent now");
+                let mut replaced = self.replaced();
+                let replaced = replaced.entry(name.to_owned()).or_default();
+                replaced.push(before.instance);
+                if replaced.len() > REPLACED_MAX {
+                    replaced.remove(0);
+                }
+            }
+        }
+        let (name, door) = (name.to_owned(), Arc::downgrade(self));
+        tokio::spawn(watch(name, door, Arc::downgrade(&session), silence));
+    }
+
+    /// A session is over.
+    pub(super) fn finish(&self, name: &str, session: &Session) {
+        session.guest.end();
+        let mut sessions = self.sessions();
+        if sessions.get(name).is_some_and(|current| current.id == session.id) {
+            sessions.remove(name);
+        }
+    }
+}
+
+/// Ends a session whose agent has been silent for so long that it has stopped its work, or works
+/// for another server.
+async fn watch(name: String, door: Weak<AgentDoor>, session: Weak<Session>, silence: Duration) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let (Some(door), Some(session)) = (door.upgrade(), session.upgrade()) else { return };
+        if session.silence() >= silence {
+            tracing::warn!(agent = name, "an agent fell silent");
+            door.finish(&name, &session);
+            return;
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What an agent says and asks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::output::Stream;
+use axum::extract::{Request, State};
+use axum::{Extension, Json};
+use domain::action::{Action, Assignment};
+use domain::run::{AttemptResult, ErrorCode};
+use engine::{Applied, Carried, Elsewhere, NodeInfo, Started};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+use wire::shape::{
+    AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
+    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Told, WORK_MAX, Welcome, Word,
+    Work,
+};
+
+use super::enrol::require_version;
+use super::session::Session;
+use super::{AgentDoor, Call, KnownAgent, read_call};
+use crate::app::App;
+use crate::body::{Params, read};
+use crate::problem::{Code, Problem, Result};
+
+/// The longest name of a release.
+const VERSION_CHARS_MAX: usize = 64;
+
+/// The longest message about an attempt, in characters.
+const MESSAGE_CHARS_MAX: usize = 16 << 10;
+
+type Door = Extension<Arc<AgentDoor>>;
+type Who = Extension<KnownAgent>;
+
+fn std_duration(duration: SignedDuration) -> Duration {
+    duration.try_into().unwrap_or_default()
+}
+
+/// What an agent is told about a run.
+pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> {
+    let (run, job) = (&started.run, &started.job);
+    let definition = &job.definition;
+    let parameters = match run.run.parameters.as_deref() {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| format!("the parameters are not a JSON object: {error}"))?,
+        None => Default::default(),
+    };
+    let begin = started.started_at;
+    Ok(Assignment {
+        run: run.grant.run,
+        job: job.id,
+        job_name: job.name.clone(),
+        tenant: job.tenant,
+        attempt: run.number(),
+        fence: run.grant.fence,
+        scheduled_for: run.run.scheduled_for,
+        deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),
+        grace_period: definition.grace_period,
+        shard: started.shard.as_ref().map_or_else(String::new, |shard| shard.name.clone()),
+        run_as: definition.run_as.clone(),
+        parameters,
+        action: definition.action.clone(),
+    })
+}
+
+/// An agent comes, or comes back.
+pub(super) async fn hello(
+    State(app): State<App>,
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(hello): Call<Hello>,
+) -> Result<Json<Welcome>> {
+    require_version(hello.protocol)?;
+    if hello.labels != agent.labels {
+        let text = format!(
+            "they are {:?} since the agent joined, and {:?} now; join anew to change them",
+            agent.labels.to_string(),
+            hello.labels.to_string()
+        );
+        return Err(Problem::invalid("labels", text));
+    }
+    if !(1..=CAPACITY_MAX).contains(&hello.capacity) {
+        return Err(Problem::invalid("capacity", format!("must be 1 to {CAPACITY_MAX}")));
+    }
+    if door.is_replaced(&agent.name, hello.instance) {
+        let text = "a process that came later has the same key; each agent needs one of its own";
+        return Err(Problem::new(Code::AgentReplaced, text));
+    }
+    let info = NodeInfo {
+        name: agent.name.clone(),
+        version: hello.version.chars().take(VERSION_CHARS_MAX).collect(),
+        labels: agent.labels,
+        capacity: hello.capacity,
+        ..NodeInfo::default()
+    };
+    let begun = hello.begun.into_iter().map(|begun| (begun.grant, begun.started_at)).collect();
+    let carried = hello.node.map(|node| Carried { node, begun });
+    let Some(guest) = door.engine.host(info, hello.exclusive, carried).await? else {
+        let text = "the lease of that node has ended; its runs are handed on";
+        return Err(Problem::new(Code::LeaseLost, text));
+    };
+    let [lease, renew_every, stop_before] = door.engine.lease();
+    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, guest));
+    door.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
+    let (session, node) = (session.id, session.guest.id());
+    Ok(Json(Welcome { session, node, lease, renew_every, stop_before }))
+}
+
+/// Hands out work as it comes.
+pub(super) async fn poll(
+    State(app): State<App>,
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(poll): Call<Poll>,
+) -> Result<Json<Work>> {
+    let session = door.session(&agent, poll.session)?;
+    session.hear();
+    let has: HashSet<_> = poll.has.into_iter().collect();
+    let free = (poll.free as usize).min(WORK_MAX);
+    let begun = session.guest.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
+    let mut items = Vec::with_capacity(begun.len());
+    for run in begun {
+        app.metrics.began(&run);
+        let (grant, started_at) = (run.run.grant, run.started_at);
+        match assignment(&run) {
+            Ok(assignment) => {
+                let timeout = run.job.definition.timeout;
+                items.push(Item { grant, started_at, timeout, assignment });
+            }
+            Err(problem) => {
+                app.metrics.could_not_begin();
+                let code = ErrorCode::Refused("BAD_PARAMETERS".into());
+                let result = AttemptResult::failed(code, problem);
+                let took = SignedDuration::ZERO;
+                session.guest.settle(&[Elsewhere { grant, started_at, took, result }]).await?;
+            }
+        }
+    }
+    Ok(Json(Work { items }))
+}
+
+/// The agent lives.
+pub(super) async fn renew(
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(word): Call<Word>,
+) -> Result<Json<Renewed>> {
+    let session = door.session(&agent, word.session)?;
+    session.hear();
+    match session.guest.renew().await? {
+        Some(renewal) => Ok(Json(Renewed { stop: renewal.cancel, draining: renewal.draining })),
+        None => {
+            door.finish(&agent.name, &session);
+            let text = "the lease has ended; its runs are handed on";
+            Err(Problem::new(Code::LeaseLost, text))
+        }
+    }
+}
+
+/// What an agent says about the end of an attempt, as far as it can be kept.
+fn checked(ended: Ended) -> Elsewhere {
+    let json = |text: Option<String>| {
+        text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+    };
+    let Ended { grant, started_at, took, mut result, .. } = ended;
+    if let Some((end, _)) = result.message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        result.message.truncate(end);
+    }
+    let (value, details) = (json(result.result.take()), json(result.details.take()));
+    Elsewhere {
+        grant,
+        started_at,
+        took,
+        result: AttemptResult { result: value, details, ..result },
+    }
+}
+
+/// Records what has ended, if the agent still has the right to it.
+pub(super) async fn results(
+    State(app): State<App>,
+    Extension(door): Door,
+    Extension(agent): Who,
+    request: Request,
+) -> Result<Json<Settled>> {
+    let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
+    let ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
+    let session = door.sessions().get(&agent.name).cloned();
+    let applied = match session.filter(|session| session.guest.id() == results.node) {
+        Some(session) => {
+            for ended in &ended {
+                let output = session.outputs().remove(&ended.grant);
+                if let Some((output, _)) = output
+                    && let Err(problem) = output.finish().await
+                {
+                    tracing::warn!(run = %ended.grant.run, problem, "some output was not kept");
+                }
+            }
+            session.guest.settle(&ended).await?
+        }
+        None => door.engine.settle_late(results.node, &agent.name, &ended).await?,
+    };
+    for (ended, applied) in ended.iter().zip(&applied) {
+        if *applied == Applied::Stale {
+            let (run, fence) = (ended.grant.run, ended.grant.fence);
+            tracing::warn!(agent = agent.name, %run, fence, "refused a result: the agent has no right to the run any more");
+        } else {
+            app.metrics.ended(ended.result.end, ended.took);
+        }
+    }
+    let accepted = applied.iter().map(|applied| *applied != Applied::Stale).collect();
+    Ok(Json(Settled { accepted }))
+}
+
+fn no_run(run: domain::id::RunId) -> Problem {
+    Problem::no_execution(run)
+}
+
+/// The stretches of a piece of output.
+fn stretches(mut body: &[u8]) -> Option<Vec<(Stream, &[u8])>> {
+    let mut all = Vec::new();
+    while let Some((stream, rest)) = body.split_first() {
+        let stream = match stream {
+            0 => Stream::Stdout,
+            1 => Stream::Stderr,
+            _ => return None,
+        };
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (text, rest) = rest.split_at_checked(length)?;
+        all.push((stream, text));
+        body = rest;
+    }
+    Some(all)
+}
+
+/// Keeps what an attempt says where the outputs of this server are.
+pub(super) async fn output(
+    State(app): State<App>,
+    Extension(door): Door,
+    Extension(agent): Who,
+    Params(chunk): Params<Chunk>,
+    request: Request,
+) -> Result<Json<Done>> {
+    let session = door.session(&agent, chunk.session)?;
+    let body = read(request.into_body(), CHUNK_BYTES_MAX).await?;
+    let wrong = |text: &str| Problem::new(Code::InvalidRequest, text);
+    let stretches = stretches(&body).ok_or_else(|| wrong("the stretches of output are torn"))?;
+    let grant = domain::run::Grant { run: chunk.run, fence: chunk.fence, turn: chunk.turn };
+    let started = session.guest.sent(grant).ok_or_else(|| no_run(chunk.run))?;
+    let mut outputs = session.outputs();
+    let open = || (app.outputs.open(grant.run, started.run.number()), 0);
+    let (output, position) = outputs.entry(grant).or_insert_with(open);
+    if *position != chunk.position {
+        let text = format!("the output goes on at {position}, not at {}", chunk.position);
+        return Err(Problem::field(Code::InvalidRequest, "position", text));
+    }
+    for (stream, text) in stretches {
+        output.write(stream, text);
+        *position += text.len() as u64;
+    }
+    Ok(Json(Done {}))
+}
+
+/// Whether a run may ask for a secret: it is named in what the run does. The address of a database
+/// in the agent's own settings may name one, too.
+fn names(assignment: &Assignment, name: &str) -> bool {
+    if matches!(assignment.action, Action::Sql(_) | Action::Procedure(_)) {
+        return true;
+    }
+    let reference = format!("${{secrets.{name}}}");
+    serde_json::to_string(&assignment.action).is_ok_and(|text| text.contains(&reference))
+}
+
+/// Tells the value of a secret for a run that the agent was given.
+pub(super) async fn secret(
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(ask): Call<AskSecret>,
+) -> Result<Json<Told>> {
+    let session = door.session(&agent, ask.session)?;
+    let started = session.guest.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
+    let assignment =
+        assignment(&started).map_err(|problem| Problem::new(Code::WrongState, problem))?;
+    if !names(&assignment, &ask.name) {
+        let text = format!("run {} does not use the secret {:?}", ask.run, ask.name);
+        return Err(Problem::new(Code::Forbidden, text));
+    }
+    match door.secrets.get(&assignment, &ask.name).await {
+        Ok(value) => Ok(Json(Told { value })),
+        Err(error) => Err(Problem::new(Code::WrongState, error.to_string())),
+    }
+}
+
+/// Tells the address of a database for a run that the agent was given.
+pub(super) async fn database(
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(ask): Call<AskDatabase>,
+) -> Result<Json<Told>> {
+    let session = door.session(&agent, ask.session)?;
+    let is_meant = |started: &Started| match &started.job.definition.action {
+        Action::Sql(action) => action.database.as_deref() == Some(&ask.name),
+        Action::Procedure(action) => action.database.as_deref() == Some(&ask.name),
+        _ => false,
+    };
+    if !session.guest.uses(ask.tenant, &is_meant) {
+        let text = format!("no run of this agent uses the database {:?}", ask.name);
+        return Err(Problem::new(Code::Forbidden, text));
+    }
+    match door.databases.url(ask.tenant, &ask.name).await {
+        Ok(value) => Ok(Json(Told { value })),
+        Err(problem) => Err(Problem::new(Code::WrongState, problem)),
+    }
+}
+
+/// The agent takes nothing new.
+pub(super) async fn drain(
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(word): Call<Word>,
+) -> Result<Json<Done>> {
+    door.session(&agent, word.session)?.guest.drain();
+    Ok(Json(Done {}))
+}
+
+/// The agent leaves; what it has goes back.
+pub(super) async fn leave(
+    Extension(door): Door,
+    Extension(agent): Who,
+    Call(word): Call<Word>,
+) -> Result<Json<Done>> {
+    let session = door.session(&agent, word.session)?;
+    let left = session.guest.leave().await;
+    door.finish(&agent.name, &session);
+    left?;
+    Ok(Json(Done {}))
+}

@@ -1,0 +1,229 @@
+//! The agent's end of a connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::run::Grant;
+use reqwest::{Certificate, Method, RequestBuilder, header};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use url::Url;
+use uuid::Uuid;
+
+use crate::shape::{AGENT, ANSWER_BYTES_MAX, Join, Joined, ROOT};
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// How often a silent connection is asked whether somebody is there, and how long that may take.
+const ASK_EVERY: Duration = Duration::from_secs(3);
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// Nobody answered, or nobody who can be understood.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The server says no.
+    #[error("{message} ({code})")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// The word for programs.
+        code: String,
+        /// What a person should read.
+        message: String,
+    },
+}
+
+impl CallError {
+    /// Whether the server said this.
+    pub fn is(&self, word: &str) -> bool {
+        matches!(self, CallError::Refused { code, .. } if code == word)
+    }
+}
+
+/// Whom an agent believes to be the server.
+#[derive(Clone, Default)]
+pub struct Trust {
+    /// Certificates of those who may vouch for it, in PEM, beside those that the machine knows.
+    pub authorities: Option<Vec<u8>>,
+    /// Whether a server elsewhere is spoken to without TLS.
+    pub insecure: bool,
+}
+
+/// A server, as an agent speaks to it.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    name: String,
+    key: String,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorFields,
+}
+
+#[derive(Deserialize)]
+struct ErrorFields {
+    code: String,
+    message: String,
+}
+
+impl Client {
+    /// A server at an address, spoken to in the name of an agent with its key. Before it has one,
+    /// both are empty.
+    pub fn new(server: &str, trust: &Trust, name: &str, key: &str) -> Result<Self, String> {
+        let base = Url::parse(server).map_err(|error| format!("{server:?} is no URL: {error}"))?;
+        let host = base.host_str().unwrap_or_default();
+        match base.scheme() {
+            "https" => {}
+            "http" if trust.insecure || is_loopback(host) => {}
+            "http" => {
+                return Err(format!(
+                    "{base} is on another machine and not https: the key and secrets would be read \
+                     on the way"
+                ));
+            }
+            other => return Err(format!("{server:?} begins with {other}: write https://…")),
+        }
+        let mut http = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .connect_timeout(CONNECT_MAX)
+            .http2_keep_alive_interval(ASK_EVERY)
+            .http2_keep_alive_timeout(ASK_EVERY)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .user_agent(concat!("punctual-agent/", env!("CARGO_PKG_VERSION")));
+        if let Some(authorities) = &trust.authorities {
+            let found = Certificate::from_pem_bundle(authorities)
+                .map_err(|error| format!("the certificates cannot be read: {error}"))?;
+            http = http.tls_certs_merge(found);
+        }
+        let http = http.build().map_err(|error| error.to_string())?;
+        Ok(Client { http, base, name: name.to_owned(), key: key.to_owned() })
+    }
+
+    /// Where the server is.
+    pub fn url(&self) -> &Url {
+        &self.base
+    }
+
+    /// The same server, spoken to as somebody else.
+    pub fn as_agent(&self, name: &str, key: &str) -> Self {
+        Client { name: name.to_owned(), key: key.to_owned(), ..self.clone() }
+    }
+
+    /// Becomes an agent, with a token that is spent by it.
+    pub async fn join(&self, token: &str, join: &Join) -> Result<Joined, CallError> {
+        let body = encode(join)?;
+        let asking = self.as_agent(&join.name, token);
+        let request = asking.request("join").header(header::CONTENT_TYPE, "application/json");
+        answer(request.body(body).timeout(Duration::from_secs(30))).await
+    }
+
+    /// Asks something, and waits for so long.
+    pub async fn call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        verb: &str,
+        question: &Q,
+        patience: Duration,
+    ) -> Result<A, CallError> {
+        let body = encode(question)?;
+        let request = self.request(verb).header(header::CONTENT_TYPE, "application/json");
+        answer(request.body(body).timeout(patience)).await
+    }
+
+    /// Sends a piece of output.
+    pub async fn output(
+        &self,
+        session: Uuid,
+        grant: Grant,
+        position: u64,
+        bytes: Vec<u8>,
+        patience: Duration,
+    ) -> Result<crate::shape::Done, CallError> {
+        let Grant { run, fence, turn } = grant;
+        let verb = format!(
+            "output?session={session}&run={run}&fence={fence}&turn={turn}&position={position}"
+        );
+        let request = self.request(&verb).header(header::CONTENT_TYPE, "application/octet-stream");
+        answer(request.body(Bytes::from(bytes)).timeout(patience)).await
+    }
+
+    fn request(&self, verb: &str) -> RequestBuilder {
+        let address = format!("{}{ROOT}/{verb}", self.base.as_str().trim_end_matches('/'));
+        self.http
+            .request(Method::POST, address)
+            .header(AGENT, &self.name)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+fn encode(question: &impl Serialize) -> Result<Vec<u8>, CallError> {
+    serde_json::to_vec(question).map_err(|error| CallError::Unreachable(error.to_string()))
+}
+
+async fn answer<A: DeserializeOwned>(request: RequestBuilder) -> Result<A, CallError> {
+    let unreachable = |error: reqwest::Error| {
+        let mut text = error.to_string();
+        let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        CallError::Unreachable(text)
+    };
+    let mut response = request.send().await.map_err(unreachable)?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(unreachable)? {
+        if body.len() + piece.len() > ANSWER_BYTES_MAX {
+            let text = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
+            return Err(CallError::Unreachable(text));
+        }
+        body.extend_from_slice(&piece);
+    }
+    if status.is_success() {
+        return serde_json::from_slice(&body)
+            .map_err(|error| CallError::Unreachable(format!("the answer is wrong: {error}")));
+    }
+    match serde_json::from_slice::<ErrorBody>(&body) {
+        // A server that is not well may be well later, or another one is.
+        Ok(ErrorBody { error }) if status.as_u16() < 500 && status.as_u16() != 429 => {
+            let ErrorFields { code, message } = error;
+            Err(CallError::Refused { status: status.as_u16(), code, message })
+        }
+        Ok(ErrorBody { error }) => Err(CallError::Unreachable(error.message)),
+        Err(_) => Err(CallError::Unreachable(format!("somebody else answered {status}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_in_the_clear_to_this_machine_only() {
+        let client = |url: &str, insecure| {
+            Client::new(url, &Trust { insecure, authorities: None }, "a", "k").is_ok()
+        };
+        for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://a.b"] {
+            assert!(client(url, false), "{url}");
+        }
+        for url in ["http://10.0.0.1:1", "http://a.b", "http://localhost.evil.example:1"] {
+            assert!(!client(url, false), "{url}");
+            assert!(client(url, true), "{url}");
+        }
+        for url in ["ftp://localhost", "localhost:8630", "", "/wire"] {
+            assert!(!client(url, true), "{url}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The way to the servers, also for attempts that need a secret or a database.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use agent::{DatabaseSource, SecretError, Secrets};
+use domain::action::Assignment;
+use domain::id::{NodeId, TenantId};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::client::{CallError, Client};
+use crate::shape::{AskDatabase, AskSecret, Told};
+
+/// How long an attempt waits for a server that can tell it something.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long one answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// The servers of a cluster, and the talk with one of them that is under way.
+pub struct Link {
+    clients: Vec<Client>,
+    open: watch::Sender<Option<Open>>,
+}
+
+/// A talk with a server.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub client: Client,
+    pub session: Uuid,
+    pub node: NodeId,
+}
+
+impl Link {
+    /// A way to these servers, of which there is at least one.
+    pub fn new(first: Client, others: Vec<Client>) -> Self {
+        let clients = [first].into_iter().chain(others).collect();
+        Link { clients, open: watch::Sender::new(None) }
+    }
+
+    /// The servers take turns.
+    pub(super) fn client(&self, turn: usize) -> Client {
+        self.clients[turn % self.clients.len()].clone()
+    }
+
+    pub(super) fn set(&self, open: Option<Open>) {
+        self.open.send_replace(open);
+    }
+
+    pub(super) fn open(&self) -> Option<Open> {
+        self.open.borrow().clone()
+    }
+
+    /// Asks whichever server can be asked, until one has answered.
+    async fn ask<Q: Serialize>(
+        &self,
+        verb: &str,
+        question: impl Fn(Uuid) -> Q,
+    ) -> Result<Option<String>, String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let mut opens = self.open.subscribe();
+            let open = match tokio::time::timeout_at(end, opens.wait_for(Option::is_some)).await {
+                Ok(Ok(open)) => open.clone(),
+                _ => None,
+            };
+            let Some(open) = open else { return Err("no server can be reached".to_owned()) };
+            match open.client.call::<_, Told>(verb, &question(open.session), ANSWER_MAX).await {
+                Ok(told) => return Ok(told.value),
+                Err(error @ CallError::Refused { .. }) if !error.is("SESSION_ENDED") => {
+                    return Err(error.to_string());
+                }
+                Err(error) if Instant::now() >= end => return Err(error.to_string()),
+                // The next session, or the next try in this one.
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+}
+
+impl Secrets for Link {
+    fn get<'a>(
+        &'a self,
+        assignment: &'a Assignment,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, SecretError>> + Send + 'a>> {
+        Box::pin(async move {
+            let question = |session| AskSecret {
+                session,
+                run: assignment.run,
+                fence: assignment.fence,
+                name: name.to_owned(),
+            };
+            let told = self.ask("secret", question).await;
+            told.map_err(|problem| SecretError::Unreadable { name: name.to_owned(), problem })
+        })
+    }
+}
+
+impl DatabaseSource for Link {
+    fn url<'a>(
+        &'a self,
+        tenant: TenantId,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+        let question = move |session| AskDatabase { session, tenant, name: name.to_owned() };
+        Box::pin(self.ask("database", question))
+    }
+}
