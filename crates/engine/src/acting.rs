@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use store::{
     Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
     DeliveryView, FullStore, JobFilter, LastRun, NodeView, POLICY, Page, Put, RunFilter, RunView,
-    RunsOf, Set, Setting, Steer, Steered,
+    RunsOf, Set, Setting, StartFilter, StartKey, Steer, Steered,
 };
 
 use crate::commands::{Backfill, NewJob, Trigger};
@@ -336,6 +336,18 @@ impl<S: FullStore> Acting<'_, S> {
         };
         let filter = RunFilter { of, ..filter.clone() };
         let Page { items, next } = self.node().list_runs(&filter, before, limit).await?;
+        Ok(Page { items: self.seen(items).await?, next })
+    }
+
+    /// Ended runs of a job by when they began, latest first.
+    pub async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        self.job_for(filter.job, Deed::SeeRuns).await?;
+        let Page { items, next } = self.node().latest_starts(filter, after, limit).await?;
         Ok(Page { items: self.seen(items).await?, next })
     }
 

@@ -37,7 +37,7 @@ pub use stats::Stats;
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, Steer,
-    Steered, Stopwatch, Timed, Verb, as_author,
+    NodeInfo, NodeView, Objects, Page, Put, RunFilter, RunView, RunsOf, Set, Setting, StartFilter,
+    StartKey, Steer, Steered, Stopwatch, Timed, Verb, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

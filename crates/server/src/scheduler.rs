@@ -16,8 +16,8 @@ use domain::tally::{EndedRun, Summary};
 use engine::{
     Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
     Cancelled, Counts, Cursor, DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter,
-    LastRun, NewJob, NodeView, Page, Put, Result, RunFilter, RunView, Set, Setting, Stats, Steer,
-    Steered, Trigger, Verified,
+    LastRun, NewJob, NodeView, Page, Put, Result, RunFilter, RunView, Set, Setting, StartFilter,
+    StartKey, Stats, Steer, Steered, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -91,6 +91,9 @@ in_the_name_of_an_actor! {
         /// The runs that a filter lets through, newest first.
         list_runs(filter: &'a RunFilter, before: Option<RunId>, limit: u32)
             -> Answer<'a, Page<RunView, RunId>>;
+        /// Ended runs of a job by when they began, latest first.
+        latest_starts(filter: &'a StartFilter, after: Option<StartKey>, limit: u32)
+            -> Answer<'a, Page<RunView, StartKey>>;
         /// A run's ended attempts.
         attempts(run: RunId) -> Answer<'a, Vec<AttemptView>>;
         /// Marks dead letters as seen to. Answers for each whether it was there.

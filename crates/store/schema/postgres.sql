@@ -16,6 +16,7 @@ identity_generation
 job_tags
 jobs
 last_ends with fillfactor=50
+late
 nodes with fillfactor=50
 objects
 quotas
@@ -156,6 +157,9 @@ last_ends.outcome smallint not null
 last_ends.finished_at bigint not null
 last_ends.succeeded_at bigint
 last_ends.fence bigint not null
+late.job_id uuid not null
+late.began bigint not null
+late.id uuid not null
 nodes.id uuid not null
 nodes.name text not null
 nodes.joined_at bigint not null
@@ -259,6 +263,7 @@ identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
+late late_pkey PRIMARY KEY (job_id, began, id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
@@ -322,6 +327,7 @@ CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, t
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
+CREATE UNIQUE INDEX late_pkey ON punctual.late USING btree (job_id, began, id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)

@@ -202,6 +202,16 @@ CREATE TABLE last_ends (
     succeeded_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE late (
+    job_id BLOB NOT NULL,
+    -- When its last attempt began; when it ended, if that was while it waited for another one; the greatest number if it
+    -- never began.
+    began INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job_id, began, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE live (
     job_id BLOB NOT NULL,
     order_at INTEGER NOT NULL,

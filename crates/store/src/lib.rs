@@ -47,6 +47,7 @@ mod objects;
 pub mod postgres;
 mod safe;
 pub mod sqlite;
+mod starts;
 mod timed;
 mod view;
 
@@ -62,6 +63,7 @@ pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
+pub use starts::{StartFilter, StartKey};
 pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 

@@ -55,6 +55,7 @@ mod row;
 mod runs;
 mod safe;
 mod signal;
+mod starts;
 mod submit;
 mod vacuum;
 

@@ -69,6 +69,7 @@ mod rows;
 mod runs;
 mod safe;
 mod schema;
+mod starts;
 mod wake;
 mod writer;
 

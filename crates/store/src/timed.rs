@@ -28,7 +28,7 @@ use crate::{
     DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
     JobFilter, Journal, KeptSecret, LastRun, LiveCounts, NodeInfo, NodeView, Objects, Page, Pumped,
     Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped, RunFilter, RunView, Safe,
-    SecretView, Set, Setting, Steer, Steered, Store, Submitted, Want,
+    SecretView, Set, Setting, StartFilter, StartKey, Steer, Steered, Store, Submitted, Want,
 };
 
 /// What is told about each call.
@@ -147,6 +147,8 @@ verbs! {
         Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
+            -> Page<RunView, StartKey>;
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;

@@ -11,7 +11,10 @@ use super::pipeline::values;
 use super::row::{at, outcome, signed, text, unsigned};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting};
+use crate::{
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
+    StartFilter, StartKey,
+};
 
 impl Desk for PostgresStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -54,6 +57,15 @@ impl Desk for PostgresStore {
             })
         };
         self.shared.query(sql!("last_runs"), values![ids]).await?.iter().map(last).collect()
+    }
+
+    async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        self.shared.latest_starts(filter, after, limit).await
     }
 
     async fn settings(&self) -> Result<Vec<Setting>> {

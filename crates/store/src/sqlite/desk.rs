@@ -7,10 +7,13 @@ use rusqlite::OptionalExtension;
 use super::ends::outcome_of;
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
-use super::{SqliteStore, journal, nodes};
+use super::{SqliteStore, journal, nodes, starts};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting, StoreError};
+use crate::{
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
+    StartFilter, StartKey, StoreError,
+};
 
 impl Desk for SqliteStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -64,6 +67,16 @@ impl Desk for SqliteStore {
             Ok(found)
         })
         .await
+    }
+
+    async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.read(move |connection| starts::latest(connection, &filter, after, limit, now)).await
     }
 
     async fn settings(&self) -> Result<Vec<Setting>> {

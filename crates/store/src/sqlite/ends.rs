@@ -8,6 +8,7 @@ use super::alerts;
 use super::row::{at, us};
 use super::rows::{self, Values};
 use super::writer::Tx;
+use crate::starts::{LATE, Start};
 use crate::{Result, StoreError};
 
 /// The end of a run, by column.
@@ -59,6 +60,28 @@ pub(super) fn record(tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
 #[derive(Default)]
 pub(super) struct Recorder {
     plain: Vec<Plain>,
+    late: Vec<Late>,
+}
+
+/// A run that began late or never.
+struct Late {
+    job: JobId,
+    start: Start,
+    seq: i64,
+}
+
+impl Late {
+    fn of(whose: Whose, end: &End<'_>, finished_at: i64) -> Option<Self> {
+        let began = match end.attempt {
+            Some(attempt) => us(attempt.started_at),
+            None if end.attempts + end.lost > 0 => finished_at,
+            None => Start::NEVER,
+        };
+        let in_time = us(whose.run.time()).saturating_add(LATE.as_micros() as i64);
+        let is_late = end.attempt.is_none() || began > in_time;
+        let start = Start { began, id: whose.run };
+        is_late.then_some(Late { job: whose.job, start, seq: end.seq })
+    }
 }
 
 /// An end without words.
@@ -89,6 +112,7 @@ impl Recorder {
                 (attempt.number, attempt.result.end.name(), attempt.node, started_at)
             }),
         };
+        self.late.extend(Late::of(whose, end, finished_at));
         if end.is_plain() {
             self.plain.push(plain);
         } else {
@@ -106,6 +130,13 @@ impl Recorder {
             end.push(values)
         })?;
         self.plain.clear();
+        rows::insert(tx.connection, sql!("late_insert"), &self.late, |late, values| {
+            values.push(late.job.0)?;
+            values.push(late.start.began)?;
+            values.push(late.start.id.0)?;
+            values.push(late.seq)
+        })?;
+        self.late.clear();
         Ok(())
     }
 }

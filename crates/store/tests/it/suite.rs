@@ -27,6 +27,7 @@ mod read;
 mod request;
 mod secret;
 mod setting;
+mod starts;
 mod storm;
 mod submit;
 mod upstream;
@@ -241,6 +242,9 @@ promises! {
         dead_letters_are_counted_up_to_a_number
         waiting_dead_letters_raise_one_alert
         racing_nodes_raise_one_alert;
+    starts:
+        starts_come_in_their_order_whatever_the_ids_say
+        a_run_that_is_gone_has_no_start;
     request:
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew
