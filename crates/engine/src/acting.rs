@@ -351,6 +351,13 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(Page { items: self.seen(items).await?, next })
     }
 
+    /// Runs with attempts that were not their last word, as far as the actor sees them, newest
+    /// first.
+    pub async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let Page { items, next } = self.node().retried(before, limit).await?;
+        Ok(Page { items: self.seen(items).await?, next })
+    }
+
     /// The run, if the actor may start and stop runs of its job.
     async fn run_for(&self, id: RunId) -> Result<RunView> {
         let run = self.run(id).await?.ok_or_else(|| no_run(id))?;

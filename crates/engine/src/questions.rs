@@ -84,6 +84,11 @@ impl<S: Desk> Node<S> {
         Ok(self.store.latest_starts(filter, after, limit).await?)
     }
 
+    /// Runs of all tenants with attempts that were not their last word, newest first.
+    pub async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        Ok(self.store.retried(before, limit).await?)
+    }
+
     /// The nodes of the cluster.
     pub async fn nodes(&self) -> Result<Vec<NodeView>> {
         Ok(self.store.nodes().await?)

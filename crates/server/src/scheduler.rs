@@ -94,6 +94,8 @@ in_the_name_of_an_actor! {
         /// Ended runs of a job by when they began, latest first.
         latest_starts(filter: &'a StartFilter, after: Option<StartKey>, limit: u32)
             -> Answer<'a, Page<RunView, StartKey>>;
+        /// Runs with attempts that were not their last word, newest first.
+        retried(before: Option<RunId>, limit: u32) -> Answer<'a, Page<RunView, RunId>>;
         /// A run's ended attempts.
         attempts(run: RunId) -> Answer<'a, Vec<AttemptView>>;
         /// Marks dead letters as seen to. Answers for each whether it was there.

@@ -44,6 +44,14 @@ pub trait Desk: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Page<RunView, StartKey>>> + Send;
 
+    /// Runs of all tenants, live and ended ones, with attempts that were not their last word,
+    /// newest first and older than the given one.
+    fn retried(
+        &self,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<RunView, RunId>>> + Send;
+
     /// What the whole cluster agrees on, by name.
     fn settings(&self) -> impl Future<Output = Result<Vec<Setting>>> + Send;
 

@@ -149,6 +149,7 @@ verbs! {
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
         LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
+        Retried retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;

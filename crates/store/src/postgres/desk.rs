@@ -68,6 +68,16 @@ impl Desk for PostgresStore {
         self.shared.latest_starts(filter, after, limit).await
     }
 
+    async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let before = before.map_or(Uuid::max(), |before| before.0);
+        let values = values![before, i64::from(limit)];
+        let rows = self.shared.query(sql!("list_retried"), values).await?;
+        let ids = rows.iter().map(|row| Ok(RunId(row.try_get(0)?)));
+        let ids = ids.collect::<Result<Vec<RunId>>>()?;
+        let next = ids.last().copied().filter(|_| ids.len() == limit as usize);
+        Ok(Page { items: self.shared.views(&ids).await?, next })
+    }
+
     async fn settings(&self) -> Result<Vec<Setting>> {
         let setting = |row: &Row| {
             Ok(Setting {

@@ -3,8 +3,10 @@
 use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use rusqlite::OptionalExtension;
+use uuid::Uuid;
 
 use super::ends::outcome_of;
+use super::read::views;
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
 use super::{SqliteStore, journal, nodes, starts};
@@ -77,6 +79,20 @@ impl Desk for SqliteStore {
     ) -> Result<Page<RunView, StartKey>> {
         let (filter, now) = (filter.clone(), self.clock.now());
         self.read(move |connection| starts::latest(connection, &filter, after, limit, now)).await
+    }
+
+    async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let now = self.clock.now();
+        self.read(move |connection| {
+            let snapshot = connection.unchecked_transaction()?;
+            let mut query = snapshot.prepare_cached(sql!("list_retried"))?;
+            let before = before.map_or(Uuid::max(), |before| before.0);
+            let ids = query.query_map((before, limit), |row| Ok(RunId(row.get(0)?)))?;
+            let ids = ids.collect::<rusqlite::Result<Vec<RunId>>>()?;
+            let next = ids.last().copied().filter(|_| ids.len() == limit as usize);
+            Ok(Page { items: views(&snapshot, ids.into_iter(), now)?, next })
+        })
+        .await
     }
 
     async fn settings(&self) -> Result<Vec<Setting>> {

@@ -244,7 +244,8 @@ promises! {
         racing_nodes_raise_one_alert;
     starts:
         starts_come_in_their_order_whatever_the_ids_say
-        a_run_that_is_gone_has_no_start;
+        a_run_that_is_gone_has_no_start
+        runs_that_were_tried_again_are_listed;
     request:
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew

@@ -152,3 +152,35 @@ pub async fn a_run_that_is_gone_has_no_start<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed(lab, &filter, None, 999).await, []);
     assert_eq!(lab.bench.count("late").await, 0);
 }
+
+pub async fn runs_that_were_tried_again_are_listed<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let mut again = Vec::new();
+    for n in 1..3 {
+        let claimed = lab.started(node, &job).await;
+        lab.finish(node, retried(node, &claimed, seconds(3_600 * n))).await;
+        again.push(claimed.run.id);
+    }
+    let claimed = lab.started(node, &job).await;
+    again.push(claimed.run.id);
+    lab.finish(node, retried(node, &claimed, seconds(0))).await;
+    let claimed = lab.claim_one(node).await;
+    lab.finish(node, retried(node, &claimed, seconds(0))).await;
+    let claimed = lab.claim_one(node).await;
+    lab.finish(node, ended(node, &claimed, Outcome::Completed)).await;
+    let plain = lab.started(node, &job).await;
+    lab.finish(node, ended(node, &plain, Outcome::Completed)).await;
+    again.sort_unstable_by_key(|run| std::cmp::Reverse(*run));
+    for limit in [1, 2, 9] {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = lab.store.retried(before, limit).await.unwrap();
+            found.extend(ids(&page.items));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, again, "pages of {limit}");
+    }
+}
