@@ -103,7 +103,7 @@ async fn every_table_answers<S: FullStore>(world: &World<S>) {
         assert!(shown.contains(word), "{word} in {shown}");
     }
     let run_row = "SELECT state, state_detail, retry_count, error_code, error_name, job_name, attempt_number, dead_letter,
-        completed_at = (extract(epoch FROM completed) * 1000)::bigint, result_message FROM sys.job_runs";
+        completed_at - extract(epoch FROM completed) * 1000 BETWEEN -1.01 AND 0.01, result_message FROM sys.job_runs";
     let shown = format!("{:?}", rows(&engine, run_row).await);
     let expected = r#"[[Text("FAILED"), Text("FAILED"), Int(0), Int(500), Text("HTTP_500"), Text("first"), Int(1), Bool(true), Bool(true), Text("it answered 500")]]"#;
     assert_eq!(shown, expected);
@@ -331,7 +331,7 @@ const CONDITIONS: &[&str] = &[
 ];
 
 /// However it is asked: what the scheduler looks for is what SQLite finds by looking at every row.
-async fn questions_agree<S: FullStore>(world: &World<S>) {
+async fn questions_agree<S: FullStore>(world: &World<S>, minute: SignedDuration) {
     let late = json!({
         "name": "late", "job_type": "CRON", "cron_expression": "0 0 1 1 *", "payload": {"type": "NOOP"},
         "overlap": "ALLOW",
@@ -355,7 +355,7 @@ async fn questions_agree<S: FullStore>(world: &World<S>) {
     let reply = world.post("/v1/jobs/late/backfill", range).await;
     assert!(reply.status < 300, "{}", reply.text);
     // They become due one after the other.
-    world.go_on(SignedDuration::from_mins(1));
+    world.go_on(minute);
     let engine = engine(world, Actor::admin());
     let count = async |question: &str| match rows(&engine, question).await[0][0] {
         Value::Int(count) => count,
@@ -392,33 +392,32 @@ async fn questions_agree<S: FullStore>(world: &World<S>) {
             .replace("{time}", &time.to_string());
         for order in ["", "started_at DESC", "started_at DESC NULLS LAST", "scheduled_time DESC"] {
             // Where rows are equal in an order, which of them comes first is open.
-            let columns = if order.is_empty() { "job_run_uuid" } else { &order[..order.len() - 5] };
-            let columns = order.split(' ').next().filter(|it| !it.is_empty()).unwrap_or(columns);
+            let column = order.split(' ').next().filter(|it| !it.is_empty());
+            let column = column.unwrap_or("job_run_uuid");
             let by = if order.is_empty() { String::new() } else { format!("ORDER BY {order}") };
-            for limit in ["", "LIMIT 1", "LIMIT 3", "LIMIT 3 OFFSET 2", "LIMIT 100"] {
-                if order.is_empty() && limit.contains('3') {
-                    continue;
-                }
-                let ask = |from: &str| {
-                    format!("SELECT {columns} FROM {from} r WHERE {condition} {by} {limit}")
-                };
-                let found = rows(&engine, &ask("sys.job_runs")).await;
-                let expected = rows(&engine, &ask("(SELECT * FROM sys.job_runs LIMIT 9999)")).await;
-                let (mut found, mut expected) = (shown(&found), shown(&expected));
+            let ask = |from: &str, limit: usize| {
+                let limit = if limit == 0 { String::new() } else { format!("LIMIT {limit}") };
+                format!("SELECT {column} FROM {from} r WHERE {condition} {by} {limit}")
+            };
+            let expected = ask("(SELECT * FROM sys.job_runs LIMIT 9999)", 0);
+            let mut expected = shown(&rows(&engine, &expected).await);
+            let limits: &[usize] = if order.is_empty() { &[0] } else { &[1, 4] };
+            for limit in limits {
+                let question = ask("sys.job_runs", *limit);
+                let mut found = shown(&rows(&engine, &question).await);
                 if order.is_empty() {
                     found.sort_unstable();
                     expected.sort_unstable();
-                }
-                if order.is_empty() && limit == "LIMIT 1" {
-                    assert_eq!(found.len(), expected.len(), "{condition}");
                 } else {
-                    assert_eq!(found, expected, "{}", ask("sys.job_runs"));
+                    expected.truncate(limits[1]);
                 }
+                let most = if *limit == 0 { expected.len() } else { (*limit).min(expected.len()) };
+                assert_eq!(found, expected[..most], "{question}");
                 answered += found.len();
             }
         }
     }
-    assert!(answered > 1_000, "the questions found only {answered} rows");
+    assert!(answered > 300, "the questions found only {answered} rows");
     for condition in ["outcome = 'FAILED'", "outcome = 'NONSENSE'", "origin = 'BACKFILL'"] {
         let ask = |from: &str| {
             format!("SELECT execution_uuid FROM {from} r WHERE {condition} ORDER BY execution_uuid")
@@ -434,12 +433,14 @@ fn shown(rows: &[Row]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_looked_for_is_what_is_there() {
-    questions_agree(&World::at("2024-01-15T10:30:00Z").await).await;
+    let minute = SignedDuration::from_mins(1);
+    questions_agree(&World::at("2024-01-15T10:30:00Z").await, minute).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_looked_for_is_what_is_there_on_postgres() {
-    questions_agree(&World::of_postgres().await).await;
+    // Its clock goes on by itself.
+    questions_agree(&World::of_postgres().await, SignedDuration::ZERO).await;
 }
 
 /// The ten latest starts of a job cost the same however long its history is, also when runs began

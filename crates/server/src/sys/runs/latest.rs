@@ -15,7 +15,7 @@
 //! answer. Their steps cost about the same, so the answer costs at most twice what the shorter walk
 //! does.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::id::RunId;
@@ -38,13 +38,17 @@ pub(super) struct Best<'a> {
     wanted: &'a [Constraint],
     order: Order,
     limit: usize,
-    seen: HashSet<RunId>,
+    /// The runs that were seen, and whether they had ended.
+    seen: HashMap<RunId, bool>,
+    /// The column that says which run it is.
+    run: usize,
 }
 
 impl<'a> Best<'a> {
     pub fn new(scan: &'a Scan, order: Order, limit: usize) -> Self {
-        let (rows, seen) = (Vec::new(), HashSet::new());
-        Best { rows, wanted: &scan.constraints, order, limit, seen }
+        let run = scan.table.field("execution_uuid").unwrap_or_default();
+        let (rows, seen) = (Vec::new(), HashMap::new());
+        Best { rows, wanted: &scan.constraints, order, limit, seen, run }
     }
 
     /// Takes the rows of runs that were not seen before.
@@ -54,9 +58,16 @@ impl<'a> Best<'a> {
         mut rows: impl FnMut(RunView) -> Result<Vec<Row>, QueryError>,
     ) -> Result<(), QueryError> {
         for run in runs {
-            if self.seen.insert(run.id) {
-                self.rows.extend(rows(run)?.into_iter().filter(|row| meets(row, self.wanted)));
+            let (id, over) = (run.id, matches!(run.state, RunState::Ended(_)));
+            match self.seen.insert(id, over) {
+                Some(true) => continue,
+                // It has ended since it was seen.
+                Some(false) => {
+                    self.rows.retain(|row| row.get(self.run) != Some(&Value::Uuid(id.0)))
+                }
+                None => {}
             }
+            self.rows.extend(rows(run)?.into_iter().filter(|row| meets(row, self.wanted)));
         }
         sort(&mut self.rows, self.order);
         self.rows.truncate(self.limit);
@@ -214,7 +225,10 @@ impl Reader {
         let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, look))?;
         for end in ended {
             let begun = end.started_at.is_some() || end.attempts > 0;
-            if begun && asked.lets_end(end.outcome, end.attempts) && !best.seen.contains(&end.id) {
+            if begun
+                && asked.lets_end(end.outcome, end.attempts)
+                && best.seen.get(&end.id) != Some(&true)
+            {
                 let run = self.run(end.id)?;
                 best.take(run.into_iter().collect(), |run| self.rows(run))?;
             }
