@@ -5,6 +5,7 @@
 //! turns on the same server, and what part of the former the latter is.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
+#[allow(dead_code, reason = "the benchmark of REST needs more of it")]
 #[path = "../rest/http.rs"]
 mod http;
 #[allow(dead_code, reason = "the benchmark of REST needs more of it")]
@@ -111,7 +112,7 @@ fn rate(service: &Service, key: Option<&str>, path: &str, args: &Args) -> Result
                 scope.spawn(move || -> Result<u64> {
                     let mut count = 0;
                     while !done.load(Ordering::Relaxed) {
-                        client.get(path)?;
+                        client.exchange("GET", path, "")?;
                         count += 1;
                     }
                     Ok(count)

@@ -251,7 +251,7 @@ async fn serve<S: FullStore>(
     if let Some(tokens) = plan.tokens {
         authority = authority.with_tokens(tokens);
     }
-    let app = App {
+    let app = App::from(server::Parts {
         scheduler,
         authority: Arc::new(authority),
         secrets: vault.clone(),
@@ -263,7 +263,7 @@ async fn serve<S: FullStore>(
         zones,
         trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
         options: Arc::new(plan.options.clone()),
-    };
+    });
     tokio::spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
@@ -294,7 +294,7 @@ async fn serve<S: FullStore>(
             TcpListener::bind(address).await.map_err(|error| cannot_listen(address, error))?;
         tracing::info!(address = %listener.local_addr()?, "figures have an address of their own");
         let options = Arc::new(server::Options { open_metrics, ..plan.options.clone() });
-        let router = server::watch_router(App { options, ..app });
+        let router = server::watch_router(app.but(|parts| parts.options = options));
         doors.push(open_door(listener, router, plan.patience, certificate, closed)?);
     }
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };

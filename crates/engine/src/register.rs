@@ -59,7 +59,17 @@ struct Memory {
     salt: Option<[u8; 32]>,
 }
 
+/// What may be known of something: that it is this, or that it is not there.
+type Known<T> = Option<Option<Arc<T>>>;
+
 impl Memory {
+    /// A key, and the standing of whoever has it.
+    fn key(&self, id: KeyId) -> (Known<ApiKey>, Known<Standing>) {
+        let key = self.keys.get(&id);
+        let user = key.and_then(Option::as_ref).map(|key| key.user);
+        (key.cloned(), user.and_then(|user| self.standings.get(&user)).cloned())
+    }
+
     fn forget(&mut self) {
         self.standings.clear();
         self.keys.clear();
@@ -161,7 +171,7 @@ impl<S: Identity> Node<S> {
     /// is the right one, and has not expired, is for the door to see.
     pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<Standing>)>> {
         let generation = self.look().await?;
-        let known = self.register.memory().keys.get(&id).cloned();
+        let (known, standing) = self.register.memory().key(id);
         let key = match known {
             Some(known) => known,
             None => {
@@ -175,7 +185,10 @@ impl<S: Identity> Node<S> {
             }
         };
         let Some(key) = key else { return Ok(None) };
-        let standing = self.standing(key.user).await?;
+        let standing = match standing {
+            Some(known) => known,
+            None => self.standing(key.user).await?,
+        };
         Ok(standing.filter(|standing| !standing.user.disabled).map(|standing| (key, standing)))
     }
 

@@ -9,10 +9,9 @@ use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use domain::access::{self, Deed, Privilege, Verifier};
 use domain::audit::{Event, Kind};
-use domain::id::KeyId;
 use engine::{EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
@@ -40,7 +39,13 @@ const ASKED_CHARS_MAX: usize = 500;
 
 /// Whoever sent a request, after their key was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor(pub access::Actor);
+pub struct Actor(Arc<access::Actor>);
+
+impl From<access::Actor> for Actor {
+    fn from(actor: access::Actor) -> Self {
+        Actor(Arc::new(actor))
+    }
+}
 
 impl Deref for Actor {
     type Target = access::Actor;
@@ -107,6 +112,7 @@ pub trait Authority: Send + Sync + 'static {
 /// The keys of the store, and the one of the data folder, which is the administrator's.
 pub struct Keys {
     pub(crate) admin: Key,
+    admin_hash: KeyHash,
     pub(crate) scheduler: Arc<dyn Scheduler>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
@@ -128,6 +134,7 @@ impl Keys {
     ) -> Self {
         Keys {
             admin: admin.clone(),
+            admin_hash: admin.hash(),
             scheduler,
             clock,
             random,
@@ -147,12 +154,13 @@ impl Keys {
 impl Authority for Keys {
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem> {
         Box::pin(async move {
-            if self.admin.hash().matches(key) {
+            let shown = key.hash();
+            if self.admin_hash.is(&shown) {
                 return Ok(Some(access::Actor::admin()));
             }
-            let Some(id) = KeyId::of_text(key.id()) else { return Ok(None) };
-            let Some((kept, standing)) = self.scheduler.key(id).await? else { return Ok(None) };
-            let is_valid = KeyHash::from(kept.hash).matches(key)
+            let found = self.scheduler.key(key.id()).await?;
+            let Some((kept, standing)) = found else { return Ok(None) };
+            let is_valid = KeyHash::from(kept.hash).is(&shown)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
             if is_valid && !scram::is_current(kept.scram.as_deref()) {
                 let secret = key.reveal().to_owned();
@@ -249,10 +257,10 @@ impl Credential {
     }
 
     /// Under which name its requests are counted: every token of somebody is the same.
-    fn counted(&self, actor: &access::Actor) -> limit::KeyId {
-        limit::KeyId(match self {
-            Credential::Key(key) => key.id().to_owned(),
-            Credential::Token(_) => actor.user.to_string(),
+    fn counted(&self, actor: &access::Actor) -> limit::Asker {
+        limit::Asker(match self {
+            Credential::Key(key) => key.id().0,
+            Credential::Token(_) => actor.user.0,
         })
     }
 }
@@ -288,14 +296,9 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
 }
 
 /// How often requests may come with a key: what its tenant may, or what the settings say.
-pub(crate) async fn rate_of(app: &App, actor: &access::Actor) -> Result<Rate> {
-    // The key of the data folder is nobody's in particular.
-    if actor.key.is_none() && actor.until.is_none() {
-        return Ok(app.options.rate);
-    }
-    let standing = app.scheduler.standing(actor.user).await?;
-    let own = standing.and_then(|standing| standing.tenant.requests_per_second);
-    Ok(own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) }))
+pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
+    let own = actor.requests_per_second;
+    own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) })
 }
 
 /// The door: nobody passes without a valid key, nobody too often, and no answer goes on longer than
@@ -308,16 +311,17 @@ pub(crate) async fn require_key(
 ) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
     let (credential, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
-    let rate = rate_of(&app, &actor).await?;
+    let rate = rate_of(&app, &actor);
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
-    let actor = elsewhere(&app, actor, request.headers()).await?;
-    request.extensions_mut().insert(Actor(actor.clone()));
+    let actor = Actor::from(elsewhere(&app, actor, request.headers()).await?);
+    request.extensions_mut().insert(actor.clone());
     if request.headers().contains_key(&idempotency::KEY) {
         request.extensions_mut().insert(credential.salt());
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = as_author(actor.name.clone(), next.run(request)).await;
+    let answered = as_author(actor.name.clone(), idempotency::once(&app, request, next)).await;
+    let mut response = answered.unwrap_or_else(Problem::into_response);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {

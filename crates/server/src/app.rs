@@ -1,6 +1,7 @@
 //! What every handler works with.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use agent::backup::Backups;
@@ -15,9 +16,13 @@ use crate::metrics::Metrics;
 use crate::scheduler::Scheduler;
 use crate::trials::Trials;
 
+/// What a server is given, to be handed on: every layer and handler has one of its own.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
 /// What a server is given.
 #[derive(Clone)]
-pub struct App {
+pub struct Parts {
     /// The engine, whatever its store.
     pub scheduler: Arc<dyn Scheduler>,
     /// Who has which key.
@@ -78,7 +83,28 @@ impl Default for Options {
     }
 }
 
+impl From<Parts> for App {
+    fn from(parts: Parts) -> Self {
+        App(Arc::new(parts))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
 impl App {
+    /// The same but for something.
+    pub fn but(&self, change: impl FnOnce(&mut Parts)) -> Self {
+        let mut parts = Parts::clone(self);
+        change(&mut parts);
+        App::from(parts)
+    }
+
     /// The present.
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()

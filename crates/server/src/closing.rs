@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
-use domain::access::Actor;
 use futures_util::stream::{StreamExt, unfold};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::actor::Credential;
+use crate::actor::{Actor, Credential};
 use crate::app::App;
 
 /// How often it is looked whether the reader may still read. What the engine remembers of a key is

@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a request that is sent again is answered as before, and done once.
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -31,7 +31,7 @@ const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::ETAG, header::LOCAT
 struct Head(Vec<(String, String)>);
 
 /// Answers a POST with a key once, and again from memory.
-pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Response> {
     let Some(key) = request.headers().get(&KEY).filter(|_| request.method() == Method::POST) else {
         return Ok(next.run(request).await);
     };

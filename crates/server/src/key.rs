@@ -2,28 +2,33 @@
 //! and the checksum finds keys that were copied badly, or leaked into a text, without asking
 //! anybody.
 
+use domain::id::KeyId;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use uuid::Uuid;
 
 /// What is kept of a key: enough to recognise it, too little to make it.
 ///
-/// It cannot be compared but by [`KeyHash::matches`].
+/// It cannot be compared but by [`KeyHash::is`].
 #[derive(Clone)]
 pub struct KeyHash([u8; 32]);
 
 /// A key in the form in which it travels. It does not show itself.
 #[derive(Clone)]
 pub struct Key {
+    id: KeyId,
     text: String,
 }
 
 impl Key {
     /// A new key. `random` must be 40 bytes that nobody can guess.
     pub fn new(random: [u8; 40]) -> Self {
-        let id: String = random[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let body = format!("pk_{id}_{}", secret_text(&random[8..]));
+        let mut id = [0; 16];
+        id[8..].copy_from_slice(&random[..8]);
+        let id = KeyId(Uuid::from_bytes(id));
+        let body = format!("pk_{}_{}", id.text(), secret_text(&random[8..]));
         let sum = crc32fast::hash(body.as_bytes());
-        Key { text: format!("{body}_{sum:08x}") }
+        Key { id, text: format!("{body}_{sum:08x}") }
     }
 
     /// A new key of numbers that nobody can guess.
@@ -39,16 +44,15 @@ impl Key {
     pub fn parse(text: &str) -> Option<Self> {
         let (body, sum) = text.rsplit_once('_')?;
         let (id, secret) = body.strip_prefix("pk_")?.split_once('_')?;
-        let is_hex = |text: &str, length| {
-            text.len() == length
-                && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        };
-        let well_formed = is_hex(id, 16)
-            && is_hex(sum, 8)
+        let id = KeyId::of_text(id)?;
+        let is_hex =
+            |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let well_formed = sum.len() == 8
+            && is_hex(sum)
             && secret.len() == 64
             && secret.bytes().all(|byte| byte.is_ascii_hexdigit())
             && u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(body.as_bytes()));
-        well_formed.then(|| Key { text: text.to_owned() })
+        well_formed.then(|| Key { id, text: text.to_owned() })
     }
 
     /// The text, to be written down once.
@@ -57,8 +61,8 @@ impl Key {
     }
 
     /// Which key it is.
-    pub fn id(&self) -> &str {
-        self.text.split('_').nth(1).unwrap_or_default()
+    pub fn id(&self) -> KeyId {
+        self.id
     }
 
     /// What is kept of it.
@@ -84,9 +88,9 @@ impl From<KeyHash> for [u8; 32] {
 }
 
 impl KeyHash {
-    /// Whether a key has this hash, in the same time whatever the answer.
-    pub fn matches(&self, key: &Key) -> bool {
-        self.0.ct_eq(&key.hash().0).into()
+    /// Whether both are of the same key, in the same time whatever the answer.
+    pub fn is(&self, other: &KeyHash) -> bool {
+        self.0.ct_eq(&other.0).into()
     }
 }
 
@@ -99,8 +103,8 @@ mod tests {
         let key = Key::new([7; 40]);
         let text = key.reveal().to_owned();
         assert!(text.starts_with("pk_0707070707070707_"), "{text}");
-        assert_eq!(key.id(), "0707070707070707");
-        assert!(Key::parse(&text).is_some_and(|read| key.hash().matches(&read)));
+        assert_eq!(key.id().text(), "0707070707070707");
+        assert!(Key::parse(&text).is_some_and(|read| key.hash().is(&read.hash())));
         for at in 0..text.len() {
             let mut wrong = text.clone().into_bytes();
             wrong[at] ^= 1;
@@ -114,13 +118,13 @@ mod tests {
     #[test]
     fn keys_are_compared_as_a_whole() {
         let key = Key::new([1; 40]);
-        assert!(!key.hash().matches(&Key::new([2; 40])));
+        assert!(!key.hash().is(&Key::new([2; 40]).hash()));
         // Wherever it differs, and however little.
         let right: [u8; 32] = key.hash().into();
         for bit in 0..256 {
             let mut wrong = right;
             wrong[bit / 8] ^= 1 << (bit % 8);
-            assert!(!KeyHash::from(wrong).matches(&key), "bit {bit}");
+            assert!(!KeyHash::from(wrong).is(&key.hash()), "bit {bit}");
         }
     }
 }

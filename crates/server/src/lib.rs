@@ -33,7 +33,7 @@ mod trials;
 
 use std::sync::Arc;
 
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -43,7 +43,7 @@ use utoipa_axum::routes;
 use limit::Limits;
 
 pub use actor::{Actor, Authority, Keys};
-pub use app::{App, Options};
+pub use app::{App, Options, Parts};
 pub use key::{Key, KeyHash};
 pub use limit::{Caller, Rate};
 pub use listen::{Patience, serve};
@@ -76,15 +76,12 @@ pub fn router(app: App) -> Router {
     let (public, _) = public_routes().split_for_parts();
     let (private, _) = rest::routes().split_for_parts();
     // An address that does not exist is behind the door too: it looks like one that does.
-    let private = private
-        .layer(from_fn_with_state(app.clone(), idempotency::once))
-        .fallback(nothing_here)
-        .layer(from_fn_with_state(app.clone(), actor::require_key));
+    let private =
+        private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
         .layer(Extension(Arc::new(Limits::default())))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(map_response(no_sniffing_of_frames))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))
         .with_state(app)
 }
@@ -100,21 +97,12 @@ pub fn watch_router(app: App) -> Router {
         .fallback(nothing_here)
         .layer(Extension(Arc::new(Limits::default())))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(map_response(no_sniffing_of_frames))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))
         .with_state(app)
 }
 
 async fn nothing_here() -> Problem {
     Problem::new(Code::NotFound, "there is nothing at this address")
-}
-
-/// Nobody shows our answers inside of theirs.
-async fn no_sniffing_of_frames(mut response: Response) -> Response {
-    use axum::http::{HeaderValue, header};
-    let deny = HeaderValue::from_static("DENY");
-    response.headers_mut().insert(header::X_FRAME_OPTIONS, deny);
-    response
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {

@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::problem::{Code, Problem, Result};
 
@@ -42,21 +43,21 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller(pub IpAddr);
 
-/// Which key a request came with: an opaque word, the same for every request with that key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KeyId(pub String);
+/// Whose requests are counted together: a key's, or a user's who comes without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Asker(pub Uuid);
 
 /// What is remembered of those who ask.
 #[derive(Default)]
 pub(crate) struct Limits {
-    keys: Buckets<KeyId>,
+    keys: Buckets<Asker>,
     strangers: Buckets<IpAddr>,
 }
 
 impl Limits {
     /// A request with a valid key; answers what the caller is told about what is left.
-    pub fn admit(&self, key: &KeyId, rate: Rate, now: Timestamp) -> Result<Option<Left>> {
-        let Some(taken) = self.keys.take(key, rate, now) else { return Ok(None) };
+    pub fn admit(&self, who: &Asker, rate: Rate, now: Timestamp) -> Result<Option<Left>> {
+        let Some(taken) = self.keys.take(who, rate, now) else { return Ok(None) };
         match taken {
             Taken::Yes(left) => Ok(Some(left)),
             Taken::No(left) => Err(left.refusal("requests come too fast for this key")),

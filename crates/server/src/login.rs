@@ -18,7 +18,7 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
 use domain::access::{Actor, ApiKey, Refusal, Standing, Verifier};
 use domain::audit::{Event, Kind};
-use domain::id::{KeyId, TenantId, UserId};
+use domain::id::{TenantId, UserId};
 use engine::as_author;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -263,7 +263,7 @@ impl Keys {
         let secret = key.reveal().to_owned();
         let scram = scram::verifier_of(self.scheduler.as_ref(), user, secret).await?;
         let kept = ApiKey {
-            id: KeyId::of_text(key.id()).ok_or_else(wrong)?,
+            id: key.id(),
             tenant: standing.user.tenant,
             user,
             label: "login".to_owned(),

@@ -24,6 +24,8 @@ pub struct Actor {
     pub read_only: bool,
     /// The database roles that jobs of theirs may act as.
     pub run_as: Vec<String>,
+    /// How often a second they may ask; none for what the settings say.
+    pub requests_per_second: Option<u32>,
 }
 
 /// What somebody wants to do. What is about a job names its owner, who is known only if the actor
@@ -151,6 +153,7 @@ impl Actor {
             privileges: Privileges::ALL,
             read_only: false,
             run_as: Vec::new(),
+            requests_per_second: None,
         }
     }
 

@@ -39,6 +39,7 @@ impl Standing {
             privileges: self.privileges.within(scopes),
             read_only: key.is_some_and(|key| key.read_only),
             run_as: self.run_as.clone(),
+            requests_per_second: self.tenant.requests_per_second,
         }
     }
 

@@ -1,7 +1,7 @@
 //! M1.enqueue: callers that wait for a durable yes, alone, side by side, and in batches.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -22,8 +22,8 @@ use crate::{jobs, process};
 /// Callers, and the runs that they submit in all.
 const SINGLE: [(u32, u32); 3] = [(1, 2_000), (16, 10_000), (64, 30_000)];
 
-/// Runs that one call submits.
-const BATCHES: [u32; 2] = [1_000, 5_000];
+/// Callers, and the runs that each of their calls submits.
+const BATCHES: [(u32, u32); 3] = [(1, 1_000), (4, 1_000), (1, 5_000)];
 
 pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
@@ -34,9 +34,9 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Figure>> {
             figures.push(single(bed, args, metric, callers, count).await?);
         }
     }
-    for batch in BATCHES.into_iter().filter(|_| args.wants("M1.enqueue_batch")) {
-        progress(format!("M1.enqueue_batch of {batch}"));
-        figures.push(batched(bed, args, batch).await?);
+    for (callers, batch) in BATCHES.into_iter().filter(|_| args.wants("M1.enqueue_batch")) {
+        progress(format!("M1.enqueue_batch of {batch} by {callers}"));
+        figures.push(batched(bed, args, callers, batch).await?);
     }
     Ok(figures)
 }
@@ -91,21 +91,35 @@ async fn single<B: Bed>(
     Ok(Figure::new(metric, rate.round(), "jobs/s", settings))
 }
 
-async fn batched<B: Bed>(bed: &B, args: &Args, batch: u32) -> Result<Figure> {
+async fn batched<B: Bed>(bed: &B, args: &Args, callers: u32, batch: u32) -> Result<Figure> {
     let (engine, job) = engine(bed, process::settings(args)).await?;
     let batches: Vec<Vec<NewRun>> = (0..args.runs)
         .step_by(batch as usize)
         .map(|_| (0..batch).map(|_| run(&job)).collect())
         .collect();
     let count = batch * batches.len() as u32;
+    let engine = Arc::new(engine);
+    let batches = Arc::new(Mutex::new(batches));
+    let mut tasks = JoinSet::new();
     let begun = Instant::now();
-    for batch in batches {
-        let accepted = engine.submit(batch).await?;
-        ensure!(accepted.iter().all(|accepted| *accepted), "a run was refused");
+    for _ in 0..callers {
+        let (engine, batches) = (Arc::clone(&engine), Arc::clone(&batches));
+        tasks.spawn(async move {
+            let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            while let Some(batch) = next() {
+                let accepted = engine.submit(batch).await?;
+                ensure!(accepted.iter().all(|accepted| *accepted), "a run was refused");
+            }
+            Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
     }
     let rate = rate(count, begun);
     ensure!(bed.live().await? == u64::from(count), "{} live rows", bed.live().await?);
     engine.stop(Duration::from_secs(1)).await;
-    let settings = json!({ "store": args.store.name(), "n": count, "batch": batch, "clients": 1 });
+    let settings =
+        json!({ "store": args.store.name(), "n": count, "batch": batch, "clients": callers });
     Ok(Figure::new("M1.enqueue_batch", rate.round(), "jobs/s", settings))
 }

@@ -16,7 +16,7 @@ use super::copy::Style;
 use super::report::{self, Report, notice};
 use super::session::{Over, Prepared, Step, Talk};
 use super::value::{self, Format, size_of, type_of};
-use crate::limit::KeyId;
+use crate::limit::Asker;
 use crate::sql::{Answer, Described, SqlError};
 
 /// What clients are told of columns.
@@ -234,11 +234,8 @@ impl Talk<'_> {
     async fn may_ask(&mut self) -> Result<(), Report> {
         let app = &self.door.app;
         let actor = self.sql.actor();
-        let rate = crate::actor::rate_of(app, actor).await?;
-        let whose = match actor.key {
-            Some(key) => KeyId(key.text()),
-            None => KeyId(actor.user.0.to_string()),
-        };
+        let rate = crate::actor::rate_of(app, actor);
+        let whose = Asker(actor.key.map_or(actor.user.0, |key| key.0));
         self.door.limits.admit(&whose, rate, app.now())?;
         Ok(())
     }

@@ -97,7 +97,7 @@ pub(crate) async fn run(
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
     let mut talk = Talk {
-        sql: Session::new(door.app.clone(), crate::Actor(actor)).at(
+        sql: Session::new(door.app.clone(), actor.into()).at(
             &tenant,
             registered.id(),
             door.terms.statement_timeout,
@@ -193,7 +193,7 @@ impl Talk<'_> {
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
         let actor = actor_of(self.door, &self.guest).await.map_err(Over::Fatal)?;
         self.channels.set_actor(&actor);
-        self.sql.set_actor(crate::Actor(actor));
+        self.sql.set_actor(actor.into());
         Ok(())
     }
 

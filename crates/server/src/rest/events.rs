@@ -39,7 +39,7 @@ pub(crate) async fn events(
             seen.ok_or_else(wrong)?.saturating_sub(LATE).map_err(|_| wrong())?
         }
     };
-    let listener = Listener::new(app, actor.0, since);
+    let listener = Listener::new(app, (*actor).clone(), since);
     Ok(Sse::new(stream(listener)).keep_alive(KeepAlive::default()).into_response())
 }
 

@@ -205,7 +205,7 @@ impl Backups for Counted {
 async fn no_backup_is_made_unrecorded() {
     let mut world = World::at(START).await;
     let counted = Arc::new(Counted::default());
-    world.app.backups = counted.clone();
+    world.app = world.app.but(|parts| parts.backups = counted.clone());
     world.router = server::router(world.app.clone());
     let made = || counted.0.load(Ordering::Relaxed);
     let order = json!({"target": "nightly", "keep": 3});

@@ -28,7 +28,7 @@ async fn a_name_that_nobody_has_costs_the_same_work() {
     let admin = Key::parse(&world.key).unwrap();
     let keys = Keys::new(&admin, app.scheduler.clone(), app.clock.clone(), app.random.clone());
     let keys = Arc::new(keys);
-    app.authority = keys.clone();
+    *app = app.but(|parts| parts.authority = keys.clone());
     world.router = server::router(app.clone());
     let login = async |tenant: &str, user: &str, password: &str| {
         let before = keys.passwords_hashed();

@@ -80,7 +80,7 @@ async fn script(world: &World, name: &str, people: &BTreeMap<&str, access::Actor
         let (who, text) = part.split_once('\n').unwrap();
         let session = sessions
             .entry(who)
-            .or_insert_with(|| Session::new(world.app.clone(), Actor(people[who].clone())));
+            .or_insert_with(|| Session::new(world.app.clone(), Actor::from(people[who].clone())));
         writeln!(out, "@ {who}").unwrap();
         for parsed in session.parse(text).unwrap() {
             writeln!(out, "{};", &text[parsed.place.clone()]).unwrap();
@@ -152,7 +152,7 @@ async fn access() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_are_values() {
     let world = World::at("2024-01-15T10:30:00Z").await;
-    let mut session = Session::new(world.app.clone(), Actor(access::Actor::admin()));
+    let mut session = Session::new(world.app.clone(), Actor::from(access::Actor::admin()));
     let evil = "x'; DROP JOB a; --";
     let text = "CREATE JOB $1 DESCRIPTION = $2 PRIORITY = $3 AS NOOP";
     let parsed = session.parse(text).unwrap().remove(0);
@@ -178,7 +178,7 @@ async fn parameters_are_values() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_stopped_and_started_again() {
     let world = World::at("2024-01-15T10:30:00Z").await;
-    let mut session = Session::new(world.app.clone(), Actor(access::Actor::admin()));
+    let mut session = Session::new(world.app.clone(), Actor::from(access::Actor::admin()));
     let mut ask = async |text: String| {
         let parsed = session.parse(&text).unwrap().remove(0);
         session

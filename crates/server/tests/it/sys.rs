@@ -17,7 +17,7 @@ use crate::world::{World, until};
 const CANARY: &str = "canary-of-acme";
 
 fn engine<S: FullStore>(world: &World<S>, actor: Actor) -> Arc<Engine> {
-    let actor = server::Actor(actor);
+    let actor = server::Actor::from(actor);
     Arc::new(server::sys_engine(&world.app, &actor, "default", 7, Limits::default()).unwrap())
 }
 

@@ -47,7 +47,7 @@ async fn world(web: &Web) -> World {
     let admin = Key::parse(&world.key).unwrap();
     let keys = Keys::new(&admin, app.scheduler.clone(), app.clock.clone(), app.random.clone());
     let oidc = Oidc::new(vec![issuer], mapping, web.clone());
-    app.authority = Arc::new(keys.with_tokens(oidc));
+    *app = app.but(|parts| parts.authority = Arc::new(keys.with_tokens(oidc)));
     world.router = server::router(app.clone());
     world
 }

@@ -286,7 +286,7 @@ impl<S: FullStore> World<S> {
         let scheduler = Arc::clone(&engine) as Arc<dyn server::Scheduler>;
         let authority =
             Keys::new(&key, Arc::clone(&scheduler), Arc::new(now.clone()), Arc::new(random));
-        let app = App {
+        let app = App::from(server::Parts {
             scheduler,
             authority: Arc::new(authority),
             secrets: Arc::new(vault),
@@ -298,7 +298,7 @@ impl<S: FullStore> World<S> {
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
             options: Arc::new(options),
-        };
+        });
         let router = server::router(app.clone());
         let key = key.reveal().to_owned();
         World { router, store, app, engine, calls, key, clock, held, folder }
