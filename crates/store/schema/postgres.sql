@@ -16,7 +16,6 @@ identity_generation
 job_tags
 jobs
 last_ends with fillfactor=50
-late
 nodes with fillfactor=50
 objects
 quotas
@@ -62,7 +61,7 @@ audit.run_id uuid
 audit.node_id uuid
 audit.outcome text not null
 audit.details text not null
-audit.runs bytea not null
+audit.runs bytea not null storage e
 audit.number bigint
 audit.hash bytea
 audit_chains.tenant_id uuid not null
@@ -157,9 +156,6 @@ last_ends.outcome smallint not null
 last_ends.finished_at bigint not null
 last_ends.succeeded_at bigint
 last_ends.fence bigint not null
-late.job_id uuid not null
-late.began bigint not null
-late.id uuid not null
 nodes.id uuid not null
 nodes.name text not null
 nodes.joined_at bigint not null
@@ -263,7 +259,6 @@ identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
-late late_pkey PRIMARY KEY (job_id, began, id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
@@ -289,6 +284,11 @@ CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
+CREATE INDEX history_late ON punctual.history USING btree (uuid_send(job_id), COALESCE(started_at,
+CASE
+    WHEN ((attempts + lost) > 0) THEN finished_at
+    ELSE NULL::bigint
+END, '9223372036854775807'::bigint), id) WHERE (((started_at - scheduled_for) > 60000000) IS NOT FALSE)
 CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin)
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
@@ -327,7 +327,6 @@ CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, t
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
-CREATE UNIQUE INDEX late_pkey ON punctual.late USING btree (job_id, began, id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)

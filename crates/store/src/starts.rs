@@ -1,8 +1,8 @@
 //! Ended runs of a job in the order in which they began.
 //!
-//! History has no index of starts: it would cost every run for what few ask. Ids sort by the time
-//! that a run stands for, and nearly every run begins within [`LATE`] of it. The others, which
-//! began later or never, are also in a small table, by when they began.
+//! History has no index of all starts: it would cost every run for what few ask. Ids sort by the
+//! time that a run stands for, and nearly every run begins within [`LATE`] of it. The others,
+//! which began later or never, are in a partial index by when they began.
 //!
 //! ```text
 //!   by id    ──▶ newest ············ n of them ············ LATE earlier ▪ too old for the page

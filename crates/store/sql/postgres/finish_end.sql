@@ -74,15 +74,5 @@ record AS (
         outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
     FROM ended
     RETURNING fence, outcome
-),
-late_start AS (
-    INSERT INTO late (job_id, began, id)
-    SELECT
-        job_id,
-        coalesce(started_at, CASE WHEN attempts + lost > 0 THEN coalesce(finished_at, clock()) END, 9223372036854775807),
-        id
-    FROM ended
-    WHERE (started_at - scheduled_for > 60000000) IS NOT FALSE
-    ON CONFLICT DO NOTHING
 )
 SELECT array_agg(fence), array_agg(outcome) FROM record

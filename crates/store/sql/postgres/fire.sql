@@ -45,10 +45,5 @@ ledger AS (
     WHERE (u.job_id IN (SELECT id FROM fired)) IS TRUE
         AND (SELECT r.turn FROM runs r WHERE r.id = u.id) IS NULL
     ON CONFLICT (id) DO NOTHING
-    RETURNING job_id, id
-),
-late_start AS (
-    INSERT INTO late (job_id, began, id) SELECT job_id, 9223372036854775807, id FROM ledger
-    ON CONFLICT DO NOTHING
 )
 SELECT id FROM fired

@@ -8,15 +8,10 @@ WITH gone AS (
             AND (SELECT j.own_retention AND j.state <> 'DELETED' FROM jobs j WHERE j.id = h.job_id) IS NOT TRUE
         ORDER BY h.id LIMIT $4::bigint
     ))
-    RETURNING id, job_id, scheduled_for, started_at, finished_at, attempts, lost
+    RETURNING id
 ),
 attempt AS (
     DELETE FROM attempts a USING gone g WHERE a.run_id BETWEEN g.id AND g.id
-),
-late_start AS (
-    DELETE FROM late l USING gone g
-    WHERE (g.started_at - g.scheduled_for > 60000000) IS NOT FALSE AND l.job_id = g.job_id AND l.id = g.id
-        AND l.began = coalesce(g.started_at, CASE WHEN g.attempts + g.lost > 0 THEN g.finished_at END, 9223372036854775807)
 ),
 acknowledgement AS (
     DELETE FROM acknowledgements a WHERE (a.run_id IN (SELECT id FROM gone)) IS TRUE

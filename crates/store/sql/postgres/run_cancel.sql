@@ -25,12 +25,7 @@ record AS (
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
         clock(), 3, $2, $3, false
     FROM ended
-    RETURNING id, job_id, finished_at, attempts, lost
-),
-late_start AS (
-    INSERT INTO late (job_id, began, id)
-    SELECT job_id, CASE WHEN attempts + lost > 0 THEN finished_at ELSE 9223372036854775807 END, id FROM record
-    ON CONFLICT DO NOTHING
+    RETURNING id
 )
 SELECT
     (SELECT node_id FROM holder) AS holder,

@@ -30,13 +30,11 @@ fn delete(tx: &Tx<'_>, sql: &str, values: impl Params) -> Result<u64> {
     let found: Vec<(i64, Uuid)> = query
         .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut late = connection.prepare_cached(sql!("late_delete"))?;
     let mut runs = connection.prepare_cached(sql!("run_vanish"))?;
     let mut ends = connection.prepare_cached(sql!("end_delete"))?;
     let mut attempts = connection.prepare_cached(sql!("prune_attempts"))?;
     let mut acknowledgements = connection.prepare_cached(sql!("ack_delete"))?;
     for (seq, run) in &found {
-        late.execute((seq,))?;
         runs.execute((seq,))?;
         ends.execute((seq,))?;
         attempts.execute((run,))?;

@@ -46,6 +46,7 @@ CREATE TABLE punctual.audit (
     hash bytea
 )
 WITH (fillfactor='80');
+ALTER TABLE ONLY punctual.audit ALTER COLUMN runs SET STORAGE EXTERNAL;
 CREATE TABLE punctual.audit_chains (
     tenant_id uuid NOT NULL,
     anchor_number bigint NOT NULL,
@@ -177,11 +178,6 @@ CREATE TABLE punctual.last_ends (
     fence bigint NOT NULL
 )
 WITH (fillfactor='50');
-CREATE TABLE punctual.late (
-    job_id uuid NOT NULL,
-    began bigint NOT NULL,
-    id uuid NOT NULL
-);
 CREATE TABLE punctual.nodes (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -296,35 +292,34 @@ CREATE TABLE punctual.upstream (
     job_id uuid NOT NULL,
     depends_on uuid NOT NULL
 );
-INSERT INTO punctual.alerts VALUES ('72eb3a82-4fe4-52f6-8794-af55b805351c', 1794755872420489, 'RUN_MISSED', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000003', '01a1dfc8-5c3e-7028-8000-000000000005', 'MISSED OVERLAP: another one runs', true);
-INSERT INTO punctual.attempts VALUES ('01a1dfc8-5c23-7028-8000-000000000004', 1, 1, '00000000-0000-000a-0000-000000000001', 1794755811387676, 1794755813387676, 2, 'failed', 'EXIT_1', NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (1, '00000000-0000-0000-0000-000000000001', 1794755872377697, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000002', NULL, NULL, 'DONE', '{"name":"upstream","state":"ENABLED","version":1}', '\x', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (2, '00000000-0000-0000-0000-000000000001', 1794755872384965, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000003', NULL, NULL, 'DONE', '{"name":"Bericht ✔","state":"ENABLED","version":1}', '\x', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (3, '00000000-0000-0000-0000-000000000001', 1794755872413717, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1dfc85c2370288000000000000004000000000000000a0000000000000003000100000002000660522a2c766c', NULL, NULL);
-INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (4, '00000000-0000-0000-0000-000000000001', 1794755872420489, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1dfc85c3e70288000000000000005000000000000000a00000000000000030006000000000000000000000000', NULL, NULL);
-INSERT INTO punctual.claims VALUES (40, '00000000-0000-000a-0000-000000000001', 1794755872433455, '{01a1dfc8-5c50-7028-8000-000000000007}', '{0}', true);
+INSERT INTO punctual.alerts VALUES ('8ed26fb0-ce4f-58a3-b015-45d2fcdc8e45', 1794759811852196, 'RUN_MISSED', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000003', '01a1e004-7887-7028-8000-000000000005', 'MISSED OVERLAP: another one runs', true);
+INSERT INTO punctual.attempts VALUES ('01a1e004-7819-7028-8000-000000000004', 1, 1, '00000000-0000-000a-0000-000000000001', 1794759750705812, 1794759752705812, 2, 'failed', 'EXIT_1', NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (1, '00000000-0000-0000-0000-000000000001', 1794759811677145, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000002', NULL, NULL, 'DONE', '{"name":"upstream","state":"ENABLED","version":1}', '\x', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (2, '00000000-0000-0000-0000-000000000001', 1794759811696068, 'punctual', 'JOB_CREATED', '00000000-0000-000a-0000-000000000003', NULL, NULL, 'DONE', '{"name":"Bericht ✔","state":"ENABLED","version":1}', '\x', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (3, '00000000-0000-0000-0000-000000000001', 1794759811812090, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1e004781970288000000000000004000000000000000a00000000000000030001000000020006605314fa776d', NULL, NULL);
+INSERT INTO punctual.audit OVERRIDING SYSTEM VALUE VALUES (4, '00000000-0000-0000-0000-000000000001', 1794759811852196, '', 'RUNS_ENDED', NULL, NULL, '00000000-0000-000a-0000-000000000001', '', '', '\x01a1e004788770288000000000000005000000000000000a00000000000000030006000000000000000000000000', NULL, NULL);
+INSERT INTO punctual.claims VALUES (40, '00000000-0000-000a-0000-000000000001', 1794759811971061, '{01a1e004-790c-7028-8000-000000000007}', '{0}', true);
 INSERT INTO punctual.gate VALUES (1, 50);
-INSERT INTO punctual.history VALUES ('01a1dfc8-5c23-7028-8000-000000000004', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000001', 1794755812387676, 1794755872405676, 1794755873405676, 1794755871405676, 11, NULL, NULL, NULL, 1, 0, 2, 0, 2, 1, 3, 1, false, '', NULL, NULL, NULL, 'completed', NULL, NULL, NULL);
-INSERT INTO punctual.history VALUES ('01a1dfc8-5c3e-7028-8000-000000000005', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', NULL, 1794755812414846, 1794755812414846, 1794755872420489, NULL, 21, NULL, NULL, NULL, 1, 0, 0, 0, NULL, NULL, 3, 6, false, '', NULL, 'OVERLAP', 'another one runs', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.history VALUES ('01a1e004-7819-7028-8000-000000000004', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', '00000000-0000-000a-0000-000000000001', 1794759751705812, 1794759811774893, 1794759812774893, 1794759810774893, 11, NULL, NULL, NULL, 1, 0, 2, 0, 2, 1, 3, 1, false, '', NULL, NULL, NULL, 'completed', NULL, NULL, NULL);
+INSERT INTO punctual.history VALUES ('01a1e004-7887-7028-8000-000000000005', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', NULL, 1794759751815706, 1794759751815706, 1794759811852196, NULL, 21, NULL, NULL, NULL, 1, 0, 0, 0, NULL, NULL, 3, 6, false, '', NULL, 'OVERLAP', 'another one runs', NULL, NULL, NULL, NULL);
 INSERT INTO punctual.identity_generation VALUES (1, 0, NULL);
-INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 'upstream', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794755872371964, 1794755872371964, NULL, '00000000-0000-0000-0000-000000000002');
-INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 'Bericht ✔', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794755872378519, 1794755872378519, NULL, '00000000-0000-0000-0000-000000000002');
-INSERT INTO punctual.late VALUES ('00000000-0000-000a-0000-000000000003', 9223372036854775807, '01a1dfc8-5c3e-7028-8000-000000000005');
-INSERT INTO punctual.nodes VALUES ('00000000-0000-000a-0000-000000000001', 'node', 1794755872371291, 1794755871435395, false, NULL, '', '{SCHEDULER,AGENT}', 1794755872435395, '{}', 0, '', false, false, NULL);
-INSERT INTO punctual.refinery_schema_history VALUES (1, 'schema', '2026-11-15T15:17:52.276644996Z', '3448902282498672509');
-INSERT INTO punctual.refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T15:17:52.31413815Z', '12620970184022508035');
-INSERT INTO punctual.refinery_schema_history VALUES (3, 'reading', '2026-11-15T15:17:52.31539773Z', '16905950737692312824');
-INSERT INTO punctual.refinery_schema_history VALUES (4, 'objects', '2026-11-15T15:17:52.339265428Z', '12911105240035191849');
-INSERT INTO punctual.refinery_schema_history VALUES (5, 'whole_claims', '2026-11-15T15:17:52.341795662Z', '3211439680476653648');
-INSERT INTO punctual.refinery_schema_history VALUES (6, 'identity', '2026-11-15T15:17:52.342302768Z', '8518899935736413568');
-INSERT INTO punctual.refinery_schema_history VALUES (7, 'safe', '2026-11-15T15:17:52.352027518Z', '7617445489849501553');
-INSERT INTO punctual.refinery_schema_history VALUES (8, 'salt', '2026-11-15T15:17:52.356545483Z', '10278966946757110925');
-INSERT INTO punctual.refinery_schema_history VALUES (9, 'cluster', '2026-11-15T15:17:52.357389749Z', '1877020624730455731');
-INSERT INTO punctual.refinery_schema_history VALUES (10, 'late', '2026-11-15T15:17:52.365530196Z', '11723329063569735719');
+INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 'upstream', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794759811621080, 1794759811621080, NULL, '00000000-0000-0000-0000-000000000002');
+INSERT INTO punctual.jobs VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 'Bericht ✔', 1, 'ENABLED', false, false, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1794759811684920, 1794759811684920, NULL, '00000000-0000-0000-0000-000000000002');
+INSERT INTO punctual.nodes VALUES ('00000000-0000-000a-0000-000000000001', 'node', 1794759811596336, 1794759810996222, false, NULL, '', '{SCHEDULER,AGENT}', 1794759811996222, '{}', 0, '', false, false, NULL);
+INSERT INTO punctual.refinery_schema_history VALUES (1, 'schema', '2026-11-15T16:23:30.177599066Z', '3448902282498672509');
+INSERT INTO punctual.refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T16:23:30.558258206Z', '12620970184022508035');
+INSERT INTO punctual.refinery_schema_history VALUES (3, 'reading', '2026-11-15T16:23:30.596251318Z', '16905950737692312824');
+INSERT INTO punctual.refinery_schema_history VALUES (4, 'objects', '2026-11-15T16:23:30.836055453Z', '12911105240035191849');
+INSERT INTO punctual.refinery_schema_history VALUES (5, 'whole_claims', '2026-11-15T16:23:30.943902133Z', '3211439680476653648');
+INSERT INTO punctual.refinery_schema_history VALUES (6, 'identity', '2026-11-15T16:23:30.967861359Z', '8518899935736413568');
+INSERT INTO punctual.refinery_schema_history VALUES (7, 'safe', '2026-11-15T16:23:31.144602112Z', '7617445489849501553');
+INSERT INTO punctual.refinery_schema_history VALUES (8, 'salt', '2026-11-15T16:23:31.294343064Z', '10278966946757110925');
+INSERT INTO punctual.refinery_schema_history VALUES (9, 'cluster', '2026-11-15T16:23:31.341603996Z', '1877020624730455731');
+INSERT INTO punctual.refinery_schema_history VALUES (10, 'late_starts', '2026-11-15T16:23:31.468140981Z', '11250222121445645821');
 INSERT INTO punctual.roles VALUES ('LEADER', 0, NULL, 0);
-INSERT INTO punctual.runs VALUES ('01a1dfc8-5c45-7028-8000-000000000006', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 1794755812421927, 1794755812421927, 1794755872422194, NULL, 1, 0, 0, 0, 1, 5, 3, 2, false, '', NULL, NULL, NULL, NULL);
-INSERT INTO punctual.runs VALUES ('01a1dfc8-5c50-7028-8000-000000000007', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794755812432282, 1794755812432282, 1794755872432764, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
-INSERT INTO punctual.runs VALUES ('01a1dfc8-5c52-7028-8000-000000000008', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794755812434178, 1794755812434178, 1794755872434443, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.runs VALUES ('01a1e004-78d3-7028-8000-000000000006', '00000000-0000-000a-0000-000000000003', '00000000-0000-0000-0000-000000000001', 1794759751891717, 1794759751891717, 1794759811899788, NULL, 1, 0, 0, 0, 1, 5, 3, 2, false, '', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.runs VALUES ('01a1e004-790c-7028-8000-000000000007', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794759751948126, 1794759751948126, 1794759811948577, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
+INSERT INTO punctual.runs VALUES ('01a1e004-7927-7028-8000-000000000008', '00000000-0000-000a-0000-000000000002', '00000000-0000-0000-0000-000000000001', 1794759751975727, 1794759751975727, 1794759811989722, NULL, 1, 0, 0, 0, 0, 5, 3, 0, false, '', NULL, NULL, NULL, NULL);
 INSERT INTO punctual.tally_cursor VALUES (1, 0, '00000000-0000-0000-0000-000000000000');
 INSERT INTO punctual.upstream VALUES ('00000000-0000-000a-0000-000000000003', '00000000-0000-000a-0000-000000000002');
 SELECT pg_catalog.setval('punctual.audit_place_seq', 4, true);
@@ -360,8 +355,6 @@ ALTER TABLE ONLY punctual.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY punctual.last_ends
     ADD CONSTRAINT last_ends_pkey PRIMARY KEY (job_id);
-ALTER TABLE ONLY punctual.late
-    ADD CONSTRAINT late_pkey PRIMARY KEY (job_id, began, id);
 ALTER TABLE ONLY punctual.nodes
     ADD CONSTRAINT nodes_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY punctual.objects
@@ -398,6 +391,11 @@ CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter;
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id);
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id);
+CREATE INDEX history_late ON punctual.history USING btree (uuid_send(job_id), COALESCE(started_at,
+CASE
+    WHEN ((attempts + lost) > 0) THEN finished_at
+    ELSE NULL::bigint
+END, '9223372036854775807'::bigint), id) WHERE (((started_at - scheduled_for) > 60000000) IS NOT FALSE);
 CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin);
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX identities_name ON punctual.identities USING btree (tenant_id, kind, name);

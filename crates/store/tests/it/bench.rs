@@ -25,9 +25,6 @@ pub trait Bench: Sized + Send + Sync + 'static {
     /// belongs to one process.
     async fn door(&self) -> Arc<Self::S>;
 
-    /// How many rows a table has, for what no verb of a store shows.
-    async fn count(&self, table: &str) -> i64;
-
     /// Throws the database away.
     async fn close(self);
 }
@@ -101,12 +98,6 @@ impl Bench for SqliteBench {
 
     async fn door(&self) -> Arc<SqliteStore> {
         Arc::clone(&self.store)
-    }
-
-    async fn count(&self, table: &str) -> i64 {
-        let connection = rusqlite::Connection::open(self.path()).unwrap();
-        let count = format!("SELECT count(*) FROM {table}");
-        connection.query_row(&count, [], |row| row.get(0)).unwrap()
     }
 
     async fn close(self) {}

@@ -54,11 +54,6 @@ impl Bench for PostgresBench {
         Arc::new(PostgresStore::connect(&self.url(), options).await.unwrap())
     }
 
-    async fn count(&self, table: &str) -> i64 {
-        let count = format!("SELECT count(*) FROM punctual.{table}");
-        self.connect().await.query_one(&count, &[]).await.unwrap().get(0)
-    }
-
     async fn close(self) {
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
         connect(&self.server.url("postgres")).await.batch_execute(&drop).await.unwrap();
