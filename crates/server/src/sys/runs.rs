@@ -28,6 +28,11 @@ use walk::Walk;
 /// Most runs begin within this of their time.
 const LATE: SignedDuration = SignedDuration::from_mins(1);
 
+/// Times that different clocks stamped may contradict each other by less than this: a node works
+/// only while its clock is within ten seconds of the store's, and two nodes may have made the
+/// attempts of one run.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(20);
+
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
 

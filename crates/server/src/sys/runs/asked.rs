@@ -7,7 +7,7 @@ use engine::{RunFilter, RunsOf, StartFilter, StartKey};
 use jiff::{SignedDuration, Timestamp};
 use query::{Is, QueryError, Scan, Value};
 
-use super::LATE;
+use super::{CLOCKS, LATE};
 use crate::sys::Sys;
 use crate::sys::jobs::named;
 
@@ -89,8 +89,11 @@ impl Asked {
             states: self.states.clone(),
             origin: self.origin,
             since: self.times.0,
-            // No attempt begins before the time of its run's id.
-            until: self.starts.1,
+            // No attempt begins before the time of its run's id, but for the clocks.
+            until: self
+                .starts
+                .1
+                .map(|until| until.saturating_add(CLOCKS).unwrap_or(Timestamp::MAX)),
             ..RunFilter::new(of)
         };
         let Some(before) = self.times.1 else { return vec![all] };

@@ -9,7 +9,9 @@
 //!   by end  ◀──────────  ended since the n-th latest start that was seen
 //! ```
 //!
-//! What started after a moment also ended after it, or goes on. To answer the last `n` starts of a
+//! What started after a moment also ended after it, or goes on; only clocks may differ about it. A
+//! run that is cancelled between two attempts ends by the store's clock, and its attempts began by
+//! those of nodes. So ends are read from a little earlier on. To answer the last `n` starts of a
 //! tenant, two walks take turns: one over the ids, newest first, and one over everything that ended
 //! since the `n`-th latest start that is known. Whichever comes to its end first has proved the
 //! answer. Their steps cost about the same, so the answer costs at most twice what the shorter walk
@@ -24,9 +26,9 @@ use engine::{Cursor, RunFilter, RunView, RunsOf};
 use jiff::{SignedDuration, Timestamp};
 use query::{Constraint, Order, QueryError, Row, Scan, Value};
 
-use super::Reader;
 use super::asked::Asked;
-use super::walk::Walk;
+use super::walk::{Walk, may_begin_since};
+use super::{CLOCKS, Reader};
 use crate::sys::pages::{ROWS, meets};
 
 /// Ends that are read while a run is: reading a run takes about so much longer.
@@ -164,7 +166,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Follows starts until no other can be among the first.
+    /// Follows starts until no other can be among the first. A run stands where its last attempt
+    /// began; where clocks differ, an earlier attempt may have begun after that, and is found only
+    /// if the run is among those that are read.
     fn by_start(&mut self, mut walk: Walk, best: &mut Best<'_>) -> Result<(), QueryError> {
         while let Some(runs) = walk.next(&self.sys)? {
             best.take(runs, |run| self.rows(run))?;
@@ -200,9 +204,11 @@ impl Reader {
             {
                 best.take(runs, |run| self.rows(run))?;
                 let Some(bound) = best.bound().max(since) else { continue };
-                let from = from_ms(bound);
-                let after = ends.take().unwrap_or_else(|| Cursor::from(from));
-                match self.ended(asked, (after, ENDS * walk.size), best)? {
+                let bound = from_ms(bound);
+                let after = ends.take().unwrap_or_else(|| {
+                    Cursor::from(bound.saturating_sub(CLOCKS).unwrap_or(Timestamp::MIN))
+                });
+                match self.ended(asked, (after, ENDS * walk.size), bound, best)? {
                     Some(next) => ends = Some(next),
                     None => return Ok(()),
                 }
@@ -212,11 +218,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a page of what ended after the cursor, and answers where to go on.
+    /// Reads a page of what ended after the cursor, looks at those runs that may have begun at a
+    /// time or later, and answers where to go on.
     fn ended(
         &mut self,
         asked: &Asked,
         (after, look): (Cursor, u32),
+        since: Timestamp,
         best: &mut Best<'_>,
     ) -> Result<Option<Cursor>, QueryError> {
         let until = self.sys.app.now().saturating_add(SignedDuration::from_hours(24));
@@ -224,8 +232,7 @@ impl Reader {
         let scheduler = Arc::clone(&self.sys.app.scheduler);
         let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, look))?;
         for end in ended {
-            let begun = end.started_at.is_some() || end.attempts > 0;
-            if begun
+            if may_begin_since(&end, since)
                 && asked.lets_end(end.outcome, end.attempts)
                 && best.seen.get(&end.id) != Some(&true)
             {

@@ -1,14 +1,25 @@
 //! Ways through the runs: by id, by when they began, by when they ended.
 
 use domain::id::RunId;
+use domain::tally::EndedRun;
 use engine::{Cursor, Page, RunFilter, RunView, StartFilter, StartKey};
 use jiff::{SignedDuration, Timestamp};
 use query::QueryError;
 
+use super::CLOCKS;
 use crate::sys::Sys;
 
 /// Ends that are read at a time.
 const ENDS: u32 = 2_000;
+
+/// Whether an attempt of an ended run may have begun at a time or later. Of one that ended while it
+/// waited for another attempt, and of one with several attempts, it is not known.
+pub(super) fn may_begin_since(end: &EndedRun, since: Timestamp) -> bool {
+    match end.started_at {
+        Some(at) => at >= since || end.attempts > 1,
+        None => end.attempts > 0,
+    }
+}
 
 /// A way through runs, a page at a time.
 pub(super) struct Walk {
@@ -24,8 +35,8 @@ enum Way {
     Retried { before: Option<RunId> },
     /// The ended runs of a job, by when they began, until an earlier time than this.
     Starts { filter: StartFilter, after: Option<StartKey>, since: Option<Timestamp> },
-    /// The runs of earlier ids than this one that ended after the cursor and began at or after a
-    /// time.
+    /// The runs of earlier ids than this one that ended after the cursor and may have begun at or
+    /// after a time.
     Ends { after: Cursor, since: Timestamp, below: RunId },
 }
 
@@ -52,7 +63,8 @@ impl Walk {
 
     pub fn late_ends(since: Timestamp, below: Timestamp, size: u32) -> Self {
         let below = RunId::of_request(below, 0);
-        Walk { way: Way::Ends { after: Cursor::from(since), since, below }, size, over: false }
+        let after = Cursor::from(since.saturating_sub(CLOCKS).unwrap_or(Timestamp::MIN));
+        Walk { way: Way::Ends { after, since, below }, size, over: false }
     }
 
     /// The place among starts that the walk has come to, unless it is over.
@@ -96,9 +108,7 @@ impl Walk {
                 let (ended, next) = sys.ask(scheduler.ended(actor, *after, until, ENDS))?;
                 let mut items = Vec::new();
                 for end in ended.iter().filter(|end| end.id < *below) {
-                    // One that ended while it waited for another attempt has none of its own.
-                    let began = end.started_at.is_some_and(|at| at >= *since);
-                    if began || end.started_at.is_none() && end.attempts > 0 {
+                    if may_begin_since(end, *since) {
                         items.extend(sys.ask_for(scheduler.run(actor, end.id))?.flatten());
                     }
                 }
