@@ -21,7 +21,7 @@ use store::{
     RunsOf, Set, Setting, StartFilter, StartKey, Steer, Steered,
 };
 
-use crate::commands::{Backfill, NewJob, Trigger};
+use crate::commands::{Backfill, Deletion, NewJob, Trigger};
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Verified};
 use crate::run::Engine;
@@ -190,11 +190,11 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(job)
     }
 
-    /// Removes a job if it has the expected version; with `cascade`, the dependencies of others on
-    /// it, if the actor may change those jobs too.
-    pub async fn delete_job(&self, id: JobId, cascade: bool, expected: Option<u32>) -> Result<()> {
+    /// Removes a job; with `cascade`, the dependencies of others on it too, if the actor may change
+    /// those jobs.
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<()> {
         let job = self.job_for(id, Deed::DropJob).await?;
-        if cascade {
+        if deletion.cascade {
             let edges = self.node().store.dependencies(job.tenant).await?;
             let dependents = edges.iter().filter(|(_, upstream)| *upstream == id);
             let dependents: Vec<JobId> = dependents.map(|(job, _)| *job).collect();
@@ -205,7 +205,7 @@ impl<S: FullStore> Acting<'_, S> {
                 })?;
             }
         }
-        self.node().delete_job_at(id, cascade, expected).await
+        self.node().delete_job(id, deletion).await
     }
 
     /// Jobs by id, as far as the actor sees them.

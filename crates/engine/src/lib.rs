@@ -24,7 +24,7 @@ mod stats;
 mod tracer;
 
 pub use acting::Acting;
-pub use commands::{Backfill, NewJob, Trigger};
+pub use commands::{Backfill, Deletion, NewJob, Trigger};
 pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;

@@ -149,7 +149,8 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
     fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Jobs that keep their history by a rule of their own, by id, after the given one.
+    /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted
+    /// job is among them until a cut of it finds nothing and it has no run left.
     fn retention_rules(
         &self,
         after: Option<JobId>,

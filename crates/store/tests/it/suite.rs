@@ -213,6 +213,7 @@ promises! {
         failures_are_kept_longer
         a_job_with_its_own_rule_is_left_alone
         rules_of_jobs_are_listed_by_id
+        a_deleted_job_has_a_rule_until_nothing_is_left
         the_newest_so_many_are_kept
         no_more_goes_at_once_than_asked_for
         attempts_go_with_their_run
