@@ -5,6 +5,7 @@
 
 mod expr;
 mod names;
+mod operators;
 mod select;
 mod types;
 

@@ -283,9 +283,7 @@ async fn history_stays_or_goes_with_its_job() {
             Some(query) => {
                 world.call("DELETE", &format!("/v1/jobs/{name}{query}"), &[], None).await
             }
-            None => {
-                world.post("/v1/sql", json!({"sql": format!("DROP JOB {words}")})).await
-            }
+            None => world.post("/v1/sql", json!({"sql": format!("DROP JOB {words}")})).await,
         };
         assert!(reply.status < 300, "{words}: {}", reply.text);
         runs.push((words, run, stays));
