@@ -372,3 +372,9 @@ pub struct Retention {
     /// At most this many runs are kept, the newest.
     pub keep_last: Option<u32>,
 }
+
+impl Retention {
+    /// No run is kept.
+    pub const NOTHING: Retention =
+        Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0) };
+}

@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use store::{
     Acknowledgement, Answer, AttemptView, AuditFilter, Begun, Cancelled, Cursor, DeliveryKey,
     DeliveryView, FullStore, JobFilter, LastRun, NodeView, OwnedShard, POLICY, Page, Put,
-    RunFilter, RunView, RunsOf, Set, Setting, Steer, Steered,
+    RunFilter, RunView, RunsOf, Set, Setting, StartFilter, StartKey, Steer, Steered,
 };
 
-use crate::commands::{Backfill, NewJob, Trigger};
+use crate::commands::{Backfill, Deletion, NewJob, Trigger};
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Verified};
 use crate::run::Engine;
@@ -191,11 +191,11 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(job)
     }
 
-    /// Removes a job if it has the expected version; with `cascade`, the dependencies of others on
-    /// it, if the actor may change those jobs too.
-    pub async fn delete_job(&self, id: JobId, cascade: bool, expected: Option<u32>) -> Result<()> {
+    /// Removes a job; with `cascade`, the dependencies of others on it too, if the actor may change
+    /// those jobs.
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<()> {
         let job = self.job_for(id, Deed::DropJob).await?;
-        if cascade {
+        if deletion.cascade {
             let edges = self.node().store.dependencies(job.tenant).await?;
             let dependents = edges.iter().filter(|(_, upstream)| *upstream == id);
             let dependents: Vec<JobId> = dependents.map(|(job, _)| *job).collect();
@@ -206,7 +206,7 @@ impl<S: FullStore> Acting<'_, S> {
                 })?;
             }
         }
-        self.node().delete_job_at(id, cascade, expected).await
+        self.node().delete_job(id, deletion).await
     }
 
     /// Jobs by id, as far as the actor sees them.
@@ -337,6 +337,25 @@ impl<S: FullStore> Acting<'_, S> {
         };
         let filter = RunFilter { of, ..filter.clone() };
         let Page { items, next } = self.node().list_runs(&filter, before, limit).await?;
+        Ok(Page { items: self.seen(items).await?, next })
+    }
+
+    /// Ended runs of a job by when they began, latest first.
+    pub async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        self.job_for(filter.job, Deed::SeeRuns).await?;
+        let Page { items, next } = self.node().latest_starts(filter, after, limit).await?;
+        Ok(Page { items: self.seen(items).await?, next })
+    }
+
+    /// Runs with attempts that were not their last word, as far as the actor sees them, newest
+    /// first.
+    pub async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let Page { items, next } = self.node().retried(before, limit).await?;
         Ok(Page { items: self.seen(items).await?, next })
     }
 

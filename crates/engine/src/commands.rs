@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::cluster::Class;
 use domain::decide::plan::tick;
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Definition, Job, JobState, When};
+use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Change, Changed, Prepared, Shards, Store};
@@ -35,6 +35,17 @@ pub struct NewJob {
     pub definition: Definition,
     /// Whether it is planned from the start, held, or off.
     pub state: JobState,
+}
+
+/// How a job is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Also if others depend on it; they depend on it no more.
+    pub cascade: bool,
+    /// Its history remains until its time is over. Otherwise it goes soon, a little at a time.
+    pub keep_history: bool,
+    /// Only if it has this version.
+    pub expected: Option<u32>,
 }
 
 /// A run to be started by hand.
@@ -216,19 +227,9 @@ impl<S: Store> Node<S> {
         .await
     }
 
-    /// Removes a job, unless others depend on it and `cascade` is not set. Its history remains
-    /// until its time is over.
-    pub async fn delete_job(&self, id: JobId, cascade: bool) -> Result<()> {
-        self.delete_job_at(id, cascade, None).await
-    }
-
-    /// Removes a job if it has this version.
-    pub async fn delete_job_at(
-        &self,
-        id: JobId,
-        cascade: bool,
-        expected: Option<u32>,
-    ) -> Result<()> {
+    /// Removes a job. Its runs that go on come to their end.
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<()> {
+        let Deletion { cascade, keep_history, expected } = deletion;
         let job = self.existing(id).await?;
         let check = move |job: &Job| match expected {
             Some(expected) if expected != job.version => {
@@ -256,6 +257,10 @@ impl<S: Store> Node<S> {
         let delete = |job: &mut Job| {
             check(job)?;
             job.state = JobState::Deleted;
+            if !keep_history {
+                // The pruner follows the rules of deleted jobs too.
+                job.definition.retention = Retention::NOTHING;
+            }
             Ok::<(), EngineError>(())
         };
         self.try_alter_job(id, delete).await.map(drop)

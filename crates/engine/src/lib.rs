@@ -24,7 +24,7 @@ mod stats;
 mod tracer;
 
 pub use acting::Acting;
-pub use commands::{Backfill, NewJob, Trigger};
+pub use commands::{Backfill, Deletion, NewJob, Trigger};
 pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
@@ -39,6 +39,6 @@ pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
     NodeInfo, NodeView, Objects, OwnedShard, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
-    Steer, Steered, Stopwatch, Timed, Verb, as_author,
+    StartFilter, StartKey, Steer, Steered, Stopwatch, Timed, Verb, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use store::{
     Alerts, Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView,
     Desk, Follow, JobFilter, Journal, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView,
-    Set, Setting, Store,
+    Set, Setting, StartFilter, StartKey, Store,
 };
 
 use crate::error::Result;
@@ -72,6 +72,21 @@ impl<S: Desk> Node<S> {
     /// The last runs of jobs; a job without one is left out.
     pub async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
         Ok(self.store.last_runs(jobs).await?)
+    }
+
+    /// Ended runs of a job by when they began, latest first.
+    pub async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        Ok(self.store.latest_starts(filter, after, limit).await?)
+    }
+
+    /// Runs of all tenants with attempts that were not their last word, newest first.
+    pub async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        Ok(self.store.retried(before, limit).await?)
     }
 
     /// The nodes of the cluster.

@@ -222,9 +222,13 @@ impl Engine {
         };
         if let Some(name) = said.strip_prefix("no such column: ") {
             let name = name.split(" - ").next().unwrap_or(name).trim_matches('"');
-            let last = name.rsplit('.').next().unwrap_or(name);
-            let fields = self.tables.iter().filter(|table| table.schema == "sys");
-            let hint = alike(last, fields.flat_map(|table| table.fields).map(|field| field.name));
+            let (of, last) = match name.rsplit_once('.') {
+                Some((of, last)) => (Some(of), last),
+                None => (None, name),
+            };
+            let asked = rewritten.into_iter().flat_map(|rewritten| &rewritten.tables);
+            let asked = asked.filter(|(alias, _)| of.is_none_or(|of| of == *alias));
+            let hint = alike(last, asked.flat_map(|(_, table)| table.fields).map(|it| it.name));
             let text = format!("column \"{name}\" does not exist");
             return QueryError::new(State::NoColumn, text).at(place(name)).hint(hint);
         }

@@ -4,8 +4,10 @@
 //! make is counted.
 
 pub(crate) mod aggregate;
+pub(crate) mod array;
 pub(crate) mod interval;
 pub(crate) mod number;
+mod pattern;
 pub(crate) mod pg;
 pub(crate) mod text;
 pub(crate) mod time;

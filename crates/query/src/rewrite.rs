@@ -5,6 +5,7 @@
 
 mod expr;
 mod names;
+mod operators;
 mod select;
 mod types;
 
@@ -41,6 +42,8 @@ pub(crate) struct Rewritten {
     pub recursive: bool,
     /// Names of the question with their places, for errors.
     pub names: Vec<(String, usize)>,
+    /// The tables that it asks, by the names that they have in it, for errors.
+    pub tables: HashMap<String, &'static Table>,
 }
 
 /// A question with more operators than these is refused: each may be a step down.
@@ -146,6 +149,7 @@ fn read(
         parameters: parameters.collect(),
         recursive: pass.found.recursive,
         names: std::mem::take(&mut pass.found.names),
+        tables: std::mem::take(&mut pass.found.aliases),
         sql: query.to_string(),
     })
 }

@@ -1,5 +1,7 @@
 //! Who has the rows.
 
+use std::cmp::Ordering;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -42,7 +44,7 @@ pub struct Scan {
     /// The table.
     pub table: &'static Table,
     /// What the rows must be like. SQLite looks at all of it again, so a source may answer more rows
-    /// than were asked for, except where a limit comes with it.
+    /// than were asked for, except where a limit comes with it: then they are all that is asked for.
     pub constraints: Vec<Constraint>,
     /// The order in which the rows must come.
     pub order: Option<Order>,
@@ -72,6 +74,23 @@ pub enum Is {
     AtMost(Value),
     /// Less than this.
     LessThan(Value),
+    /// Anything but nothing.
+    Known,
+}
+
+impl Is {
+    /// Whether a value is like this, as SQLite sees it.
+    pub fn meets(&self, value: &Value) -> bool {
+        let order = |other: &Value| value.compare(other);
+        match self {
+            Is::In(values) => values.iter().any(|other| order(other) == Some(Ordering::Equal)),
+            Is::AtLeast(other) => order(other).is_some_and(Ordering::is_ge),
+            Is::MoreThan(other) => order(other).is_some_and(Ordering::is_gt),
+            Is::AtMost(other) => order(other).is_some_and(Ordering::is_le),
+            Is::LessThan(other) => order(other).is_some_and(Ordering::is_lt),
+            Is::Known => *value != Value::Null,
+        }
+    }
 }
 
 /// An order of rows, the greatest first.

@@ -3,6 +3,7 @@
 //! SQLite has numbers, texts and bytes. A time is a text of fixed width, so that it sorts as a time
 //! and can be read wherever it turns up; a truth is 0 or 1, a UUID is its text.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -136,6 +137,20 @@ impl Value {
     /// A text.
     pub fn text(text: impl AsRef<str>) -> Self {
         Value::Text(text.as_ref().into())
+    }
+
+    /// The order of two values of a kind; numbers are compared in every form, and nothing has no
+    /// order.
+    pub fn compare(&self, other: &Value) -> Option<Ordering> {
+        match (self, other) {
+            (Value::Null, _) | (_, Value::Null) => None,
+            (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+            (Value::Int(a), Value::Float(b)) => (*a as f64).partial_cmp(b),
+            (Value::Float(a), Value::Int(b)) => a.partial_cmp(&(*b as f64)),
+            (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+            (Value::Time(a), Value::Time(b)) => Some(a.cmp(b)),
+            (a, b) => (a == b).then_some(Ordering::Equal),
+        }
     }
 
     /// How many bytes it takes, about.

@@ -85,7 +85,7 @@ unsafe impl<'vtab> VTab<'vtab> for Tab<'vtab> {
 
 /// What a scan uses of what SQLite offers, as a text that travels from planning to running:
 /// a word for each argument, `=3` `i3` `>3` `g3` `<3` `l3` with the place of a column, `L`, `O`,
-/// and last the order, `d3` or `n3`.
+/// `k3` for a column that must be something, and last the order, `d3` or `n3`.
 struct Plan;
 
 impl Plan {
@@ -111,6 +111,11 @@ impl Plan {
                 _ => {}
             }
             let keys = field.and_then(|field| table.fields.get(field)).map(|field| field.keys);
+            let known = matches!(op, Op::SQLITE_INDEX_CONSTRAINT_ISNOTNULL);
+            if let (true, Some(Keys::Range), Some(field)) = (known, keys, field) {
+                let _ = write!(text, "k{field} ");
+                continue;
+            }
             let word = match (op, keys) {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Some(Keys::Equal)) => '=',
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Some(Keys::Range)) => '=',
@@ -129,7 +134,6 @@ impl Plan {
                 exact = false;
                 continue;
             };
-            exact &= word == '=' && keys == Some(Keys::Equal);
             equal |= word == '=';
             range |= word != '=';
             let several = word == '=' && info.set_in_constraint(n, true)?;
@@ -186,6 +190,10 @@ impl Plan {
             let kind = table.fields.get(field).map_or(Kind::Text, |field| field.kind);
             if let "n" | "d" = op {
                 scan.order = Some(Order { field, nulls_first: op == "n" });
+                continue;
+            }
+            if op == "k" {
+                scan.constraints.push(Constraint { field, is: Is::Known });
                 continue;
             }
             let n = args_used;

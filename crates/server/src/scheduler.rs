@@ -16,9 +16,9 @@ use domain::run::NewRun;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
-    Cancelled, Counts, Cursor, DeliveryKey, DeliveryView, Engine, FullStore, Holder, JobFilter,
-    LastRun, NewJob, NodeView, OwnedShard, Page, Put, Result, RunFilter, RunView, Set, Setting,
-    Stats, Steer, Steered, Trigger, Verified,
+    Cancelled, Counts, Cursor, Deletion, DeliveryKey, DeliveryView, Engine, FullStore, Holder,
+    JobFilter, LastRun, NewJob, NodeView, OwnedShard, Page, Put, Result, RunFilter, RunView, Set,
+    Setting, StartFilter, StartKey, Stats, Steer, Steered, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -64,9 +64,8 @@ in_the_name_of_an_actor! {
         pause_job(id: JobId) -> Answer<'a, Job>;
         /// Lets a job go on.
         resume_job(id: JobId) -> Answer<'a, Job>;
-        /// Removes a job if it has the expected version, and with `cascade` the dependencies of others
-        /// on it.
-        delete_job(id: JobId, cascade: bool, expected: Option<u32>) -> Answer<'a, ()>;
+        /// Removes a job.
+        delete_job(id: JobId, deletion: Deletion) -> Answer<'a, ()>;
         /// Whether a job could be created.
         check_job(job: NewJob) -> Answer<'a, ()>;
         /// Starts a run by hand, under the given id if there is one; a run that has it already is the
@@ -92,6 +91,11 @@ in_the_name_of_an_actor! {
         /// The runs that a filter lets through, newest first.
         list_runs(filter: &'a RunFilter, before: Option<RunId>, limit: u32)
             -> Answer<'a, Page<RunView, RunId>>;
+        /// Ended runs of a job by when they began, latest first.
+        latest_starts(filter: &'a StartFilter, after: Option<StartKey>, limit: u32)
+            -> Answer<'a, Page<RunView, StartKey>>;
+        /// Runs with attempts that were not their last word, newest first.
+        retried(before: Option<RunId>, limit: u32) -> Answer<'a, Page<RunView, RunId>>;
         /// A run's ended attempts.
         attempts(run: RunId) -> Answer<'a, Vec<AttemptView>>;
         /// Marks dead letters as seen to. Answers for each whether it was there.

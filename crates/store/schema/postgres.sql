@@ -64,7 +64,7 @@ audit.run_id uuid
 audit.node_id uuid
 audit.outcome text not null
 audit.details text not null
-audit.runs bytea not null
+audit.runs bytea not null storage e
 audit.number bigint
 audit.hash bytea
 audit_chains.tenant_id uuid not null
@@ -303,6 +303,11 @@ CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun
 CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
 CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
+CREATE INDEX history_late ON punctual.history USING btree (uuid_send(job_id), COALESCE(started_at,
+CASE
+    WHEN ((attempts + lost) > 0) THEN finished_at
+    ELSE NULL::bigint
+END, '9223372036854775807'::bigint), id) WHERE (((started_at - scheduled_for) > 60000000) IS NOT FALSE)
 CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin)
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)

@@ -129,11 +129,17 @@ CREATE TABLE ends (
     -- Of runs that did not complete: whose they are, and their id.
     tenant_id BLOB,
     id BLOB
-) STRICT;
+, job_id BLOB) STRICT;
 
 CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
 
 CREATE INDEX ends_finished ON ends (finished_at);
+
+CREATE INDEX ends_late ON ends (
+    job_id,
+    coalesce(started_at, CASE WHEN attempts + lost > 0 THEN finished_at END, 9223372036854775807),
+    id
+) WHERE job_id IS NOT NULL;
 
 CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
 

@@ -9,7 +9,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::run::Outcome;
 use jiff::Timestamp;
 
-use crate::{NodeView, Result, Store};
+use crate::{NodeView, Page, Result, RunView, StartFilter, StartKey, Store};
 
 /// A store that serves people.
 pub trait Desk: Store {
@@ -33,6 +33,24 @@ pub trait Desk: Store {
     /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
     /// job without one is left out.
     fn last_runs(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<LastRun>>> + Send;
+
+    /// Ended runs of a job, those first that never began, then by when their last attempt began,
+    /// latest first, after a place in this order; rows for times without a run included. What a
+    /// page costs does not grow with history.
+    fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<RunView, StartKey>>> + Send;
+
+    /// Runs of all tenants, live and ended ones, with attempts that were not their last word,
+    /// newest first and older than the given one.
+    fn retried(
+        &self,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Page<RunView, RunId>>> + Send;
 
     /// What the whole cluster agrees on, by name.
     fn settings(&self) -> impl Future<Output = Result<Vec<Setting>>> + Send;

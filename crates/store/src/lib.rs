@@ -49,6 +49,7 @@ pub mod postgres;
 mod safe;
 mod shards;
 pub mod sqlite;
+mod starts;
 mod timed;
 mod view;
 
@@ -65,6 +66,7 @@ pub use objects::{Objects, Put};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
+pub use starts::{StartFilter, StartKey};
 pub use timed::{Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
@@ -152,7 +154,8 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
     fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Jobs that keep their history by a rule of their own, by id, after the given one.
+    /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted
+    /// job is among them until a cut of it finds nothing and it has no run left.
     fn retention_rules(
         &self,
         after: Option<JobId>,

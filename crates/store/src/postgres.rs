@@ -57,6 +57,7 @@ mod runs;
 mod safe;
 mod shards;
 mod signal;
+mod starts;
 mod submit;
 mod vacuum;
 

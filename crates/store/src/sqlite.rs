@@ -71,6 +71,7 @@ mod runs;
 mod safe;
 mod schema;
 mod shards;
+mod starts;
 mod wake;
 mod writer;
 

@@ -30,8 +30,8 @@ use crate::{
     DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
     JobFilter, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo, NodeView, Objects,
     OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped,
-    RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, Steer, Steered, Store, Submitted,
-    Want, Whole,
+    RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, StartFilter, StartKey, Steer,
+    Steered, Store, Submitted, Want, Whole,
 };
 
 /// What is told about each call.
@@ -161,6 +161,9 @@ verbs! {
         Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
+            -> Page<RunView, StartKey>;
+        Retried retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;

@@ -22,6 +22,10 @@ pub struct DeleteArgs {
     #[arg(long)]
     cascade: bool,
 
+    /// Delete their history soon, instead of when its time is over
+    #[arg(long)]
+    purge_history: bool,
+
     #[command(flatten)]
     asking: Asking,
 }
@@ -38,6 +42,9 @@ pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
         let mut call = client.call(Method::DELETE, &["v1", "jobs", id]);
         if args.cascade {
             call = call.query("cascade", "true");
+        }
+        if args.purge_history {
+            call = call.query("purge_history", "true");
         }
         call.if_version(job["version"].as_u64()).send()?;
         output::print_done(&args.asking.output, job, "name", &format!("deleted {}", name(job)))?;

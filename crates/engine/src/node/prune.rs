@@ -7,8 +7,8 @@ use store::{Cut, Desk, Identity, Shards, Store};
 use super::Node;
 
 impl<S: Store> Node<S> {
-    /// Deletes one batch of old history, and one of each job that has a rule of its own. Answers
-    /// how many rows it was.
+    /// Deletes one batch of old history, and one of each job that has a rule of its own, which one
+    /// that was deleted with its history has too. Answers how many rows it was.
     pub async fn prune(&self) -> store::Result<u64> {
         let now = self.store.now().await?;
         let batch = self.settings.batch_max;

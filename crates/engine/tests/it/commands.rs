@@ -2,7 +2,7 @@
 
 use domain::id::{TenantId, UserId};
 use domain::job::{Definition, JobState, When};
-use engine::{Backfill, EngineError, NewJob};
+use engine::{Backfill, Deletion, EngineError, NewJob};
 use store::Store;
 
 use crate::world::{Steps, World, at, cron};
@@ -57,9 +57,9 @@ async fn deleting_is_final_and_guards_dependents() {
     let a = node.create("a", cron("* * * * *")).await;
     let depends_on = vec![domain::job::Dependency { job: a.id, on: Default::default() }];
     let b = node.create("b", Definition { depends_on, ..cron("* * * * *") }).await;
-    let error = node.delete_job(a.id, false).await.unwrap_err();
+    let error = node.delete_job(a.id, Deletion::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "other jobs depend on it: b");
-    node.delete_job(a.id, true).await.unwrap();
+    node.delete_job(a.id, Deletion { cascade: true, ..Deletion::default() }).await.unwrap();
     world.go_to("2026-01-01T00:01:00Z");
     let started = node.work().await;
     assert_eq!(started.len(), 1);

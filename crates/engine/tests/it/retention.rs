@@ -4,7 +4,7 @@ use domain::job::{Definition, Retention, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
-use engine::Settings;
+use engine::{Deletion, Settings};
 use store::{Answer, Begun, Desk};
 
 use crate::world::{Steps, World};
@@ -58,6 +58,49 @@ async fn by_age_by_number_and_longer_for_failures() {
     let expected =
         [(0, [3, 3, 2]), (1, [3, 1, 2]), (2, [3, 0, 2]), (31, [1, 0, 1]), (91, [0, 0, 0])];
     assert_eq!(left, expected.map(|(day, counts)| (day, counts.to_vec())));
+}
+
+/// A job that is deleted takes its history along, what goes on included, unless that is to be kept.
+#[tokio::test]
+async fn of_a_deleted_job_unless_it_is_kept() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let with = |retention| Definition { retry: once.clone(), retention, ..Definition::default() };
+    let purged = node.create("purged", with(Retention::default())).await;
+    let kept = node.create("kept", with(Retention::default())).await;
+    let long =
+        node.create("long", with(Retention { days: Some(60), ..Retention::default() })).await;
+    for job in [&purged, &kept, &long] {
+        for fails in [false, true] {
+            run_once(&world, &node, job, fails).await;
+        }
+    }
+    node.trigger(&purged).await;
+    let goes_on = node.work().await.remove(0);
+    for (job, keep_history) in [(&purged, false), (&kept, true), (&long, true)] {
+        let deletion = Deletion { keep_history, ..Deletion::default() };
+        node.delete_job(job.id, deletion).await.unwrap();
+    }
+    let left = async || {
+        while node.prune().await.unwrap() > 0 {}
+        let mut counts = Vec::new();
+        for job in [&purged, &kept, &long] {
+            counts.push(world.ledger(job.id).await.len());
+        }
+        counts
+    };
+    world.pass(1);
+    assert_eq!(left().await, [1, 2, 2], "one goes on");
+    node.complete(goes_on.run.grant, AttemptResult::completed());
+    node.flush().await;
+    world.pass(1);
+    assert_eq!(left().await, [0, 2, 2]);
+    // Those that are kept follow their own rule, and the common one.
+    world.pass(31 * 86_400);
+    assert_eq!(left().await, [0, 1, 2]);
+    world.pass(61 * 86_400);
+    assert_eq!(left().await, [0, 0, 0]);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::{OWNER, SCHEMAS, SETTINGS, TYPES, kind_oid, schema_oid, setting, tables, type_name};
 use crate::error::{QueryError, State};
-use crate::functions::text::items;
+use crate::functions::array::items;
 use crate::source::{Pages, Scan, Source};
 use crate::table::Table;
 use crate::value::{Kind, Row, Value};

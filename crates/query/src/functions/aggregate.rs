@@ -84,7 +84,7 @@ impl Aggregate<Seen, Inner> for List {
 }
 
 fn show_array(values: &[Inner], _: Option<f64>) -> Inner {
-    super::text::array(values.iter().map(ValueRef::from)).into()
+    super::array::array(values.iter().map(ValueRef::from)).into()
 }
 
 fn truths(values: &[Inner]) -> impl Iterator<Item = bool> {

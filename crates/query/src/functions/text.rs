@@ -1,19 +1,17 @@
-//! Texts, patterns and arrays, which are texts `{a,b}` here.
+//! Texts.
 
 use std::fmt::Write;
 
-use regex::{Regex, RegexBuilder};
 use rusqlite::types::{Value as Inner, ValueRef};
 
+use super::array::{all, any, array, items};
+use super::pattern::{like, pattern};
 use super::{
     Answer, Answers, Arguments, BOOL, INT, Scalar, TEXT, Type, UUID, loose, show, strict, wrong,
 };
 use crate::error::{QueryError, State};
 use crate::value::Kind;
 use crate::vtab::Shared;
-
-/// A pattern may take this much memory when it is compiled.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) const SCALARS: &[Scalar] = &[
     strict("lower", (1, 1), TEXT, |_, arguments| Ok(arguments.text(0).to_lowercase().into())),
@@ -336,7 +334,7 @@ fn extreme(arguments: &Arguments<'_>, greatest: bool) -> Inner {
     best.map_or(Inner::Null, super::own)
 }
 
-fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> std::cmp::Ordering {
+pub(super) fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> std::cmp::Ordering {
     let number = |value: ValueRef<'_>| match value {
         ValueRef::Integer(number) => Some(number as f64),
         ValueRef::Real(number) => Some(number),
@@ -349,155 +347,4 @@ fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> std::cmp::Ordering {
             _ => show(a).cmp(&show(b)),
         },
     }
-}
-
-/// Whether a text is like a pattern of `%` and `_`. It goes back to the last `%` only, so the time
-/// is at most the product of both lengths.
-pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Part {
-        Any,
-        One,
-        Is(char),
-    }
-    let mut parts = Vec::new();
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        parts.push(match c {
-            c if Some(c) == escape => Part::Is(chars.next().unwrap_or(c)),
-            '%' => Part::Any,
-            '_' => Part::One,
-            c => Part::Is(c),
-        });
-    }
-    let text: Vec<char> = text.chars().collect();
-    let (mut t, mut p) = (0, 0);
-    let mut back: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match parts.get(p) {
-            Some(Part::Any) => {
-                back = Some((p, t));
-                p += 1;
-            }
-            Some(part) if *part == Part::One || *part == Part::Is(text[t]) => {
-                t += 1;
-                p += 1;
-            }
-            _ => match &mut back {
-                Some((any, from)) => {
-                    *from += 1;
-                    (p, t) = (*any + 1, *from);
-                }
-                None => return false,
-            },
-        }
-    }
-    parts[p..].iter().all(|part| *part == Part::Any)
-}
-
-/// Compiles a pattern; matching takes time in proportion to the text, whatever the pattern is.
-fn pattern(text: &str, any_case: bool) -> Result<Regex, QueryError> {
-    RegexBuilder::new(text)
-        .case_insensitive(any_case)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX)
-        .nest_limit(50)
-        .build()
-        .map_err(|error| {
-            let short: String = text.chars().take(60).collect();
-            let reason = match error {
-                regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-                error => error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
-            };
-            QueryError::new(
-                State::InvalidPattern,
-                format!("the pattern {short:?} is wrong: {reason}"),
-            )
-        })
-}
-
-/// An array as text.
-pub(crate) fn array<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> String {
-    let shown: Vec<String> = values
-        .map(|value| match value {
-            ValueRef::Null => "NULL".into(),
-            value => {
-                let text = show(value);
-                let plain = !text.is_empty()
-                    && !text.eq_ignore_ascii_case("null")
-                    && !text.contains(['{', '}', ',', '"', '\\', ' ']);
-                if plain {
-                    text
-                } else {
-                    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-                }
-            }
-        })
-        .collect();
-    format!("{{{}}}", shown.join(","))
-}
-
-/// The items of an array that is text.
-pub(crate) fn items(text: &str) -> Vec<Option<String>> {
-    let inner = text.trim();
-    let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
-    let mut items = Vec::new();
-    if inner.is_empty() {
-        return items;
-    }
-    let (mut item, mut quoted, mut inside) = (String::new(), false, false);
-    let mut chars = inner.chars();
-    let finish = |item: &mut String, quoted: &mut bool, items: &mut Vec<Option<String>>| {
-        let nothing = !*quoted && item.eq_ignore_ascii_case("null");
-        items.push((!nothing).then(|| std::mem::take(item)));
-        item.clear();
-        *quoted = false;
-    };
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => (inside, quoted) = (!inside, true),
-            '\\' => item.extend(chars.next()),
-            ',' if !inside => finish(&mut item, &mut quoted, &mut items),
-            c => item.push(c),
-        }
-    }
-    finish(&mut item, &mut quoted, &mut items);
-    items
-}
-
-fn holds(op: &str, left: ValueRef<'_>, right: &str) -> Result<bool, QueryError> {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    let order = compare(left, ValueRef::Text(right.as_bytes()));
-    Ok(match op {
-        "=" => order == Equal,
-        "<>" => order != Equal,
-        "<" => order == Less,
-        ">" => order == Greater,
-        "<=" => order != Greater,
-        ">=" => order != Less,
-        _ => {
-            let text = format!("ANY and ALL take a comparison, not {op}");
-            return Err(QueryError::new(State::NotSupported, text));
-        }
-    })
-}
-
-fn any(arguments: &Arguments<'_>) -> Result<bool, QueryError> {
-    let op = arguments.text(1);
-    for item in items(&arguments.text(2)).into_iter().flatten() {
-        if holds(&op, arguments.raw(0), &item)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn all(arguments: &Arguments<'_>) -> Result<bool, QueryError> {
-    let op = arguments.text(1);
-    for item in items(&arguments.text(2)).into_iter().flatten() {
-        if !holds(&op, arguments.raw(0), &item)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -145,6 +145,7 @@ fn shown(is: &Is) -> String {
         Is::MoreThan(value) => format!("> {}", one(value)),
         Is::AtMost(value) => format!("<= {}", one(value)),
         Is::LessThan(value) => format!("< {}", one(value)),
+        Is::Known => "known".to_owned(),
     }
 }
 
@@ -165,12 +166,7 @@ impl Source for Fixed {
         words.extend(scan.limit.map(|limit| format!("limit {limit}")));
         self.asked.0.lock().unwrap().push(words.join("; "));
         let mut rows = rows_of(scan.table.name);
-        rows.retain(|row| {
-            scan.constraints.iter().all(|it| match &it.is {
-                Is::In(values) => values.contains(&row[it.field]),
-                _ => true,
-            })
-        });
+        rows.retain(|row| scan.constraints.iter().all(|it| it.is.meets(&row[it.field])));
         if let Some(order) = scan.order {
             rows.sort_by_key(|row| {
                 std::cmp::Reverse(match row[order.field] {

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
-use engine::{JobFilter, LastRun, NewJob};
+use engine::{Deletion, JobFilter, LastRun, NewJob};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -347,16 +347,18 @@ async fn change(
     Ok(shown(app, &job))
 }
 
-/// What becomes of jobs that depend on it.
+/// What becomes of its history, and of jobs that depend on it.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeleteParams {
     /// Removes the job even if others depend on it; they depend on it no more.
     cascade: Option<bool>,
+    /// Deletes its history soon, instead of when its time is over.
+    purge_history: Option<bool>,
 }
 
-/// Removes a job. Its history remains until its time is over.
+/// Removes a job. Its history remains until its time is over, unless `purge_history` is set.
 #[utoipa::path(
     delete, path = "/v1/jobs/{job_id}", operation_id = "delete_job", tag = "jobs",
     params(
@@ -379,7 +381,11 @@ pub(crate) async fn delete(
     let job = find::job(&app, &actor, &job).await?;
     let condition = Condition::of(&headers, None, &app)?;
     condition.check(job.version)?;
-    let cascade = params.cascade.unwrap_or(false);
-    app.scheduler.delete_job(&actor, job.id, cascade, condition.version()).await?;
+    let deletion = Deletion {
+        cascade: params.cascade.unwrap_or(false),
+        keep_history: !params.purge_history.unwrap_or(false),
+        expected: condition.version(),
+    };
+    app.scheduler.delete_job(&actor, job.id, deletion).await?;
     Ok(StatusCode::NO_CONTENT)
 }

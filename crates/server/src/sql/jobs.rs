@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::id::JobId;
 use domain::job::{Definition, Job, JobState, When};
 use domain::schedule::{Zone, parse_instant};
-use engine::NewJob;
+use engine::{Deletion, NewJob};
 use jiff::Timestamp;
 use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spot};
 
@@ -190,7 +190,9 @@ impl Session {
         let Some(job) = self.job_if(&drop.name, drop.if_exists).await? else {
             return Ok(answer.with_notice(no_job(&drop.name)));
         };
-        let done = self.app.scheduler.delete_job(&self.actor, job.id, drop.cascade, None).await;
+        let deletion =
+            Deletion { cascade: drop.cascade, keep_history: drop.keep_history, expected: None };
+        let done = self.app.scheduler.delete_job(&self.actor, job.id, deletion).await;
         done.map_err(|error| {
             let is_needed = matches!(error, engine::EngineError::WrongState(_));
             let error = SqlError::from(error).or_at(drop.name.at);
@@ -203,7 +205,7 @@ impl Session {
         })?;
         Ok(match drop.keep_history {
             true => answer,
-            false => answer.with_notice("its history remains until its retention is over"),
+            false => answer.with_notice("its history goes soon; DROP JOB … KEEP HISTORY keeps it"),
         })
     }
 

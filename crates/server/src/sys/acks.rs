@@ -32,7 +32,7 @@ pub(super) fn job_run_acks(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
             found
         }
     };
-    let walk = |job: JobId| Walk::new(RunFilter::new(RunsOf::Job(job)), ROWS);
+    let walk = |job: JobId| Walk::ids(RunFilter::new(RunsOf::Job(job)), ROWS);
     let mut walks: Vec<Walk> = jobs.into_iter().map(walk).collect();
     Ok(Box::new(Made(move || {
         let Some(walk) = walks.last_mut() else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Pages of rows: made one after the other, and looked through.
 
-use query::{Constraint, Is, Pages, QueryError, Row, Scan, Value};
+use query::{Constraint, Pages, QueryError, Row, Scan, Value};
 
 /// Rows that one look at the store reads.
 pub(super) const ROWS: u32 = 500;
@@ -31,8 +31,8 @@ pub(super) struct Exact {
 
 impl Exact {
     pub fn new(pages: Box<dyn Pages>, scan: &Scan) -> Self {
-        let wanted = scan.constraints.iter().filter(|it| matches!(it.is, Is::In(_))).cloned();
-        Exact { pages, wanted: wanted.collect(), left: scan.limit.unwrap_or(u64::MAX) }
+        let left = scan.limit.unwrap_or(u64::MAX);
+        Exact { pages, wanted: scan.constraints.clone(), left }
     }
 }
 
@@ -49,12 +49,9 @@ impl Pages for Exact {
     }
 }
 
-/// Whether a row has one of the values that are asked for.
+/// Whether a row is what is asked for.
 pub(super) fn meets(row: &Row, wanted: &[Constraint]) -> bool {
-    wanted.iter().all(|constraint| match (&constraint.is, row.get(constraint.field)) {
-        (Is::In(values), Some(value)) => values.contains(value),
-        _ => true,
-    })
+    wanted.iter().all(|it| row.get(it.field).is_some_and(|value| it.is.meets(value)))
 }
 
 /// A value that may be absent.

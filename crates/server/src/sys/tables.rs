@@ -254,10 +254,10 @@ tables! {
         scheduled_for Time Range "The time as a timestamp.";
         scheduled_until Time None "The last time that the row stands for.";
         occurrences Int None "How many times the row stands for.";
-        outcome Text None "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        outcome Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
         reason Text None "Why, as a word.";
         reason_message Text None "Why, as a sentence.";
-        origin Text None "Who asked for it.";
+        origin Text Equal "Who asked for it.";
         attempts Int None "How many attempts have ended, lost ones not counted.";
         lost_attempts Int None "How many attempts were lost with their nodes.";
         due_at Time None "When it may start, or might have.";

@@ -264,6 +264,38 @@ async fn jobs_that_others_depend_on() {
 }
 
 #[tokio::test]
+async fn history_stays_or_goes_with_its_job() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let ways = [
+        ("kept", Some(""), true),
+        ("kept-too", Some("?purge_history=false"), true),
+        ("purged", Some("?purge_history=true"), false),
+        ("dropped", None, false),
+        ("left KEEP HISTORY", None, true),
+    ];
+    let mut runs = Vec::new();
+    for (words, query, stays) in ways {
+        let name = words.split(' ').next().unwrap();
+        world.job(name, "http://ok").await;
+        let run = world.trigger(name).await;
+        world.ended(&run).await;
+        let reply = match query {
+            Some(query) => {
+                world.call("DELETE", &format!("/v1/jobs/{name}{query}"), &[], None).await
+            }
+            None => world.post("/v1/sql", json!({"sql": format!("DROP JOB {words}")})).await,
+        };
+        assert!(reply.status < 300, "{words}: {}", reply.text);
+        runs.push((words, run, stays));
+    }
+    while world.engine.node().prune().await.unwrap() > 0 {}
+    for (words, run, stays) in runs {
+        let reply = world.get(&format!("/v1/executions/{run}")).await;
+        assert_eq!(reply.status, if stays { 200 } else { 404 }, "{words}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
 async fn times_to_come_and_times_that_have_passed() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     world.post("/v1/jobs", cron("j")).await;

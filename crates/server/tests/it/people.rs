@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
+use store::FullStore;
 
 use crate::world::{Reply, World};
 
@@ -13,7 +14,7 @@ pub struct Person {
     pub key: String,
 }
 
-impl World {
+impl<S: FullStore> World<S> {
     /// Sends a request with somebody's key, or with none.
     pub async fn call_as(
         &self,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use domain::access::{Actor, Privilege, Privileges};
 use domain::id::{TenantId, UserId};
+use jiff::SignedDuration;
 use query::{Cancel, Engine, Limits, QueryError, Row, Rows, Value};
 use serde_json::json;
+use store::{FullStore, Verb};
 use uuid::Uuid;
 
 use crate::world::{World, until};
@@ -14,7 +16,7 @@ use crate::world::{World, until};
 /// Words that stand in everything of one tenant and in no question.
 const CANARY: &str = "canary-of-acme";
 
-fn engine(world: &World, actor: Actor) -> Arc<Engine> {
+fn engine<S: FullStore>(world: &World<S>, actor: Actor) -> Arc<Engine> {
     let actor = server::Actor::from(actor);
     Arc::new(server::sys_engine(&world.app, &actor, "default", 7, Limits::default()).unwrap())
 }
@@ -46,6 +48,18 @@ fn actor_of(tenant: &serde_json::Value, privileges: &[Privilege]) -> Actor {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_table_answers_with_all_of_its_columns() {
     let world = World::at("2024-01-15T10:30:00Z").await;
+    every_table_answers(&world).await;
+    let engine = engine(&world, Actor::admin());
+    let next = rows(&engine, "SELECT next_run_at FROM sys.next_runs WHERE position = 1").await;
+    assert_eq!(next, [[Value::Time("2024-01-16T08:00:00Z".parse().unwrap())]]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_table_answers_on_postgres() {
+    every_table_answers(&World::of_postgres().await).await;
+}
+
+async fn every_table_answers<S: FullStore>(world: &World<S>) {
     let first = world.job("first", "http://fail").await;
     let after = json!({
         "name": "after", "job_type": "CRON", "cron_expression": "0 9 * * *", "timezone": "Europe/Berlin",
@@ -56,7 +70,7 @@ async fn every_table_answers_with_all_of_its_columns() {
     world.ended(&run).await;
     world.rule("default", "PUT", "/v1/secrets/TOKEN", json!({"value": "not to be seen"})).await;
     world.person("default", "ann", &["VIEW JOB HISTORY"]).await;
-    let engine = engine(&world, Actor::admin());
+    let engine = engine(world, Actor::admin());
     let empty = ["shards", "databases", "roles", "job_run_acks"];
     for table in server::TABLES {
         let answer = ask(&engine, &format!("SELECT * FROM sys.{}", table.name)).await;
@@ -89,15 +103,13 @@ async fn every_table_answers_with_all_of_its_columns() {
         assert!(shown.contains(word), "{word} in {shown}");
     }
     let run_row = "SELECT state, state_detail, retry_count, error_code, error_name, job_name, attempt_number, dead_letter,
-        completed_at = (extract(epoch FROM completed) * 1000)::bigint, result_message FROM sys.job_runs";
+        completed_at - extract(epoch FROM completed) * 1000 BETWEEN -1.01 AND 0.01, result_message FROM sys.job_runs";
     let shown = format!("{:?}", rows(&engine, run_row).await);
     let expected = r#"[[Text("FAILED"), Text("FAILED"), Int(0), Int(500), Text("HTTP_500"), Text("first"), Int(1), Bool(true), Bool(true), Text("it answered 500")]]"#;
     assert_eq!(shown, expected);
     let edge = "SELECT job_name, depends_on_job_name, condition FROM sys.job_dependencies";
     let expected = ["after", "first", "SUCCESS"].map(Value::text);
     assert_eq!(rows(&engine, edge).await, [expected]);
-    let next = rows(&engine, "SELECT next_run_at FROM sys.next_runs WHERE position = 1").await;
-    assert_eq!(next, [[Value::Time("2024-01-16T08:00:00Z".parse().unwrap())]]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +231,15 @@ const NOSY: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_question_sees_a_row_of_another_tenant() {
-    let world = World::at("2024-01-15T10:30:00Z").await;
+    nobody_sees_another_tenant(&World::at("2024-01-15T10:30:00Z").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_question_sees_a_row_of_another_tenant_on_postgres() {
+    nobody_sees_another_tenant(&World::of_postgres().await).await;
+}
+
+async fn nobody_sees_another_tenant<S: FullStore>(world: &World<S>) {
     let acme = world.tenant("acme").await;
     let other = world.tenant("other").await;
     let ann = world.person("acme", CANARY, &["ADMINISTER TENANT"]).await;
@@ -236,12 +256,12 @@ async fn no_question_sees_a_row_of_another_tenant() {
     let role = json!({"name": CANARY, "description": CANARY});
     world.rule("acme", "POST", "/v1/roles", role).await;
 
-    let boss = engine(&world, actor_of(&other, &[Privilege::AdministerTenant]));
-    let nobody = engine(&world, actor_of(&other, &[]));
+    let boss = engine(world, actor_of(&other, &[Privilege::AdministerTenant]));
+    let nobody = engine(world, actor_of(&other, &[]));
     // Of the tenant itself, but without a right to what others made.
-    let guest = engine(&world, actor_of(&acme, &[]));
+    let guest = engine(world, actor_of(&acme, &[]));
     // Whoever may sees it, so the questions can be answered.
-    let owner = engine(&world, actor_of(&acme, &[Privilege::AdministerTenant]));
+    let owner = engine(world, actor_of(&acme, &[Privilege::AdministerTenant]));
     let mut seen = 0;
     for question in NOSY {
         let question = question.replace("{job}", &job).replace("{run}", &run);
@@ -316,6 +336,181 @@ async fn the_latest_starts_are_found_among_ids_of_another_order() {
     let (all, some) =
         (rows(&engine, times).await, rows(&engine, &format!("{times} LIMIT 4")).await);
     assert_eq!(some, all[..4]);
+}
+
+/// What a question may say about rows.
+const CONDITIONS: &[&str] = &[
+    "true",
+    "job_uuid = '{job}'",
+    "job_name = 'late'",
+    "job_name IN ('late', 'fails')",
+    "job_name = 'fails' AND state = 'FAILED'",
+    "state = 'FAILED'",
+    "state = 'CANCELLED'",
+    "state = 'PENDING'",
+    "state = 'NONSENSE'",
+    "state IN ('FAILED', 'COMPLETED')",
+    "state_detail = 'FAILED'",
+    "state_detail = 'LOST'",
+    "state_detail = 'COMPLETED' AND job_uuid = '{job}'",
+    "started_at > {start}",
+    "started_at >= {start} AND job_uuid = '{job}'",
+    "started_at < {start}",
+    "started_at < {start} AND job_uuid = '{job}'",
+    "started_at BETWEEN {start} - 1000 AND {start} + 1000",
+    "started_at = {start}",
+    "started_at IS NOT NULL",
+    "started_at IS NOT NULL AND job_uuid = '{job}'",
+    "started_at > {start} AND state = 'FAILED'",
+    "scheduled_time < {time}",
+    "scheduled_time <= {time} AND job_uuid = '{job}'",
+    "scheduled_time > {time}",
+    "scheduled_time = {time}",
+    "scheduled_time = {time} + 0.0",
+    "scheduled_time BETWEEN {time} AND {start} AND origin = 'BACKFILL'",
+    "origin = 'MANUAL'",
+    "origin = 'BACKFILL' AND started_at > {start} - 1",
+];
+
+/// However it is asked: what the scheduler looks for is what SQLite finds by looking at every row.
+async fn questions_agree<S: FullStore>(world: &World<S>, minute: SignedDuration) {
+    let late = json!({
+        "name": "late", "job_type": "CRON", "cron_expression": "0 0 1 1 *", "payload": {"type": "NOOP"},
+        "overlap": "ALLOW",
+    });
+    let job = world.post("/v1/jobs", late).await.json();
+    let job = job["job_id"].as_str().unwrap();
+    world.job("fails", "http://fail").await;
+    let again = json!({
+        "name": "again", "job_type": "MANUAL", "payload": {"endpoint": "http://fail"}, "overlap": "ALLOW",
+        "retry_config": {"max_attempts": 3, "backoff_seconds": 1_000_000},
+    });
+    assert_eq!(world.post("/v1/jobs", again).await.status, 201);
+    for name in ["late", "fails", "late", "fails"] {
+        let run = world.trigger(name).await;
+        world.ended(&run).await;
+    }
+    // One goes on, and one was cancelled between two attempts.
+    let (waits, cancelled) = (world.trigger("again").await, world.trigger("again").await);
+    // Times of the past, which begin now; and one that is asked for again.
+    let range = json!({"from": "2020-01-01T00:00:00Z", "until": "2023-12-31T00:00:00Z"});
+    let reply = world.post("/v1/jobs/late/backfill", range).await;
+    assert!(reply.status < 300, "{}", reply.text);
+    // They become due one after the other.
+    world.go_on(minute);
+    let engine = engine(world, Actor::admin());
+    let count = async |question: &str| match rows(&engine, question).await[0][0] {
+        Value::Int(count) => count,
+        ref other => panic!("{other:?}"),
+    };
+    let failed = format!(
+        "SELECT count(*) FROM sys.job_runs WHERE execution_uuid IN ('{waits}', '{cancelled}') AND state = 'FAILED'"
+    );
+    until(|| async { (count(&failed).await == 2).then_some(()) }).await;
+    let reply = world.post(&format!("/v1/executions/{cancelled}/cancel"), json!({})).await;
+    assert!(reply.status < 300, "{}", reply.text);
+    let done = "SELECT count(*) FROM sys.job_runs WHERE job_name = 'late' AND state = 'COMPLETED'";
+    until(|| async { (count(done).await >= 6).then_some(()) }).await;
+    world.ended(&cancelled).await;
+    let failed = "SELECT execution_uuid FROM sys.job_runs WHERE job_name = 'fails' LIMIT 1";
+    let Value::Uuid(failed) = rows(&engine, failed).await[0][0] else { panic!("no run") };
+    let reply = world.post(&format!("/v1/executions/{failed}/retry"), json!({})).await;
+    assert!(reply.status < 300, "{}", reply.text);
+    let all = "SELECT count(*) FROM sys.job_runs WHERE job_name = 'fails' AND state = 'FAILED'";
+    until(|| async { (count(all).await == 3).then_some(()) }).await;
+
+    let middle = rows(
+        &engine,
+        "SELECT started_at, scheduled_time FROM (SELECT * FROM sys.job_runs LIMIT 9999) r
+         WHERE job_name = 'late' ORDER BY scheduled_time LIMIT 1 OFFSET 2",
+    )
+    .await;
+    let [Value::Int(start), Value::Int(time)] = middle[0][..] else { panic!("{middle:?}") };
+    let mut answered = 0;
+    for condition in CONDITIONS {
+        let condition = condition
+            .replace("{job}", job)
+            .replace("{start}", &start.to_string())
+            .replace("{time}", &time.to_string());
+        for order in ["", "started_at DESC", "started_at DESC NULLS LAST", "scheduled_time DESC"] {
+            // Where rows are equal in an order, which of them comes first is open.
+            let column = order.split(' ').next().filter(|it| !it.is_empty());
+            let column = column.unwrap_or("job_run_uuid");
+            let by = if order.is_empty() { String::new() } else { format!("ORDER BY {order}") };
+            let ask = |from: &str, limit: usize| {
+                let limit = if limit == 0 { String::new() } else { format!("LIMIT {limit}") };
+                format!("SELECT {column} FROM {from} r WHERE {condition} {by} {limit}")
+            };
+            let expected = ask("(SELECT * FROM sys.job_runs LIMIT 9999)", 0);
+            let mut expected = shown(&rows(&engine, &expected).await);
+            let limits: &[usize] = if order.is_empty() { &[0] } else { &[1, 4] };
+            for limit in limits {
+                let question = ask("sys.job_runs", *limit);
+                let mut found = shown(&rows(&engine, &question).await);
+                if order.is_empty() {
+                    found.sort_unstable();
+                    expected.sort_unstable();
+                } else {
+                    expected.truncate(limits[1]);
+                }
+                let most = if *limit == 0 { expected.len() } else { (*limit).min(expected.len()) };
+                assert_eq!(found, expected[..most], "{question}");
+                answered += found.len();
+            }
+        }
+    }
+    assert!(answered > 300, "the questions found only {answered} rows");
+    for condition in ["outcome = 'FAILED'", "outcome = 'NONSENSE'", "origin = 'BACKFILL'"] {
+        let ask = |from: &str| {
+            format!("SELECT execution_uuid FROM {from} r WHERE {condition} ORDER BY execution_uuid")
+        };
+        let expected = rows(&engine, &ask("(SELECT * FROM sys.ledger LIMIT 9999)")).await;
+        assert_eq!(rows(&engine, &ask("sys.ledger")).await, expected, "{condition}");
+    }
+}
+
+fn shown(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| format!("{row:?}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_looked_for_is_what_is_there() {
+    let minute = SignedDuration::from_mins(1);
+    questions_agree(&World::at("2024-01-15T10:30:00Z").await, minute).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_looked_for_is_what_is_there_on_postgres() {
+    // Its clock goes on by itself, and that of the node gets ahead as far as it may.
+    questions_agree(&World::of_postgres().await, SignedDuration::from_secs(9)).await;
+}
+
+/// The ten latest starts of a job cost the same however long its history is, also when runs began
+/// late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_history_makes_no_question_longer() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let job = world.job("busy", "http://ok").await;
+    let engine = engine(&world, Actor::admin());
+    let asked = [Verb::ListRuns, Verb::LatestStarts, Verb::Ended, Verb::Run, Verb::Attempts];
+    let calls = || asked.map(|verb| world.calls.of(verb));
+    let id: Uuid = job.parse().unwrap();
+    for length in [200, 20_000] {
+        world.fill(id, length);
+        for order in ["started_at DESC", "started_at DESC NULLS LAST", "scheduled_time DESC"] {
+            let question = format!(
+                "SELECT started_at FROM sys.job_runs WHERE job_uuid = '{job}' ORDER BY {order} LIMIT 10"
+            );
+            let before = calls();
+            let found = rows(&engine, &question).await;
+            let made: Vec<usize> =
+                calls().iter().zip(before).map(|(now, then)| now - then).collect();
+            assert_eq!(found.len(), 10, "{question}");
+            // Live runs, ended runs, and nobody looks at each of them.
+            assert!(made[0] <= 3 && made[1] <= 2, "{question}: {made:?} of {asked:?}");
+            assert_eq!(made[2..], [0, 0, 0], "{question}: {made:?} of {asked:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,6 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use server::{App, Key, Keys, Metrics, Options, Trials, Tried};
 use store::sqlite::SqliteStore;
+use store::{FullStore, PostgresOptions, PostgresStore, Stopwatch, Timed, Verb};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 use uuid::Uuid;
@@ -92,11 +93,29 @@ impl agent::DatabaseSource for Bench {
     }
 }
 
-pub struct World {
+/// How often a store was asked what.
+#[derive(Default)]
+pub struct Calls(Mutex<HashMap<Verb, usize>>);
+
+impl Stopwatch for Calls {
+    fn took(&self, verb: Verb, _: Duration, _: bool) {
+        *self.0.lock().unwrap().entry(verb).or_default() += 1;
+    }
+}
+
+impl Calls {
+    pub fn of(&self, verb: Verb) -> usize {
+        self.0.lock().unwrap().get(&verb).copied().unwrap_or_default()
+    }
+}
+
+/// A server over a store.
+pub struct World<S: FullStore = SqliteStore> {
     pub router: Router,
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Timed<S>>,
     pub app: App,
-    pub engine: Arc<Engine<SqliteStore>>,
+    pub engine: Arc<Engine<Timed<S>>>,
+    pub calls: Arc<Calls>,
     pub key: String,
     clock: Arc<AtomicI64>,
     held: Arc<Mutex<HashMap<String, oneshot::Sender<AttemptResult>>>>,
@@ -168,12 +187,87 @@ impl World {
     pub async fn with(start: Timestamp, options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(AtomicI64::new(start.as_microsecond()));
-        let now = {
-            let clock = Arc::clone(&clock);
-            move || Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
-        };
         let path = folder.path().join("punctual.db");
-        let store = Arc::new(SqliteStore::open(&path, Arc::new(now.clone())).unwrap());
+        let store = SqliteStore::open(&path, Arc::new(reader(&clock))).unwrap();
+        World::over(store, folder, clock, options).await
+    }
+
+    /// Every byte that the store has written.
+    pub fn stored_bytes(&self) -> Vec<u8> {
+        let files = std::fs::read_dir(self.folder.path()).unwrap();
+        let files = files.map(|file| file.unwrap().path()).filter(|path| path.is_file());
+        files.flat_map(|path| std::fs::read(path).unwrap()).collect()
+    }
+
+    /// So many ended runs of a job, one a second; every tenth began two hours late.
+    pub fn fill(&self, job: Uuid, runs: i64) {
+        let connection =
+            rusqlite::Connection::open(self.folder.path().join("punctual.db")).unwrap();
+        let now = self.clock.load(Ordering::Relaxed);
+        let fill = "
+            DELETE FROM runs WHERE seq < 0;
+            DELETE FROM ends WHERE seq < 0;
+            INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at,
+                priority, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :runs)
+            SELECT -i, unhex(printf('%012x70008%015x', :now / 1000 - i * 1000, i)), :job, :tenant, 1,
+                :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0
+            FROM n;
+            INSERT INTO ends (seq, outcome, dead_letter, attempts, lost, finished_at, number, attempt_end, node_id,
+                fence, started_at, job_id, id)
+            SELECT seq, 1, 0, 1, 0, due_at + 9000000000, 1, 'COMPLETED', zeroblob(16), 1,
+                due_at + iif(seq % 10 = 0, 7200000000, 1000), iif(seq % 10 = 0, job_id, NULL), iif(seq % 10 = 0, id, NULL)
+            FROM runs WHERE seq < 0;";
+        let (tenant, job) = (TenantId::DEFAULT.0, job);
+        let fill = fill
+            .replace(":runs", &runs.to_string())
+            .replace(":now", &now.to_string())
+            .replace(":job", &format!("x'{}'", job.simple()))
+            .replace(":tenant", &format!("x'{}'", tenant.simple()));
+        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        connection.execute_batch(&format!("BEGIN IMMEDIATE; {fill} COMMIT;")).unwrap();
+    }
+
+    /// Takes a table of the store away, or gives it back.
+    pub fn rename_table(&self, from: &str, to: &str) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("punctual.db"));
+        let rename = format!("ALTER TABLE {from} RENAME TO {to}");
+        connection.unwrap().execute_batch(&rename).unwrap();
+    }
+}
+
+impl World<PostgresStore> {
+    /// A server over a database of PostgreSQL, which has the time by itself.
+    pub async fn of_postgres() -> Self {
+        let database = format!("world_{:032x}", random());
+        let server = testbed::postgres::Server::shared();
+        let (client, connection) =
+            tokio_postgres::connect(&server.url("postgres"), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let options = PostgresOptions::default();
+        let store = PostgresStore::connect(&server.url(&database), options).await.unwrap();
+        let clock = Arc::new(AtomicI64::new(present().as_microsecond()));
+        World::over(store, tempfile::tempdir().unwrap(), clock, Options::default()).await
+    }
+}
+
+/// What a clock shows.
+fn reader(clock: &Arc<AtomicI64>) -> impl Fn() -> Timestamp + Clone + Send + Sync + 'static {
+    let clock = Arc::clone(clock);
+    move || Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
+}
+
+impl<S: FullStore> World<S> {
+    async fn over(
+        store: S,
+        folder: tempfile::TempDir,
+        clock: Arc<AtomicI64>,
+        options: Options,
+    ) -> Self {
+        let now = reader(&clock);
+        let calls = Arc::new(Calls::default());
+        let store = Arc::new(Timed::new(store, Arc::clone(&calls) as Arc<dyn Stopwatch>));
         let outputs = Outputs::new(folder.path().join("outputs"), Limits::default()).unwrap();
         let held = Arc::default();
         let hands = Hands { outputs: outputs.clone(), held: Arc::clone(&held) };
@@ -215,21 +309,13 @@ impl World {
         let lodging = Arc::clone(&engine) as Arc<dyn server::Lodging>;
         let agents = server::AgentDoor::new(lodging, vault, Arc::new(Bench));
         let router = server::router_with_agents(app.clone(), agents);
-        World { router, store, app, engine, key: key.reveal().to_owned(), clock, held, folder }
+        let key = key.reveal().to_owned();
+        World { router, store, app, engine, calls, key, clock, held, folder }
     }
 
-    /// Every byte that the store has written.
-    pub fn stored_bytes(&self) -> Vec<u8> {
-        let files = std::fs::read_dir(self.folder.path()).unwrap();
-        let files = files.map(|file| file.unwrap().path()).filter(|path| path.is_file());
-        files.flat_map(|path| std::fs::read(path).unwrap()).collect()
-    }
-
-    /// Takes a table of the store away, or gives it back.
-    pub fn rename_table(&self, from: &str, to: &str) {
-        let connection = rusqlite::Connection::open(self.folder.path().join("punctual.db"));
-        let rename = format!("ALTER TABLE {from} RENAME TO {to}");
-        connection.unwrap().execute_batch(&rename).unwrap();
+    /// Moves the clock on.
+    pub fn go_on(&self, time: SignedDuration) {
+        self.clock.fetch_add(time.as_micros() as i64, Ordering::Relaxed);
     }
 
     pub fn go_to(&self, time: &str) {

@@ -6,7 +6,7 @@ use domain::partition::Part;
 use domain::run::NewRun;
 use store::{
     Answer, Begun, Desk, LastRun, LiveCounts, Move, NodeView, Objects, OwnedShard, Page, Put,
-    Result, Set, Setting, Shards, Whole,
+    Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -32,6 +32,9 @@ impl<S: Desk> Desk for FaultyStore<S> {
         nodes() -> Vec<NodeView>;
         live(tenant: TenantId) -> LiveCounts;
         last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
+            -> Page<RunView, StartKey>;
+        retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
         settings() -> Vec<Setting>;
         set(name: &str, value: Option<&str>, expected: u32) -> Set;
         begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;

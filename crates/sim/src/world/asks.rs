@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Definition, JobState, Overlap};
 use domain::run::NewRun;
-use engine::{Backfill, NewJob, Trigger};
+use engine::{Backfill, Deletion, NewJob, Trigger};
 use jiff::{SignedDuration, Timestamp};
 
 use super::World;
@@ -49,8 +49,9 @@ impl World {
             2 => self.ask_to_disable(index, node, job),
             3 => {
                 let cascade = self.random.percent(70);
+                let deletion = Deletion { cascade, keep_history: true, expected: None };
                 self.run_command(index, format!("delete {name}"), async move {
-                    node.delete_job(job, cascade).await
+                    node.delete_job(job, deletion).await
                 });
             }
             4 => {

@@ -5,7 +5,7 @@ WITH gone AS (
     WHERE id = ANY (ARRAY(
         SELECT h.id FROM history h
         WHERE h.id < $1 AND h.finished_at < CASE WHEN h.outcome IN (2, 4) THEN $3::bigint ELSE $2::bigint END
-            AND (SELECT j.own_retention AND j.state <> 'DELETED' FROM jobs j WHERE j.id = h.job_id) IS NOT TRUE
+            AND (SELECT j.own_retention FROM jobs j WHERE j.id = h.job_id) IS NOT TRUE
         ORDER BY h.id LIMIT $4::bigint
     ))
     RETURNING id

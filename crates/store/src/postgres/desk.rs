@@ -11,7 +11,10 @@ use super::pipeline::values;
 use super::row::{at, outcome, signed, text, unsigned};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting};
+use crate::{
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
+    StartFilter, StartKey,
+};
 
 impl Desk for PostgresStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -54,6 +57,25 @@ impl Desk for PostgresStore {
             })
         };
         self.shared.query(sql!("last_runs"), values![ids]).await?.iter().map(last).collect()
+    }
+
+    async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        self.shared.latest_starts(filter, after, limit).await
+    }
+
+    async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let before = before.map_or(Uuid::max(), |before| before.0);
+        let values = values![before, i64::from(limit)];
+        let rows = self.shared.query(sql!("list_retried"), values).await?;
+        let ids = rows.iter().map(|row| Ok(RunId(row.try_get(0)?)));
+        let ids = ids.collect::<Result<Vec<RunId>>>()?;
+        let next = ids.last().copied().filter(|_| ids.len() == limit as usize);
+        Ok(Page { items: self.shared.views(&ids).await?, next })
     }
 
     async fn settings(&self) -> Result<Vec<Setting>> {

@@ -18,9 +18,16 @@ impl Shared {
         };
         let values = values![job.0, before, failed_before, limit];
         let old: i64 = self.query_one(sql!("prune_age_of_job"), values).await?.try_get(0)?;
-        let Some(keep) = cut.keep_last else { return Ok(gone(old)) };
-        let values = values![job.0, i64::from(keep), limit - old];
-        let surplus: i64 = self.query_one(sql!("prune_count_of_job"), values).await?.try_get(0)?;
+        let surplus: i64 = match cut.keep_last {
+            Some(keep) => {
+                let values = values![job.0, i64::from(keep), limit - old];
+                self.query_one(sql!("prune_count_of_job"), values).await?.try_get(0)?
+            }
+            None => 0,
+        };
+        if old + surplus == 0 {
+            self.query(sql!("job_rule_over"), values![job.0]).await?;
+        }
         Ok(gone(old + surplus))
     }
 }

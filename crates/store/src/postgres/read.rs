@@ -65,7 +65,7 @@ impl Shared {
     }
 
     /// Runs by id, newest first.
-    async fn views(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
+    pub(super) async fn views(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
         let mut ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         if ids.is_empty() {
             return Ok(Vec::new());

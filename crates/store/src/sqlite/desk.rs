@@ -3,14 +3,19 @@
 use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
 use rusqlite::OptionalExtension;
+use uuid::Uuid;
 
 use super::ends::outcome_of;
+use super::read::views;
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
-use super::{SqliteStore, journal, nodes};
+use super::{SqliteStore, journal, nodes, starts};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
-use crate::{Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Result, Set, Setting, StoreError};
+use crate::{
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
+    StartFilter, StartKey, StoreError,
+};
 
 impl Desk for SqliteStore {
     async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
@@ -62,6 +67,30 @@ impl Desk for SqliteStore {
                 }
             }
             Ok(found)
+        })
+        .await
+    }
+
+    async fn latest_starts(
+        &self,
+        filter: &StartFilter,
+        after: Option<StartKey>,
+        limit: u32,
+    ) -> Result<Page<RunView, StartKey>> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.read(move |connection| starts::latest(connection, &filter, after, limit, now)).await
+    }
+
+    async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
+        let now = self.clock.now();
+        self.read(move |connection| {
+            let snapshot = connection.unchecked_transaction()?;
+            let mut query = snapshot.prepare_cached(sql!("list_retried"))?;
+            let before = before.map_or(Uuid::max(), |before| before.0);
+            let ids = query.query_map((before, limit), |row| Ok(RunId(row.get(0)?)))?;
+            let ids = ids.collect::<rusqlite::Result<Vec<RunId>>>()?;
+            let next = ids.last().copied().filter(|_| ids.len() == limit as usize);
+            Ok(Page { items: views(&snapshot, ids.into_iter(), now)?, next })
         })
         .await
     }

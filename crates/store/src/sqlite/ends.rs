@@ -8,6 +8,7 @@ use super::alerts;
 use super::row::{at, us};
 use super::rows::{self, Values};
 use super::writer::Tx;
+use crate::starts::LATE;
 use crate::{Result, StoreError};
 
 /// The end of a run, by column.
@@ -36,6 +37,17 @@ impl End<'_> {
                     && result.rows_affected.is_none()
                     && result.details.is_none()
             })
+    }
+
+    /// Whether it stands among what did not complete. Completed runs are found by other indexes.
+    fn is_listed(&self) -> bool {
+        self.outcome != Outcome::Completed || self.dead_letter
+    }
+
+    /// Whether the run began so late that its start is not in the order of ids, or never.
+    fn is_late(&self, run: RunId) -> bool {
+        let late = |attempt: &EndedAttempt| attempt.started_at.duration_since(run.time()) > LATE;
+        self.attempt.is_none_or(late)
     }
 }
 
@@ -71,12 +83,17 @@ struct Plain {
     fence: Option<i64>,
     /// Its number, how it ended, where it was made and when it began.
     attempt: Option<(u32, &'static str, NodeId, i64)>,
+    /// Its job, if it began late or never.
+    late: Option<JobId>,
+    /// Its id, if an index finds it by that.
+    id: Option<RunId>,
 }
 
 impl Recorder {
     /// Takes the end of a run that had not ended, and returns when that was.
     pub fn record(&mut self, tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
         let finished_at = end.attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
+        let is_late = end.is_late(whose.run);
         let plain = Plain {
             seq: end.seq,
             outcome: end.outcome,
@@ -88,6 +105,8 @@ impl Recorder {
                 let started_at = us(attempt.started_at);
                 (attempt.number, attempt.result.end.name(), attempt.node, started_at)
             }),
+            late: is_late.then_some(whose.job),
+            id: (is_late || end.is_listed()).then_some(whose.run),
         };
         if end.is_plain() {
             self.plain.push(plain);
@@ -121,7 +140,9 @@ impl Plain {
         values.push(self.attempt.map(|(_, end, ..)| end))?;
         values.push(self.attempt.map(|(_, _, node, _)| node.0))?;
         values.push(self.fence)?;
-        values.push(self.attempt.map(|(.., started_at)| started_at))
+        values.push(self.attempt.map(|(.., started_at)| started_at))?;
+        values.push(self.late.map(|job| job.0))?;
+        values.push(self.id.map(|id| id.0))
     }
 }
 
@@ -129,8 +150,6 @@ impl Plain {
 fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()> {
     let result = end.attempt.map(|attempt| &attempt.result);
     let message = result.map(|result| result.message.as_str());
-    // Completed runs are found by other indexes.
-    let listed = end.outcome != Outcome::Completed || end.dead_letter;
     let row = std::slice::from_ref(plain);
     rows::insert(tx.connection, sql!("end_insert"), row, |plain, values| {
         plain.push(values)?;
@@ -142,8 +161,7 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
         values.push(result.and_then(|result| result.result.as_deref()))?;
         values.push(result.and_then(|result| result.rows_affected).map(|rows| rows as i64))?;
         values.push(result.and_then(|result| result.details.as_deref()))?;
-        values.push(listed.then_some(whose.tenant.0))?;
-        values.push(listed.then_some(whose.run.0))
+        values.push(end.is_listed().then_some(whose.tenant.0))
     })?;
     Ok(())
 }

@@ -22,6 +22,9 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
         let room = u64::from(limit).saturating_sub(gone) as u32;
         gone += delete(tx, sql!("prune_count_of_job"), (job.0, keep, room))?;
     }
+    if gone == 0 {
+        tx.connection.prepare_cached(sql!("job_rule_over"))?.execute((job.0,))?;
+    }
     Ok(gone)
 }
 

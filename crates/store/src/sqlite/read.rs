@@ -33,16 +33,26 @@ pub(super) fn list_runs(
     let snapshot = connection.unchecked_transaction()?;
     let parts = parts(&snapshot, filter, before, limit, now)?;
     let page = merge(parts, limit);
+    let items = views(&snapshot, page.items.into_iter(), now)?;
+    Ok(Page { items, next: page.next })
+}
+
+/// Runs by id, in the order in which they are asked for.
+pub(super) fn views(
+    snapshot: &Connection,
+    ids: impl ExactSizeIterator<Item = RunId>,
+    now: Timestamp,
+) -> Result<Vec<RunView>> {
     let mut query = snapshot.prepare_cached(sql!("view_run"))?;
-    let mut holders = Holders::of(&snapshot);
-    let mut items = Vec::with_capacity(page.items.len());
-    for id in page.items {
+    let mut holders = Holders::of(snapshot);
+    let mut items = Vec::with_capacity(ids.len());
+    for id in ids {
         let mut rows = query.query((id.0,))?;
         if let Some(row) = rows.next()? {
             items.push(view(row, now, &mut holders)?);
         }
     }
-    Ok(Page { items, next: page.next })
+    Ok(items)
 }
 
 /// Where a page comes from: one walk over all runs, or the indexes of those that are asked for

@@ -5,16 +5,18 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::bench::Bench;
 use crate::postgres_bench::PostgresBench;
 
-/// A hundred thousand completed runs of one tenant and ten jobs, and four dead letters.
+/// A hundred thousand completed runs of one tenant and ten jobs, every seventh of them late, and four
+/// dead letters.
 const HISTORY: &str = "
     INSERT INTO history (
         id, job_id, tenant_id, scheduled_for, due_at, finished_at, job_version, coalesced, attempts, lost,
-        origin, outcome, dead_letter, shard
+        origin, outcome, dead_letter, shard, started_at
     )
     SELECT
         (lpad(to_hex(i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'))::uuid,
         lpad((i % 10)::text, 32, '0')::uuid, lpad('1', 32, '0')::uuid, i, i, i, 1, 0, 1, 0,
-        1, CASE WHEN i % 25000 = 7 THEN 2 ELSE 1 END, i % 25000 = 7, ''
+        1, CASE WHEN i % 25000 = 7 THEN 2 ELSE 1 END, i % 25000 = 7, '',
+        CASE WHEN i % 7 = 0 THEN i + 70000000 ELSE i END
     FROM generate_series(0, 99999) AS i;
     ANALYZE history;
     SET plan_cache_mode = force_generic_plan;";
@@ -77,6 +79,26 @@ async fn a_page_looks_at_few_blocks() {
     let values = format!("50000, '{nil}', 99999, 11");
     let looked = blocks(&client, ended, "bigint, uuid, bigint, bigint", &values).await;
     assert!(looked <= BLOCKS_MAX, "ended: {looked} blocks");
+    // The ten latest starts, with and without late ones among them.
+    let types = "uuid, bigint, uuid, bigint, smallint[], boolean, uuid, uuid";
+    let job = format!("{:0>32}", 3);
+    let late = include_str!("../../sql/postgres/start_late.sql");
+    let by_id = include_str!("../../sql/postgres/start_by_id.sql");
+    let latest = include_str!("../../sql/postgres/start_latest.sql");
+    let from = format!("{:012x}{}", 99_000, "0".repeat(20));
+    for (name, sql, ids) in [
+        ("late", late, String::new()),
+        ("by id", by_id, format!(", '{nil}', '{last}'")),
+        ("latest", latest, format!(", '{from}', '{last}'")),
+    ] {
+        for before in [i64::MAX, 70_050_000, 90_000] {
+            let types = types.split(", ").take(if ids.is_empty() { 6 } else { 8 });
+            let types = types.collect::<Vec<_>>().join(", ");
+            let values = format!("'{job}', {before}, '{last}', 11, '{{1,2,3,4,5,6}}', false{ids}");
+            let looked = blocks(&client, sql, &types, &values).await;
+            assert!(looked <= BLOCKS_MAX, "starts {name} before {before}: {looked} blocks");
+        }
+    }
     // The measure measures.
     let every = "SELECT count(*) FROM history WHERE id > $1";
     let all = blocks(&client, every, "uuid", &format!("'{nil}'")).await;

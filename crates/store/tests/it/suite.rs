@@ -28,6 +28,7 @@ mod request;
 mod secret;
 mod setting;
 mod shard;
+mod starts;
 mod storm;
 mod submit;
 mod upstream;
@@ -225,6 +226,7 @@ promises! {
         failures_are_kept_longer
         a_job_with_its_own_rule_is_left_alone
         rules_of_jobs_are_listed_by_id
+        a_deleted_job_has_a_rule_until_nothing_is_left
         the_newest_so_many_are_kept
         no_more_goes_at_once_than_asked_for
         attempts_go_with_their_run
@@ -254,6 +256,10 @@ promises! {
         dead_letters_are_counted_up_to_a_number
         waiting_dead_letters_raise_one_alert
         racing_nodes_raise_one_alert;
+    starts:
+        starts_come_in_their_order_whatever_the_ids_say
+        a_run_that_is_gone_has_no_start
+        runs_that_were_tried_again_are_listed;
     request:
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew

@@ -58,5 +58,6 @@ CREATE JOB poll SCHEDULE = EVERY 5 MINUTES STARTS '2024-01-15T11:00:00Z' MAX_RET
 SELECT job_name, description, job_class, job_type, job_sql, schedule_kind, cron_expression, interval_seconds, schedule_tz, next_run_time, on_completion, max_retries, retry_backoff_seconds, timeout_seconds, state FROM sys.jobs ORDER BY job_name;
 SELECT job_uuid, job_name, job_class, schedule_type, cron_expression, next_run_time, state FROM sys.jobs ORDER BY next_run_time ASC;
 SELECT nope FROM sys.jobs;
+SELECT nothing FROM sys.jobs;
 SELECT * FROM nowhere;
 COPY (SELECT job_name FROM sys.jobs ORDER BY 1) TO STDOUT;

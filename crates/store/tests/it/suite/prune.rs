@@ -115,17 +115,48 @@ pub async fn rules_of_jobs_are_listed_by_id<B: Bench>(lab: &Lab<B>) {
             _ => expected.push((job.id, rule)),
         }
     }
+    // One that is gone keeps its rule for what it has left.
     let mut gone = lab.draft("gone").await;
     gone.definition.retention.days = Some(9);
     lab.create(&gone).await;
     gone.state = JobState::Deleted;
     lab.update(&mut gone, Prepared::Drop).await;
+    expected.push((gone.id, gone.definition.retention));
     expected.sort_by_key(|(job, _)| *job);
     let first = lab.store.retention_rules(None, 2).await.unwrap();
     assert_eq!(first, expected[..2]);
     let rest = lab.store.retention_rules(Some(first[1].0), 9).await.unwrap();
     assert_eq!(rest, expected[2..]);
-    assert_eq!(lab.store.retention_rules(Some(rest[0].0), 9).await.unwrap(), []);
+    assert_eq!(lab.store.retention_rules(Some(rest[1].0), 9).await.unwrap(), []);
+}
+
+/// The history of a deleted job follows its rule, what still goes on included, and nobody asks for
+/// the rule when nothing is left.
+pub async fn a_deleted_job_has_a_rule_until_nothing_is_left<B: Bench>(lab: &Lab<B>) {
+    let (node, now) = (lab.node().await, lab.now().await);
+    let (mut job, other) = (lab.job("job").await, lab.job("other").await);
+    let runs = history(lab, node, &job, &[(90, Completed), (60, Failed), (30, Completed)]).await;
+    let others = history(lab, node, &other, &[(90, Completed)]).await;
+    let goes_on = lab.started(node, &job).await;
+    job.state = JobState::Deleted;
+    job.definition.retention = Retention::NOTHING;
+    lab.update(&mut job, Prepared::Drop).await;
+    let rules = async || lab.store.retention_rules(None, 9).await.unwrap();
+    let later = now + minutes(900);
+    let all = Cut { job: Some(job.id), keep_last: Some(0), ..cut(later) };
+    // The common rule leaves it alone.
+    assert_eq!(lab.store.prune(&cut(now - minutes(80)), 9).await.unwrap(), 1);
+    assert_eq!((kept(lab, &runs).await.len(), kept(lab, &others).await.len()), (3, 0));
+    for gone in [2, 1, 0] {
+        assert_eq!(lab.store.prune(&all, 2).await.unwrap(), gone);
+        assert_eq!(rules().await, [(job.id, Retention::NOTHING)], "a run goes on");
+    }
+    lab.finish(node, ended(node, &goes_on, Completed)).await;
+    for (gone, rest) in [(1, 1), (0, 0)] {
+        assert_eq!(lab.store.prune(&all, 2).await.unwrap(), gone);
+        assert_eq!(rules().await.len(), rest);
+    }
+    assert!(kept(lab, &runs).await.is_empty());
 }
 
 pub async fn the_newest_so_many_are_kept<B: Bench>(lab: &Lab<B>) {
