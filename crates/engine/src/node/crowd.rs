@@ -42,6 +42,20 @@ impl Crowd {
         first.map(|(_, run)| run)
     }
 
+    /// Takes those out of the line whose time was before this one.
+    pub fn take_before(&mut self, time: Timestamp) -> Vec<RunId> {
+        let mut taken = Vec::new();
+        for line in self.lines.values_mut() {
+            while let Some((_, run)) = line.first().filter(|(at, _)| *at < time).copied() {
+                line.pop_first();
+                taken.push(run);
+            }
+        }
+        self.lines.retain(|_, line| !line.is_empty());
+        self.len -= taken.len();
+        taken
+    }
+
     /// Everybody goes.
     pub fn clear(&mut self) {
         *self = Crowd::default();
@@ -69,5 +83,11 @@ mod tests {
             std::iter::from_fn(|| crowd.pop()).map(|run| run.0.as_u128()).collect();
         assert_eq!(order, [11, 21, 31, 12, 13]);
         assert_eq!(crowd.len(), 0);
+        for (of, second, run) in [(1, 3, 13), (1, 1, 11), (2, 2, 22)] {
+            crowd.insert(tenant(of), place(second, run));
+        }
+        let taken = crowd.take_before(place(3, 0).0);
+        assert_eq!(taken, [place(0, 11).1, place(0, 22).1]);
+        assert_eq!((crowd.len(), crowd.pop()), (1, Some(place(0, 13).1)));
     }
 }

@@ -98,6 +98,8 @@ impl<S: Shards + Desk> Node<S> {
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.hand_back();
+        } else {
+            self.hand_back_crowd();
         }
         let leads = self.elect().await?;
         let moved = self.assign_shards().await?;

@@ -1,11 +1,14 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
 use domain::run::{Grant, NewRun};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
 
-use super::Node;
 use super::call::Call;
+use super::{Held, Node};
+
+/// How long after its time a run that was prepared is in line here while every slot is taken.
+const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
 
 impl<S: Store> Node<S> {
     /// One call to the store. Answers whether another one would have something to say.
@@ -119,6 +122,25 @@ impl<S: Store> Node<S> {
             return None;
         }
         Some((Call::begin(&self.state, &mut state, done, want.due, want.soon), want))
+    }
+
+    /// What has been in line here for a while, with every slot taken, goes back to the store with
+    /// the next pump: another node may have room.
+    pub fn hand_back_crowd(&self) {
+        let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
+        let mut state = self.state();
+        if state.free > 0 {
+            return;
+        }
+        for run in state.crowded.take_before(longest) {
+            let waits = |held: &Held| held.running.is_none();
+            if state.held.get(&run).is_some_and(waits)
+                && let Some(held) = state.held.remove(&run)
+            {
+                let (grant, verdict) = (held.run.grant, Verdict::Release);
+                state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            }
+        }
     }
 
     /// What this node holds and has not started goes back to the store with the next pump.

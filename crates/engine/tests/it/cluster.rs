@@ -9,7 +9,7 @@ use engine::{NodeInfo, Settings, Steer};
 use jiff::{SignedDuration, Timestamp};
 use store::{Alerts, Channel, Cluster, Desk, Store};
 
-use crate::world::{Steps, TestNode, World, cron};
+use crate::world::{Steps, TestNode, World, cron, every};
 
 fn named(name: &str) -> Settings {
     Settings { info: NodeInfo::named(name), ..Settings::default() }
@@ -192,6 +192,32 @@ async fn without_a_quorum_a_run_is_put_off_and_neither_fails_nor_is_lost() {
     assert_eq!(alive.attend().await.unwrap().acknowledged, 1);
     assert_eq!(alive.work_and_complete().await, 1);
     assert_eq!(state(&world, run).await, "COMPLETED");
+}
+
+#[tokio::test]
+async fn a_run_that_was_prepared_where_no_slot_is_free_goes_to_a_node_that_has_one() {
+    let world = World::at("2026-03-01T00:00:00Z");
+    let settings = |name: &str| Settings {
+        info: NodeInfo::named(name),
+        max_concurrent_jobs: 1,
+        ..Settings::default()
+    };
+    let full = world.node_with(settings("full")).await;
+    for job in ["one", "two"] {
+        full.create(job, every(60, "2026-03-01T00:00:02Z")).await;
+    }
+    assert!(full.work().await.is_empty(), "both are prepared here");
+    world.pass(2);
+    assert_eq!(full.work().await.len(), 1);
+    let free = world.node_with(settings("free")).await;
+    full.attend().await.unwrap();
+    assert_eq!(free.work().await.len(), 0, "a slot may be free in a moment");
+    world.pass(2);
+    full.attend().await.unwrap();
+    full.flush().await;
+    free.hint();
+    assert_eq!(free.work().await.len(), 1);
+    assert_eq!((full.running(), free.running()), (1, 1));
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ pub struct TokenView {
 /// Makes a token with which one agent can join, once.
 #[utoipa::path(
     post, path = "/v1/agent-tokens", operation_id = "create_agent_token", tag = "server",
-    request_body = TokenSpec,
+    request_body(content = Option<TokenSpec>),
     responses(
         (status = 201, body = TokenView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
         (status = 403, body = ErrorBody), (status = 422, body = ErrorBody),

@@ -1,0 +1,378 @@
+CREATE TABLE refinery_schema_history(
+             version int4 PRIMARY KEY,
+             name VARCHAR(255),
+             applied_on VARCHAR(255),
+             checksum VARCHAR(255));
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    fence INTEGER NOT NULL,
+    clock INTEGER NOT NULL
+) STRICT;
+CREATE TABLE nodes (
+    id BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    buried INTEGER NOT NULL
+, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '[]', capacity INTEGER NOT NULL DEFAULT 0, settings_hash TEXT NOT NULL DEFAULT '', draining INTEGER NOT NULL DEFAULT 0, cleared INTEGER NOT NULL DEFAULT 0, gone_at INTEGER) STRICT, WITHOUT ROWID;
+CREATE TABLE jobs (
+    id BLOB NOT NULL UNIQUE,
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    after_dependencies INTEGER NOT NULL,
+    own_retention INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    next_run INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+, owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002') STRICT;
+CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
+CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
+CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
+CREATE TABLE upstream (
+    job_id BLOB NOT NULL,
+    depends_on BLOB NOT NULL,
+    PRIMARY KEY (job_id, depends_on)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX upstream_depends_on ON upstream (depends_on);
+CREATE TABLE last_ends (
+    job_id BLOB PRIMARY KEY,
+    outcome INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    succeeded_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE attempts (
+    run_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    job_id BLOB NOT NULL,
+    node_id BLOB NOT NULL,
+    fence INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    attempt_end TEXT NOT NULL,
+    message TEXT,
+    error TEXT, details TEXT,
+    PRIMARY KEY (run_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE alerts (
+    id BLOB PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    run_id BLOB,
+    text TEXT NOT NULL,
+    -- Whether the job has completed since.
+    settled INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX alerts_at ON alerts (at);
+CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
+CREATE TABLE deliveries (
+    channel TEXT NOT NULL,
+    alert_id BLOB NOT NULL,
+    tries INTEGER NOT NULL,
+    -- When the next try is due; none when it arrived or was given up.
+    next_try_at INTEGER,
+    delivered_at INTEGER,
+    error TEXT, begun_at INTEGER NOT NULL DEFAULT 0, tried_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (channel, alert_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
+CREATE TABLE job_tags (
+    tenant_id BLOB NOT NULL,
+    tag TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_tags_job ON job_tags (job_id);
+CREATE TABLE requests (
+    tenant_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    -- None while the first request is being answered.
+    status INTEGER,
+    head TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_begun ON requests (begun_at);
+CREATE TABLE dead_letter_notices (
+    tenant_id BLOB PRIMARY KEY,
+    told_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tallies (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    hour INTEGER NOT NULL,
+    -- What is counted, and in which class of it.
+    measure INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tallies_hour ON tallies (hour);
+CREATE TABLE tally_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    finished_at INTEGER NOT NULL,
+    id BLOB NOT NULL
+) STRICT;
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE runs (
+    -- Of the same counter as fences: never used again, not even when the run has vanished.
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    job_version INTEGER NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    shard TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    -- When it first could have started, which retries do not move: the order in which runs of a
+    -- job take turns.
+    order_at INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    coalesced INTEGER NOT NULL,
+    ignore_dependencies INTEGER NOT NULL,
+    parameters TEXT,
+    -- What the run has come to while it goes on; its end has numbers of its own.
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    wait INTEGER NOT NULL,
+    wait_until INTEGER,
+    cancel_code TEXT,
+    cancel_text TEXT,
+    -- Of times without a run: the last of them, and how many they are.
+    scheduled_last INTEGER,
+    count INTEGER
+, lane INTEGER) STRICT;
+CREATE TABLE ends (
+    seq INTEGER PRIMARY KEY,
+    outcome INTEGER NOT NULL,
+    reason TEXT,
+    reason_text TEXT,
+    dead_letter INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    -- The last attempt, if one was made.
+    number INTEGER,
+    attempt_end TEXT,
+    node_id BLOB,
+    fence INTEGER,
+    started_at INTEGER,
+    message TEXT,
+    error TEXT,
+    result TEXT,
+    rows_affected INTEGER,
+    details TEXT,
+    -- Of runs that did not complete: whose they are, and their id.
+    tenant_id BLOB,
+    id BLOB
+, job_id BLOB) STRICT;
+CREATE TABLE live (
+    job_id BLOB NOT NULL,
+    order_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job_id, order_at, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE queue (
+    tenant_id BLOB NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claims (
+    first INTEGER PRIMARY KEY,
+    node_id BLOB NOT NULL,
+    grants BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX runs_id ON runs (id);
+CREATE INDEX runs_job ON runs (job_id, id);
+CREATE INDEX runs_tenant ON runs (tenant_id, id);
+CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
+CREATE INDEX ends_finished ON ends (finished_at);
+CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
+CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
+CREATE TABLE objects (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- What it says, as JSON.
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
+CREATE INDEX objects_kind ON objects (kind, id);
+CREATE INDEX deliveries_begun ON deliveries (channel, begun_at, alert_id);
+CREATE TABLE identities (
+    id BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    -- A tenant belongs to the cluster, which is a zero id.
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    -- The user of a key.
+    owner_id BLOB,
+    expires_at INTEGER,
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX identities_name ON identities (tenant_id, kind, name);
+CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NULL;
+CREATE INDEX identities_expires ON identities (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE awards (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    to_id BLOB NOT NULL,
+    role_id BLOB,
+    privilege TEXT,
+    CHECK ((role_id IS NULL) <> (privilege IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX awards_tenant ON awards (tenant_id, id);
+CREATE INDEX awards_to ON awards (to_id);
+CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+CREATE TABLE quotas (
+    tenant_id BLOB PRIMARY KEY,
+    max_jobs INTEGER,
+    max_concurrent INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE identity_generation (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    generation INTEGER NOT NULL
+, salt BLOB) STRICT;
+CREATE TABLE secrets (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    -- The master key, and the data key under it.
+    key_id TEXT NOT NULL,
+    data_key BLOB NOT NULL,
+    -- The value, under the data key.
+    value BLOB NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
+CREATE TABLE audit (
+    place INTEGER PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    job_id BLOB,
+    run_id BLOB,
+    node_id BLOB,
+    outcome TEXT NOT NULL,
+    details TEXT NOT NULL,
+    -- Runs that ended together.
+    runs BLOB NOT NULL,
+    number INTEGER,
+    hash BLOB
+) STRICT;
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+CREATE TABLE audit_chains (
+    tenant_id BLOB PRIMARY KEY,
+    anchor_number INTEGER NOT NULL,
+    anchor_hash BLOB NOT NULL,
+    head_number INTEGER NOT NULL,
+    head_hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE roles (
+    name TEXT PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    node_id BLOB,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE places (
+    id INTEGER PRIMARY KEY,
+    words TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
+CREATE TABLE acknowledgements (
+    run_id BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    node_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (run_id, epoch, node_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
+CREATE TABLE shard_owners (
+    shard_id BLOB PRIMARY KEY,
+    -- None while no node may own it.
+    node_id BLOB,
+    fence INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
+CREATE TABLE parts (
+    parent_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    run_id BLOB NOT NULL UNIQUE,
+    -- The shard of the part; empty when it has none.
+    shard TEXT NOT NULL,
+    PRIMARY KEY (parent_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ends_late ON ends (
+    job_id,
+    coalesce(started_at, CASE WHEN attempts + lost > 0 THEN finished_at END, 9223372036854775807),
+    id
+) WHERE job_id IS NOT NULL;
+INSERT INTO refinery_schema_history VALUES (1, 'schema', '2026-11-15T16:59:47.31245029Z', '8561119941187026958');
+INSERT INTO refinery_schema_history VALUES (2, 'attempt_details', '2026-11-15T16:59:47.312469852Z', '2054907362045793413');
+INSERT INTO refinery_schema_history VALUES (3, 'reading', '2026-11-15T16:59:47.312472232Z', '6428697293813571118');
+INSERT INTO refinery_schema_history VALUES (4, 'written_once', '2026-11-15T16:59:47.312474528Z', '7198267016060987981');
+INSERT INTO refinery_schema_history VALUES (5, 'objects', '2026-11-15T16:59:47.312476953Z', '3069063680314206862');
+INSERT INTO refinery_schema_history VALUES (6, 'identity', '2026-11-15T16:59:47.312479298Z', '7368461449916577912');
+INSERT INTO refinery_schema_history VALUES (7, 'safe', '2026-11-15T16:59:47.312481651Z', '17381019431473044520');
+INSERT INTO refinery_schema_history VALUES (8, 'salt', '2026-11-15T16:59:47.312483812Z', '18357554392613307412');
+INSERT INTO refinery_schema_history VALUES (9, 'cluster', '2026-11-15T16:59:47.312485608Z', '3269821675857850935');
+INSERT INTO refinery_schema_history VALUES (10, 'placed_runs', '2026-11-15T16:59:47.312488159Z', '1828418662725274573');
+INSERT INTO refinery_schema_history VALUES (11, 'shards', '2026-11-15T16:59:47.312490547Z', '831897148184153625');
+INSERT INTO refinery_schema_history VALUES (12, 'late_starts', '2026-11-15T16:59:47.312492413Z', '17411269084086285890');
+INSERT INTO meta VALUES (1, 10, 1800000000000000);
+INSERT INTO nodes VALUES (X'000000000000000A0000000000000001', 'node', 1799999999000000, 0, NULL, '', '["SCHEDULER","AGENT"]', 1800000000000000, 1800000000000000, '[]', 0, '', 0, 0, NULL);
+INSERT INTO jobs VALUES (X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 'upstream', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000, X'00000000000000000000000000000002');
+INSERT INTO jobs VALUES (X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 'Bericht ✔', 1, 'ENABLED', 0, 0, '{"description":null,"when":{"kind":"MANUAL"},"action":{"type":"NOOP"},"run_as":null,"retry":{"max_attempts":4,"backoff":"PT1M","multiplier":2.0,"max_backoff":"PT1H","jitter":0.0,"retry_on":null,"no_retry_on":null},"timeout":"PT1H","grace_period":"PT10S","catch_up":"LAST","max_catch_up":100,"start_deadline":null,"overlap":"SKIP","concurrency":1,"jitter":"PT0S","priority":5,"on_completion":"PRESERVE","on_lost":"RETRY","depends_on":[{"job":"00000000-0000-000a-0000-000000000002","on":"SUCCESS"}],"dependency_timeout":null,"tags":[],"retention":{"days":null,"failed_days":null,"keep_last":null}}', NULL, 1800000000000000, 1800000000000000, X'00000000000000000000000000000002');
+INSERT INTO upstream VALUES (X'000000000000000A0000000000000003', X'000000000000000A0000000000000002');
+INSERT INTO attempts VALUES (X'01A3185B65A070288000000000000004', 1, X'000000000000000A0000000000000003', X'000000000000000A0000000000000001', 2, 1799999939000000, 1799999941000000, 'FAILED', 'failed', 'EXIT_1', NULL);
+INSERT INTO alerts VALUES (X'EBF86AFE5E7055EAAD9223375CD6559D', 1800000000000000, 'RUN_MISSED', X'00000000000000000000000000000001', X'000000000000000A0000000000000003', X'01A3185B65A070288000000000000005', 'MISSED OVERLAP: another one runs', 1);
+INSERT INTO tally_cursor VALUES (1, 0, X'00000000000000000000000000000000');
+INSERT INTO runs VALUES (1, X'01A3185B65A070288000000000000004', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1800000000000000, 1800000000000004, 5, 3, 0, 0, NULL, 1, 0, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO runs VALUES (4, X'01A3185B65A070288000000000000005', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000009, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO runs VALUES (6, X'01A3185B65A070288000000000000006', X'000000000000000A0000000000000003', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000012, 5, 3, 0, 0, NULL, 0, 0, 1, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO runs VALUES (8, X'01A3185B65A070288000000000000007', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000015, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO runs VALUES (10, X'01A3185B65A070288000000000000008', X'000000000000000A0000000000000002', X'00000000000000000000000000000001', 1, 1799999940000000, '', 1799999940000000, 1800000000000017, 5, 3, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO ends VALUES (1, 1, NULL, NULL, 0, 2, 0, 1800000001000000, 2, 'COMPLETED', X'000000000000000A0000000000000001', 3, 1799999999000000, 'completed', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO ends VALUES (4, 6, 'OVERLAP', 'another one runs', 0, 0, 0, 1800000000000000, NULL, NULL, NULL, 5, NULL, NULL, NULL, NULL, NULL, NULL, X'00000000000000000000000000000001', X'01A3185B65A070288000000000000005', X'000000000000000A0000000000000003');
+INSERT INTO live VALUES (X'000000000000000A0000000000000002', 1800000000000015, X'01A3185B65A070288000000000000007', 8);
+INSERT INTO live VALUES (X'000000000000000A0000000000000002', 1800000000000017, X'01A3185B65A070288000000000000008', 10);
+INSERT INTO live VALUES (X'000000000000000A0000000000000003', 1800000000000012, X'01A3185B65A070288000000000000006', 6);
+INSERT INTO queue VALUES (X'00000000000000000000000000000001', 5, 1799999940000000, 10);
+INSERT INTO claims VALUES (9, X'000000000000000A0000000000000001', X'0000000000000009000000000000000800000000');
+INSERT INTO identity_generation VALUES (1, 0, NULL);
+INSERT INTO audit VALUES (1, X'00000000000000000000000000000001', 1800000000000000, 'punctual', 'JOB_CREATED', X'000000000000000A0000000000000002', NULL, NULL, 'DONE', '{"name":"upstream","state":"ENABLED","version":1}', X'', NULL, NULL);
+INSERT INTO audit VALUES (2, X'00000000000000000000000000000001', 1800000000000000, 'punctual', 'JOB_CREATED', X'000000000000000A0000000000000003', NULL, NULL, 'DONE', '{"name":"Bericht ✔","state":"ENABLED","version":1}', X'', NULL, NULL);
+INSERT INTO audit VALUES (3, X'00000000000000000000000000000001', 1800000000000000, '', 'RUNS_ENDED', NULL, NULL, X'000000000000000A0000000000000001', '', '', X'01A3185B65A070288000000000000004000000000000000A00000000000000030001000000020006651728893DC0', NULL, NULL);
+INSERT INTO audit VALUES (4, X'00000000000000000000000000000001', 1800000000000000, '', 'RUNS_ENDED', NULL, NULL, X'000000000000000A0000000000000001', '', '', X'01A3185B65A070288000000000000005000000000000000A00000000000000030006000000000000000000000000', NULL, NULL);
+INSERT INTO roles VALUES ('LEADER', 0, NULL, 0);
