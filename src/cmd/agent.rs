@@ -75,7 +75,7 @@ pub struct AgentArgs {
 
     /// Folder for its key, results and outputs [default: ./punctual-agent]
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<String>,
+    data: Option<String>,
 
     /// File of certificates that vouch for the servers, in PEM
     #[arg(long, value_name = "FILE")]
@@ -166,7 +166,7 @@ impl AgentArgs {
             ("engine.name", self.name),
             ("engine.max_concurrent_jobs", self.max_concurrent_jobs),
             ("agent.exclusive", self.exclusive.then(|| "true".to_owned())),
-            ("data", self.data_dir),
+            ("data", self.data),
             ("agent.ca", self.ca),
             ("insecure", self.insecure.then(|| "true".to_owned())),
             ("shutdown_grace", self.shutdown_grace),

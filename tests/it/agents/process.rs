@@ -25,7 +25,7 @@ impl Agent {
     /// Starts an agent.
     pub fn launch(data: &Path, server: &str, more: &[&str]) -> Self {
         let data = data.to_str().unwrap();
-        let mut args = vec!["agent", "--server", server, "--data-dir", data];
+        let mut args = vec!["agent", "--server", server, "--data", data];
         args.extend(more);
         let mut command = punctual(args);
         command.env("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1");
