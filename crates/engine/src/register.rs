@@ -63,6 +63,11 @@ struct Memory {
 type Known<T> = Option<Option<Arc<T>>>;
 
 impl Memory {
+    /// Whether it was looked at a moment ago.
+    fn is_fresh(&self) -> bool {
+        self.looked_at.is_some_and(|at| at.elapsed() < BELIEVED)
+    }
+
     /// A key, and the standing of whoever has it.
     fn key(&self, id: KeyId) -> (Known<ApiKey>, Known<Standing>) {
         let key = self.keys.get(&id);
@@ -82,6 +87,12 @@ impl Memory {
 impl Register {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of something, if memory was looked at a moment ago.
+    fn fresh<T>(&self, known: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
+        let memory = self.memory();
+        if memory.is_fresh() { known(&memory) } else { None }
     }
 
     /// Identity was changed here: the next question asks the store.
@@ -134,6 +145,9 @@ impl<S: Identity> Node<S> {
 
     /// A user with all that they have; none when they are not there.
     pub async fn standing(&self, user: UserId) -> Result<Option<Arc<Standing>>> {
+        if let Some(known) = self.register.fresh(|memory| memory.standings.get(&user).cloned()) {
+            return Ok(known);
+        }
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().standings.get(&user) {
             return Ok(known.clone());
@@ -170,11 +184,22 @@ impl<S: Identity> Node<S> {
     /// A key and its user; none when either is not there, or the user is disabled. Whether the key
     /// is the right one, and has not expired, is for the door to see.
     pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<Standing>)>> {
-        let generation = self.look().await?;
-        let (known, standing) = self.register.memory().key(id);
+        let both = |memory: &Memory| {
+            let (key, standing) = memory.key(id);
+            Some((key??, standing??))
+        };
+        let known = match self.register.fresh(both) {
+            Some((key, standing)) => (Some(Some(key)), Some(Some(standing))),
+            None => {
+                self.look().await?;
+                self.register.memory().key(id)
+            }
+        };
+        let (known, standing) = known;
         let key = match known {
             Some(known) => known,
             None => {
+                let generation = self.look().await?;
                 let found = self.store.entries(&[id.0]).await?.pop();
                 let key = match found.map(|record| record.entry) {
                     Some(Entry::Key(key)) => Some(Arc::new(key)),

@@ -125,7 +125,7 @@ impl Left {
         let policy = format!("\"default\";q={burst};w={window}");
         let state = format!("\"default\";r={};t={}", self.requests, seconds(self.full_in_ns));
         let value =
-            |text: String| HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
+            |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
         [(POLICY, value(policy)), (STATE, value(state))]
     }
 

@@ -95,9 +95,9 @@ pub struct Whoami {
     responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<Whoami>> {
-    let home = app.scheduler.standing(actor.user).await?.map(|standing| standing.tenant.clone());
-    let tenant = match home.filter(|home| home.id == actor.tenant) {
-        Some(home) => home.name,
+    let standing = app.scheduler.standing(actor.user).await?;
+    let tenant = match standing.filter(|standing| standing.tenant.id == actor.tenant) {
+        Some(standing) => standing.tenant.name.clone(),
         // An administrator of the cluster is elsewhere.
         None => {
             let id = actor.tenant.to_string();
