@@ -3,7 +3,6 @@
 
 mod ledger;
 mod process;
-mod proxy;
 
 mod faults;
 mod joins;

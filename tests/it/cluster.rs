@@ -11,7 +11,6 @@ mod killed;
 mod ledger;
 mod member;
 mod promises;
-mod proxy;
 mod racing;
 mod shards;
 mod skew;

@@ -9,6 +9,7 @@ mod client;
 mod cluster;
 mod deploy;
 mod docs;
+mod proxy;
 mod rest;
 mod security;
 mod serve;

@@ -59,20 +59,10 @@ struct Memory {
     salt: Option<[u8; 32]>,
 }
 
-/// What may be known of something: that it is this, or that it is not there.
-type Known<T> = Option<Option<Arc<T>>>;
-
 impl Memory {
     /// Whether it was looked at a moment ago.
     fn is_fresh(&self) -> bool {
         self.looked_at.is_some_and(|at| at.elapsed() < BELIEVED)
-    }
-
-    /// A key, and the standing of whoever has it.
-    fn key(&self, id: KeyId) -> (Known<ApiKey>, Known<Standing>) {
-        let key = self.keys.get(&id);
-        let user = key.and_then(Option::as_ref).map(|key| key.user);
-        (key.cloned(), user.and_then(|user| self.standings.get(&user)).cloned())
     }
 
     fn forget(&mut self) {
@@ -185,21 +175,19 @@ impl<S: Identity> Node<S> {
     /// is the right one, and has not expired, is for the door to see.
     pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<Standing>)>> {
         let both = |memory: &Memory| {
-            let (key, standing) = memory.key(id);
-            Some((key??, standing??))
+            let key = memory.keys.get(&id)?.clone()?;
+            let standing = memory.standings.get(&key.user)?.clone()?;
+            Some((key, standing))
         };
-        let known = match self.register.fresh(both) {
-            Some((key, standing)) => (Some(Some(key)), Some(Some(standing))),
-            None => {
-                self.look().await?;
-                self.register.memory().key(id)
-            }
-        };
-        let (known, standing) = known;
+        let active = |standing: &Arc<Standing>| !standing.user.disabled;
+        if let Some((key, standing)) = self.register.fresh(both) {
+            return Ok(active(&standing).then_some((key, standing)));
+        }
+        let generation = self.look().await?;
+        let known = self.register.memory().keys.get(&id).cloned();
         let key = match known {
             Some(known) => known,
             None => {
-                let generation = self.look().await?;
                 let found = self.store.entries(&[id.0]).await?.pop();
                 let key = match found.map(|record| record.entry) {
                     Some(Entry::Key(key)) => Some(Arc::new(key)),
@@ -210,11 +198,8 @@ impl<S: Identity> Node<S> {
             }
         };
         let Some(key) = key else { return Ok(None) };
-        let standing = match standing {
-            Some(known) => known,
-            None => self.standing(key.user).await?,
-        };
-        Ok(standing.filter(|standing| !standing.user.disabled).map(|standing| (key, standing)))
+        let standing = self.standing(key.user).await?;
+        Ok(standing.filter(active).map(|standing| (key, standing)))
     }
 
     /// All keys of a user. Which of them have expired is for the door to see.

@@ -107,9 +107,9 @@ in_the_name_of_an_actor! {
         /// The parts of a run, in their order; none when it was not divided.
         parts(run: RunId) -> Answer<'a, Vec<Part>>;
         /// How far those of these runs have come that were divided.
-        progress(runs: &'a [RunId]) -> Answer<'a, HashMap<RunId, Progress>>;
+        progress(seen: &'a [RunView]) -> Answer<'a, HashMap<RunId, Progress>>;
         /// Of which run each of these is a part.
-        parents(parts: &'a [RunId]) -> Answer<'a, HashMap<RunId, RunId>>;
+        parents(seen: &'a [RunView]) -> Answer<'a, HashMap<RunId, RunId>>;
         /// Drains, resumes or removes a node.
         steer(node: NodeId, steer: Steer) -> Answer<'a, Steered>;
         /// What every node should run with, once a leader has said it.

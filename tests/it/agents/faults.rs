@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::proxy::Proxy;
 use super::{
     Agent, LONG, Ledger, SHORT, attempts, job, joined, kept, node, serve, trigger, wait_for,
     wait_for_node,
 };
+use crate::proxy::{Line, Proxy};
 use crate::serve::process::until;
 
 /// The ends of a run's attempts, whose fences must be those of the ledger's effects in order.
@@ -76,13 +76,13 @@ fn a_killed_agent_reports_what_it_had_finished() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(&folder.path().join("server"), LONG, &[]);
     let ledger = Ledger::open();
-    let proxy = Proxy::to(&server.address);
+    let proxy = Proxy::to(server.address.clone());
     let agent = joined(folder.path(), &server, &proxy.url(), "far");
     job(&server, &ledger, "calls", &json!({}));
     let run = trigger(&server, "calls");
     ledger.wait(&run, 1);
     // It ends while the server cannot be told, and so does the agent.
-    proxy.cut();
+    proxy.set(Line::Silent);
     ledger.answer(&run, 0, "");
     let data_of_agent = folder.path().join("far");
     until(|| (kept(&data_of_agent) == 1).then_some(()));
@@ -101,14 +101,14 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
     let server = serve(&folder.path().join("server"), SHORT, &[]);
     let direct = format!("http://{}", server.address);
     let ledger = Ledger::open();
-    let proxy = Proxy::to(&server.address);
+    let proxy = Proxy::to(server.address.clone());
     let cut_off = joined(folder.path(), &server, &proxy.url(), "cut-off");
     job(&server, &ledger, "calls", &json!({}));
     let (finished, running) = (trigger(&server, "calls"), trigger(&server, "calls"));
     ledger.wait(&finished, 1);
     ledger.wait(&running, 1);
     let before = node(&server, "cut-off").unwrap()["worker_id"].clone();
-    proxy.cut();
+    proxy.set(Line::Silent);
     ledger.answer(&finished, 0, "");
     let data_of_agent = folder.path().join("cut-off");
     until(|| (kept(&data_of_agent) == 1).then_some(()));
@@ -121,7 +121,7 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
         ledger.answer(run, 1, "");
         wait_for(&server, run, "COMPLETED");
     }
-    proxy.heal();
+    proxy.set(Line::Open);
     cut_off.line_with("the server refused a result");
     let back = until(|| node(&server, "cut-off").filter(|node| node["status"] == "ACTIVE"));
     assert_ne!(back["worker_id"], before, "it is another node");
@@ -136,15 +136,15 @@ fn a_short_cut_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(&folder.path().join("server"), LONG, &[]);
     let ledger = Ledger::open();
-    let proxy = Proxy::to(&server.address);
+    let proxy = Proxy::to(server.address.clone());
     let agent = joined(folder.path(), &server, &proxy.url(), "far");
     let before = node(&server, "far").unwrap()["worker_id"].clone();
     job(&server, &ledger, "calls", &json!({}));
     let run = trigger(&server, "calls");
     ledger.wait(&run, 1);
-    proxy.cut();
+    proxy.set(Line::Silent);
     agent.line_with("the server is lost");
-    proxy.heal();
+    proxy.set(Line::Open);
     ledger.answer(&run, 0, "");
     wait_for(&server, &run, "COMPLETED");
     let next = trigger(&server, "calls");

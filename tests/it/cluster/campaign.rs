@@ -13,8 +13,8 @@ use testbed::postgres::{Server, Setup, Stop};
 
 use super::ledger::now;
 use super::member::{Member, create_database};
-use super::proxy::{Line, Proxy};
 use super::{Cluster, begin, node_named, wait_for_leader};
+use crate::proxy::{Line, Proxy};
 use crate::serve::ledger::{Chance, pass};
 use crate::serve::process::until;
 

@@ -4,8 +4,8 @@ use serde_json::json;
 use testbed::postgres::Setup;
 
 use super::member::{Member, create_database};
-use super::proxy::{Line, Proxy};
 use super::{Cluster, begin, node_named, wait_for_leader};
+use crate::proxy::{Line, Proxy};
 use crate::serve::process::until;
 
 #[test]

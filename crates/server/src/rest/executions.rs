@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::access::Deed;
 use domain::id::{JobId, RunId};
+use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
 use jiff::Timestamp;
@@ -153,11 +154,7 @@ pub(crate) async fn list_of_job(
         return Err(Problem::field(Code::InvalidRequest, "job", text));
     }
     let runs = page_of(&app, &actor, RunsOf::Job(job.id), &params).await?;
-    let named = |run| Execution::of(run, Some(job.name.clone()));
-    let mut executions: Vec<Execution> = runs.items.into_iter().map(named).collect();
-    if job.definition.is_divided() {
-        divided(&app, &actor, &mut executions).await?;
-    }
+    let executions = of_jobs(&app, &actor, runs.items, &[job]).await?;
     Ok(List::new(executions, runs.next).answer(&uri))
 }
 
@@ -167,31 +164,35 @@ pub(super) async fn named(app: &App, actor: &Actor, runs: Vec<RunView>) -> Resul
     ids.sort_unstable();
     ids.dedup();
     let jobs = app.scheduler.jobs_by_id(actor, &ids).await?;
-    let is_divided = jobs.iter().any(|job| job.definition.is_divided());
-    let names: HashMap<JobId, String> = jobs.into_iter().map(|job| (job.id, job.name)).collect();
-    let execution = |run: RunView| {
-        let name = names.get(&run.job).cloned();
-        Execution::of(run, name)
-    };
-    let mut executions: Vec<Execution> = runs.into_iter().map(execution).collect();
-    if is_divided {
-        divided(app, actor, &mut executions).await?;
-    }
-    Ok(executions)
+    of_jobs(app, actor, runs, &jobs).await
 }
 
-/// Fills in what is a part of what, and how far the parts have come.
-async fn divided(app: &App, actor: &Actor, executions: &mut [Execution]) -> Result<()> {
-    let ids: Vec<RunId> = executions.iter().map(|it| RunId(it.execution_id)).collect();
-    let (parts, wholes): (Vec<RunId>, Vec<RunId>) = ids.into_iter().partition(|id| id.is_part());
-    let progress = app.scheduler.progress(actor, &wholes).await?;
-    let parents = app.scheduler.parents(actor, &parts).await?;
-    for execution in executions {
-        let id = RunId(execution.execution_id);
-        execution.parts = progress.get(&id).map(|progress| (*progress).into());
-        execution.parent_id = parents.get(&id).map(|parent| parent.0);
-    }
-    Ok(())
+async fn of_jobs(
+    app: &App,
+    actor: &Actor,
+    runs: Vec<RunView>,
+    jobs: &[Job],
+) -> Result<Vec<Execution>> {
+    // A part stays one when its job is not divided any more.
+    let is_divided = jobs.iter().any(|job| job.definition.is_divided())
+        || runs.iter().any(|run| run.id.is_part());
+    let (progress, parents) = match is_divided {
+        true => (
+            app.scheduler.progress(actor, &runs).await?,
+            app.scheduler.parents(actor, &runs).await?,
+        ),
+        false => Default::default(),
+    };
+    let names: HashMap<JobId, &str> = jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
+    let execution = |run: RunView| {
+        let (id, name) = (run.id, names.get(&run.job).map(|name| (*name).to_owned()));
+        Execution {
+            parts: progress.get(&id).map(|progress| (*progress).into()),
+            parent_id: parents.get(&id).map(|parent| parent.0),
+            ..Execution::of(run, name)
+        }
+    };
+    Ok(runs.into_iter().map(execution).collect())
 }
 
 /// Fills in the names of shards, as far as the actor sees shards.
@@ -243,12 +244,11 @@ pub(crate) async fn get(
 ) -> Result<Json<Execution>> {
     let run = find::run(&app, &actor, &run).await?;
     let attempts = app.scheduler.attempts(&actor, run.id).await?;
-    let job = app.scheduler.jobs_by_id(&actor, &[run.job]).await?.pop();
-    let mut execution = Execution::of(run, job.map(|job| job.name));
-    divided(&app, &actor, std::slice::from_mut(&mut execution)).await?;
-    with_shards(&app, &actor, std::slice::from_mut(&mut execution)).await?;
-    execution.attempts = Some(attempts.into_iter().map(Attempt::of).collect());
-    Ok(Json(execution))
+    let mut executions = named(&app, &actor, vec![run]).await?;
+    with_shards(&app, &actor, &mut executions).await?;
+    let execution = executions.remove(0);
+    let attempts = Some(attempts.into_iter().map(Attempt::of).collect());
+    Ok(Json(Execution { attempts, ..execution }))
 }
 
 /// Lists the attempts of an execution that have ended, oldest first.

@@ -1,4 +1,4 @@
-//! A line between a node and its database, which can be cut.
+//! A line to a server, which can be cut: a node and its database, an agent and its server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ pub enum Line {
     Open,
     /// Nothing passes, and nobody is told.
     Silent,
-    /// What the node says arrives, what the database says does not.
+    /// What is asked arrives, what is answered does not.
     OneWay,
     /// Connections are ended, new ones too.
     Cut,
@@ -38,11 +38,15 @@ impl Proxy {
         let proxy = Proxy { address, state: Arc::new((Mutex::new(state), Condvar::new())) };
         let taking = proxy.clone();
         std::thread::spawn(move || {
-            for node in listener.incoming().map_while(Result::ok) {
-                taking.connect(node, &server);
+            for caller in listener.incoming().map_while(Result::ok) {
+                taking.connect(caller, &server);
             }
         });
         proxy
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// From now on, the line does this.
@@ -61,17 +65,17 @@ impl Proxy {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self, node: TcpStream, server: &str) {
+    fn connect(&self, caller: TcpStream, server: &str) {
         let mut state = self.lock();
         if state.line == Line::Cut {
             return;
         }
-        let Ok(database) = TcpStream::connect(server) else { return };
+        let Ok(server) = TcpStream::connect(server) else { return };
         let twin = |stream: &TcpStream| stream.try_clone().unwrap();
-        state.open.extend([twin(&node), twin(&database)]);
+        state.open.extend([twin(&caller), twin(&server)]);
         for (from, to, holding) in [
-            (twin(&node), twin(&database), &[Line::Silent][..]),
-            (database, node, &[Line::Silent, Line::OneWay][..]),
+            (twin(&caller), twin(&server), &[Line::Silent][..]),
+            (server, caller, &[Line::Silent, Line::OneWay][..]),
         ] {
             let proxy = self.clone();
             std::thread::spawn(move || proxy.carry(from, to, holding));

@@ -1,0 +1,108 @@
+//! The cluster, its parts and its settings, for those who may see or change them.
+
+use std::collections::HashMap;
+
+use domain::access::Deed;
+use domain::id::{NodeId, RunId};
+use domain::partition::{Part, Progress};
+use store::{
+    Acknowledgement, Answer, Begun, FullStore, NodeView, OwnedShard, POLICY, RunView, Set, Setting,
+    Steer, Steered,
+};
+
+use super::{Acting, no_run};
+use crate::error::Result;
+use crate::stats::Stats;
+
+impl<S: FullStore> Acting<'_, S> {
+    /// How the tenant's jobs are doing.
+    pub async fn stats(&self) -> Result<Stats> {
+        self.may(Deed::SeeAllRuns)?;
+        self.node().stats(self.actor.tenant).await
+    }
+
+    /// The nodes of the cluster.
+    pub async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.may(Deed::SeeNodes)?;
+        self.node().nodes().await
+    }
+
+    /// The shards of the tenant and who owns them.
+    pub async fn shards(&self) -> Result<Vec<OwnedShard>> {
+        self.may(Deed::SeeNodes)?;
+        Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
+    }
+
+    /// The parts of a run, in their order; none when it was not divided.
+    pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
+        if self.run(run).await?.is_none() {
+            return Err(no_run(run));
+        }
+        Ok(self.node().store.parts(&[run]).await?)
+    }
+
+    /// How far those of these runs have come that were divided. Whoever has a run to show was shown
+    /// it, so nothing is asked here.
+    pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
+        let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
+        let parts = self.node().store.parts(&wholes).await?;
+        Ok(Progress::by_run(&parts))
+    }
+
+    /// Of which run those of these are parts that are some.
+    pub async fn parents(&self, seen: &[RunView]) -> Result<HashMap<RunId, RunId>> {
+        let parts: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| id.is_part()).collect();
+        Ok(self.node().store.parents(&parts).await?.into_iter().collect())
+    }
+
+    /// Drains, resumes or removes a node.
+    pub async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+        self.may(Deed::ChangeCluster)?;
+        Ok(self.node().store.steer(node, steer).await?)
+    }
+
+    /// What every node should run with, once a leader has said it.
+    pub async fn policy(&self) -> Result<Option<Setting>> {
+        self.may(Deed::SeeNodes)?;
+        let settings = self.node().settings().await?;
+        Ok(settings.into_iter().find(|setting| setting.name == POLICY))
+    }
+
+    /// Who has acknowledged a run.
+    pub async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
+        if self.run(run).await?.is_none() {
+            return Err(no_run(run));
+        }
+        Ok(self.node().store.acknowledgements(run).await?)
+    }
+
+    /// What the whole cluster agrees on.
+    pub async fn settings(&self) -> Result<Vec<Setting>> {
+        self.may(Deed::SeeCluster)?;
+        self.node().settings().await
+    }
+
+    /// Changes a setting, or removes it.
+    pub async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+        self.may(Deed::ChangeCluster)?;
+        self.node().set(name, value, expected).await
+    }
+
+    /// A request begins that the actor may send again under the same key. Nobody else's key is the
+    /// same.
+    pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<Begun> {
+        let key = self.request_key(key);
+        self.node().begin_request(self.actor.tenant, &key, fingerprint).await
+    }
+
+    /// Keeps the answer to a request, or lets it be made anew.
+    pub async fn finish_request(&self, key: &str, answer: Option<&Answer>) -> Result<()> {
+        let key = self.request_key(key);
+        self.node().finish_request(self.actor.tenant, &key, answer).await
+    }
+
+    fn request_key(&self, key: &str) -> String {
+        let shown = self.actor.key.map(|key| key.text()).unwrap_or_default();
+        format!("{}/{shown}/{key}", self.actor.user)
+    }
+}

@@ -1,0 +1,99 @@
+//! Databases, alert channels and shards: things with a name, and what a channel delivered.
+
+use domain::access::Deed;
+use domain::id::{ObjectId, TenantId};
+use domain::object::{Object, ObjectKind};
+use store::{DeliveryKey, DeliveryView, FullStore, Page, Put, Set};
+
+use super::Acting;
+use crate::error::Result;
+
+impl<S: FullStore> Acting<'_, S> {
+    /// Whether the actor may change objects of a kind. A database is an address that this machine
+    /// connects to, or a file of it: that is for the cluster to say.
+    fn may_change(&self, object: &Object) -> Result<()> {
+        self.may(match object.kind {
+            ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
+            ObjectKind::AlertChannel => Deed::ChangeAccess,
+            ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
+        })
+    }
+
+    /// Makes an object of the tenant, or changes the one that still has the expected version.
+    pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
+        self.may_change(object)?;
+        let object = Object { tenant: self.actor.tenant, ..object.clone() };
+        let put = self.node().put_object(&object, expected).await?;
+        if object.kind == ObjectKind::Shard {
+            self.engine.shards_changed();
+        }
+        Ok(put)
+    }
+
+    /// Removes an object if it still has the version that was seen.
+    pub async fn remove_object(&self, object: &Object) -> Result<Set> {
+        self.may_change(object)?;
+        self.node().remove_object(self.actor.tenant, object.id, object.version).await
+    }
+
+    /// An object of the tenant by its id.
+    pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
+        self.may(Deed::SeeAccess)?;
+        let found = self.node().object(id).await?;
+        Ok(found.filter(|object| object.tenant == self.actor.tenant))
+    }
+
+    /// An object of the tenant by its name.
+    pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
+        self.may(Deed::SeeAccess)?;
+        self.node().object_by_name(self.actor.tenant, kind, name).await
+    }
+
+    /// The tenant's objects of a kind, by name.
+    pub async fn list_objects(
+        &self,
+        kind: ObjectKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Object, String>> {
+        self.may(Deed::SeeAccess)?;
+        self.node().list_objects(self.actor.tenant, kind, after, limit).await
+    }
+
+    /// Makes something of the cluster's: an agent, or the right to become one.
+    pub async fn put_cluster_object(&self, object: &Object, expected: u32) -> Result<Put> {
+        self.may(Deed::ChangeCluster)?;
+        let object = Object { tenant: TenantId::CLUSTER, ..object.clone() };
+        self.node().put_object(&object, expected).await
+    }
+
+    /// Removes something of the cluster's if it still has the version that was seen.
+    pub async fn remove_cluster_object(&self, object: &Object) -> Result<Set> {
+        self.may(Deed::ChangeCluster)?;
+        self.node().remove_object(TenantId::CLUSTER, object.id, object.version).await
+    }
+
+    /// The cluster's objects of a kind, by name.
+    pub async fn list_cluster_objects(
+        &self,
+        kind: ObjectKind,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Object, String>> {
+        self.may(Deed::ChangeCluster)?;
+        self.node().list_objects(TenantId::CLUSTER, kind, after, limit).await
+    }
+
+    /// What a channel of the tenant has tried to deliver, newest first.
+    pub async fn deliveries(
+        &self,
+        channel: ObjectId,
+        before: Option<DeliveryKey>,
+        limit: u32,
+    ) -> Result<Page<DeliveryView, DeliveryKey>> {
+        match self.object(channel).await? {
+            Some(_) => self.node().deliveries(&channel.to_string(), before, limit).await,
+            None => Ok(Page { items: Vec::new(), next: None }),
+        }
+    }
+}
