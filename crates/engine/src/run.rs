@@ -32,7 +32,7 @@ use driver::{Driver, Hands, Here, notify_present};
 pub use guest::{Carried, Guest, Renewal};
 
 /// Pumps that run side by side, so that the store works while results come in.
-const PUMPS: usize = 2;
+const PUMPS: usize = 3;
 
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {

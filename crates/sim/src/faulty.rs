@@ -278,6 +278,8 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
+
+    fn hint(&self) {}
 }
 
 impl<S: Cluster> Cluster for FaultyStore<S> {

@@ -220,9 +220,12 @@ pub trait Store: Send + Sync + 'static {
     /// How much there is of what.
     fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
 
-    /// Waits for a hint that something changed: a run was submitted, a job defined. The hint may
-    /// be late, doubled or missing; it is never the truth.
+    /// Waits for a hint that something changed: a run can be taken, a job was defined. The hint
+    /// may be late, doubled or missing; it is never the truth.
     fn changed(&self) -> impl Future<Output = ()> + Send;
+
+    /// Gives such a hint, here and to other nodes.
+    fn hint(&self);
 }
 
 /// A store that does everything that a server needs.

@@ -63,8 +63,8 @@ mod vacuum;
 
 use holdings::Holdings;
 use pipeline::Value;
+use pump::Front;
 use signal::Signal;
-use submit::Submitter;
 use vacuum::Vacuum;
 
 /// How the database is used.
@@ -83,7 +83,6 @@ impl Default for PostgresOptions {
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
     shared: Arc<Shared>,
-    submitter: Submitter,
 }
 
 /// What verbs and background tasks share.
@@ -97,6 +96,8 @@ struct Shared {
     claiming: RwLock<()>,
     /// How deep claims look into the work of each tenant.
     depth: AtomicI64,
+    /// Where large claims begin to look.
+    front: Mutex<Option<Front>>,
     vacuum: Vacuum,
     signal: Signal,
 }
@@ -125,11 +126,11 @@ impl PostgresStore {
             own: Mutex::default(),
             claiming: RwLock::default(),
             depth: AtomicI64::new(1),
+            front: Mutex::default(),
             vacuum: Vacuum::default(),
             signal: Signal::start(config),
         });
-        let submitter = Submitter::start(Arc::clone(&shared));
-        Ok(PostgresStore { shared, submitter })
+        Ok(PostgresStore { shared })
     }
 }
 
@@ -189,9 +190,7 @@ impl Store for PostgresStore {
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
-        let submitted = self.submitter.submit(runs, claim).await;
-        self.shared.signal.send();
-        submitted
+        self.shared.submit(runs, claim).await
     }
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -294,5 +293,9 @@ impl Store for PostgresStore {
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
         self.shared.signal.changed()
+    }
+
+    fn hint(&self) {
+        self.shared.signal.send();
     }
 }

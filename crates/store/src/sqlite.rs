@@ -303,4 +303,8 @@ impl Store for SqliteStore {
     async fn changed(&self) {
         self.changed.notified().await;
     }
+
+    fn hint(&self) {
+        self.changed.notify_waiters();
+    }
 }

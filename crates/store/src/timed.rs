@@ -132,6 +132,10 @@ verbs! {
         async fn changed(&self) {
             self.store.changed().await
         }
+
+        fn hint(&self) {
+            self.store.hint();
+        }
     }
     Cluster {
         TakeLead take_lead(node: NodeId) -> Lead;

@@ -4,11 +4,18 @@ use domain::run::{Grant, NewRun};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
 
+use super::Node;
 use super::call::Call;
-use super::{Held, Node};
 
-/// How long after its time a run that was prepared is in line here while every slot is taken.
+/// How long a run is in line here while every slot is taken.
 const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
+
+/// Where there is much to do, a call is for more than one batch: to find one's way through what is
+/// held already costs the same for few and for many.
+const BATCHES_AT_ONCE: u32 = 2;
+
+/// So much is told along with a question: who waits for work does not wait for much else.
+const TOLD_BESIDE_MAX: usize = 100;
 
 impl<S: Store> Node<S> {
     /// One call to the store. Answers whether another one would have something to say.
@@ -59,8 +66,9 @@ impl<S: Store> Node<S> {
     /// Records runs that somebody asked for; those that are due start here if there is room.
     pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
         let call = {
+            let near = self.near(runs) as u32;
             let mut state = self.state();
-            let room = state.free.saturating_sub(state.crowded.len()).min(runs.len() as u32);
+            let room = state.free.saturating_sub(state.crowded.len()).min(near);
             let open = self.takes(&state) && !state.unsure;
             let room = if open { room } else { 0 };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
@@ -68,17 +76,19 @@ impl<S: Store> Node<S> {
         let began_at = self.traces.is_on().then(|| self.now());
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
-        let now = self.now();
-        let near = now.saturating_add(self.settings.prepare_ahead).unwrap_or(Timestamp::MAX);
-        let near = runs.iter().filter(|run| run.due_at <= near).count();
-        {
+        let left = {
+            let near = self.near(runs);
             let mut state = self.state();
             if state.id != call.node {
                 return Ok(submitted);
             }
-            // What this node holds already, or what is far away, is nothing to ask for.
-            state.hungry |= submitted.claimed.len() < near;
+            let left = submitted.claimed.len() < near;
+            state.hungry |= left;
             state.seeks_place |= runs.iter().any(|run| !run.place.is_anywhere());
+            left
+        };
+        if left {
+            self.store.hint();
         }
         self.take_in(std::mem::take(&mut submitted.claimed));
         let node = call.node;
@@ -87,6 +97,7 @@ impl<S: Store> Node<S> {
             let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
             let new: Vec<&NewRun> = new.map(|(run, _)| run).collect();
             let wanted: Vec<_> = new.iter().map(|run| (run.job, run.job_version)).collect();
+            let now = self.now();
             // A name is good to have, and nothing to fail for.
             let jobs = self.definitions.read(self.store.as_ref(), &wanted, now).await;
             let jobs = jobs.unwrap_or_default();
@@ -96,29 +107,41 @@ impl<S: Store> Node<S> {
         Ok(submitted)
     }
 
+    /// How many runs a node would like to hold by now. The others are too far away to ask for.
+    fn near(&self, runs: &[NewRun]) -> usize {
+        let near = self.now().saturating_add(self.settings.prepare_ahead);
+        let near = near.unwrap_or(Timestamp::MAX);
+        runs.iter().filter(|run| run.due_at <= near).count()
+    }
+
     /// What to tell and what to ask; none when there is neither.
     fn take_news(&self) -> Option<(Call<'_>, Want)> {
+        let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
-        let batch = self.settings.batch_max as usize;
-        let done = if state.done.len() <= batch {
-            std::mem::take(&mut state.done)
-        } else {
-            let rest = state.done.split_off(batch);
-            std::mem::replace(&mut state.done, rest)
-        };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
         if state.hungry && self.takes(&state) && !self.settings.only_placed {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.
             let spare = state.free.saturating_sub(state.crowded.len());
-            want.due = spare.max(state.free.min(1)).min(self.settings.batch_max);
-            want.soon = self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max);
+            want.due = spare.max(state.free.min(1)).min(most);
+            want.soon = self.settings.prepare_max.saturating_sub(held).min(most);
             want.ahead = self.settings.prepare_ahead;
             // With no slot to fill, the hunger stays for when one is free.
             state.hungry = want.due == 0;
         }
-        if done.is_empty() && want.due == 0 && want.soon == 0 {
+        let asks = want.due > 0 || want.soon > 0;
+        let batch = if asks { TOLD_BESIDE_MAX } else { most as usize };
+        let done = match state.done.len() {
+            // Where there is much to tell, another call tells it while this one asks.
+            len if asks && len > batch => Vec::new(),
+            len if len <= batch => std::mem::take(&mut state.done),
+            _ => {
+                let rest = state.done.split_off(batch);
+                std::mem::replace(&mut state.done, rest)
+            }
+        };
+        if done.is_empty() && !asks {
             return None;
         }
         Some((Call::begin(&self.state, &mut state, done, want.due, want.soon), want))
@@ -133,13 +156,19 @@ impl<S: Store> Node<S> {
             return;
         }
         for run in state.crowded.take_before(longest) {
-            let waits = |held: &Held| held.running.is_none();
-            if state.held.get(&run).is_some_and(waits)
-                && let Some(held) = state.held.remove(&run)
-            {
-                let (grant, verdict) = (held.run.grant, Verdict::Release);
-                state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            let Some(held) = state.held.get(&run).filter(|held| held.running.is_none()) else {
+                continue;
+            };
+            let (tenant, due_at, grant) =
+                (held.run.run.tenant, held.run.run.due_at, held.run.grant);
+            if held.claimed_at > longest {
+                // Late as it is, it has come only now.
+                state.crowded.insert(tenant, (due_at, run));
+                continue;
             }
+            state.held.remove(&run);
+            let verdict = Verdict::Release;
+            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }
     }
 

@@ -108,7 +108,7 @@ impl<S: Shards> Node<S> {
                     tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
                     self.put_back(node, run);
                 }
-            } else if !self.offers(&job.definition.place()) {
+            } else if verdict == Start::Go && !self.offers(&job.definition.place()) {
                 // The job was changed since this node was handed the run.
                 self.give_back(node, run);
             } else if verdict == Start::Go {
@@ -274,9 +274,14 @@ impl State {
     }
 }
 
-/// A run that was asked for by hand, of a job that guards nothing, is let in unseen.
+/// A run that was asked for by hand, of a job that guards nothing, is let in unseen. One that is to
+/// be divided is not: the store would refuse that if somebody has asked for its end.
 fn needs_facts(run: &ClaimedRun, job: &Job) -> bool {
-    run.run.origin.is_tick() || job.definition.is_guarded() || job.state == JobState::Deleted
+    let definition = &job.definition;
+    run.run.origin.is_tick()
+        || definition.is_guarded()
+        || definition.is_divided()
+        || job.state == JobState::Deleted
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by

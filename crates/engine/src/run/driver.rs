@@ -22,6 +22,15 @@ const AFTER_GRACE: Duration = Duration::from_secs(5);
 /// How soon the rights of a run's owner are asked for again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
+/// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
+const WATCH: Duration = Duration::from_millis(2);
+
+/// Times that follow each other more closely than this are left to the timer.
+const WATCH_REST: Duration = Duration::from_millis(100);
+
+/// Looks at the clock in one watch at most.
+const WATCH_LOOKS_MAX: u32 = 10_000;
+
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
@@ -57,6 +66,25 @@ impl<S> Clone for Driver<S> {
             shared: Arc::clone(&self.shared),
             hands: Arc::clone(&self.hands),
         }
+    }
+}
+
+/// Watching the clock costs a core as long as it lasts, so it is followed by a rest.
+#[derive(Default)]
+struct Watch {
+    looks: u32,
+    rests_until: Option<tokio::time::Instant>,
+}
+
+impl Watch {
+    fn goes_on(&mut self) -> bool {
+        let now = tokio::time::Instant::now();
+        if self.rests_until.is_none_or(|until| until <= now) {
+            *self = Watch { looks: 0, rests_until: Some(now + WATCH_REST) };
+        }
+        self.looks += 1;
+        // A clock that stands still is not worth watching.
+        self.looks <= WATCH_LOOKS_MAX
     }
 }
 
@@ -222,6 +250,10 @@ impl<S: FullStore> Driver<S> {
         let poll = std_duration(self.node.settings.poll_every);
         loop {
             while self.node.has_news() {
+                // What was let in begins first; what ends at once is told of together.
+                tokio::task::yield_now().await;
+                // There may be work for another one.
+                self.shared.news.notify_one();
                 if patience.after(self.node.pump().await).await.is_some() {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
@@ -235,6 +267,7 @@ impl<S: FullStore> Driver<S> {
 
     pub async fn start_prepared(self) {
         let mut patience = Patience::new(&self.shared, "start");
+        let mut watch = Watch::default();
         loop {
             let now = self.node.now();
             let wait = self
@@ -243,6 +276,11 @@ impl<S: FullStore> Driver<S> {
                 .map(|due_at| std_duration(due_at.duration_since(now).max(SignedDuration::ZERO)));
             match wait {
                 Some(Duration::ZERO) => self.start_due(&mut patience).await,
+                Some(wait) if wait > WATCH => {
+                    let wait = wait - WATCH;
+                    let _ = tokio::time::timeout(wait, self.shared.prepared.notified()).await;
+                }
+                Some(_) if watch.goes_on() => tokio::task::yield_now().await,
                 Some(wait) => {
                     let _ = tokio::time::timeout(wait, self.shared.prepared.notified()).await;
                 }

@@ -1,6 +1,7 @@
 -- Hands runs to a node, under the gate: fair between tenants, then by priority with ageing, then by time.
 -- $1 node, $2 how many due runs, $3 how many that are due soon, $4 how soon, $5 the most a tenant may hold,
--- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at.
+-- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at. $7 to $9 a lane, and
+-- the time before which everything in it was held a moment ago, if that is known.
 WITH RECURSIVE
 clock AS MATERIALIZED (SELECT clock() AS now),
 -- The (tenant, priority) pairs that have work, and the first time in each, by one step in the index.
@@ -43,7 +44,9 @@ due AS NOT MATERIALIZED (
             r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
         FROM runs r
         WHERE r.wait = 0 AND r.place IS NULL AND r.tenant_id = b.tenant_id AND r.priority = b.priority
-            AND r.due_at >= b.first AND r.due_at <= (SELECT now FROM clock)
+            AND r.due_at
+                >= CASE WHEN b.tenant_id = $7::uuid AND b.priority = $8::smallint THEN greatest(b.first, $9::bigint) ELSE b.first END
+            AND r.due_at <= (SELECT now FROM clock)
             AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
         ORDER BY r.due_at
         LIMIT (SELECT n FROM quota)

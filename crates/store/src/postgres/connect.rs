@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
+    Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime, Timeouts,
 };
 use refinery::Target;
 use tokio_postgres::{Client, Config, NoTls};
@@ -48,6 +48,16 @@ const SESSION: &str = "\
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
+/// What is asked when a run is due and nobody should wait for a statement to be read first.
+const PROMPT: [&str; 6] = [
+    sql!("facts"),
+    sql!("lock_node"),
+    sql!("run_insert"),
+    sql!("run_known"),
+    sql!("gate"),
+    sql!("claim_born"),
+];
+
 /// How connections are made.
 pub(super) fn config(url: &str) -> Result<Config> {
     let mut config: Config = url
@@ -85,8 +95,17 @@ pub(super) async fn connect(
         .max_size(options.pool_size)
         .runtime(Runtime::Tokio1)
         .timeouts(timeouts)
+        // The connection that was used last knows its statements best.
+        .queue_mode(QueueMode::Lifo)
         .post_create(Hook::async_fn(|client, _| {
-            Box::pin(async move { client.batch_execute(DURABLE).await.map_err(HookError::Backend) })
+            Box::pin(async move {
+                client.batch_execute(DURABLE).await.map_err(HookError::Backend)?;
+                for sql in PROMPT {
+                    // The tables may not be there yet.
+                    let _ = client.prepare_cached(sql).await;
+                }
+                Ok(())
+            })
         }))
         .build()
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;

@@ -14,17 +14,36 @@
 //! something to wait for; whoever comes second sees the first.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use domain::id::NodeId;
+use domain::id::{NodeId, TenantId};
 use domain::run::ClaimedRun;
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::finish::Ending;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, claimed, outcome, signed, span_us};
+use super::row::{at, claimed, outcome, signed, span_us, us};
 use super::{Shared, first, lock_of};
 use crate::{Applied, Finish, Pumped, Result, Want};
+
+/// So much is a large claim: stepping over what is held already would cost most of it.
+const FRONT_CLAIM_MIN: u32 = 100;
+
+/// So many large claims in a row begin where the one before ended. The next one looks at what has
+/// come back since.
+const FRONT_LOOKS_MAX: u32 = 8;
+
+/// A time in a lane before which everything was held a moment ago.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    tenant: TenantId,
+    priority: u8,
+    due_at: Timestamp,
+    /// How many claims in a row have begun so.
+    looks: u32,
+}
 
 /// How much deeper than an even share a claim looks at most.
 const DEPTH_MAX: i64 = 1_024;
@@ -50,7 +69,8 @@ impl Shared {
             pipeline.push(sql!("claim_spent"), values![spent.clone()]);
         }
         let depth = self.depth.load(Ordering::Relaxed);
-        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth));
+        let front = self.front(want);
+        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth, front));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
             // Somebody stood in the way, or a run has a record although it is live, which must
@@ -64,6 +84,7 @@ impl Shared {
         let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
         let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
         self.look_deeper(want, &claimed, depth);
+        self.move_front(want, &claimed, front);
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
         drop(claiming);
@@ -83,6 +104,29 @@ impl Shared {
         let filled = claimed.len() >= want.due as usize;
         let deeper = if filled { depth / 2 } else { depth.saturating_mul(2) };
         self.depth.store(deeper.clamp(1, DEPTH_MAX), Ordering::Relaxed);
+    }
+
+    /// Where a claim begins to look.
+    fn front(&self, want: Want) -> Option<Front> {
+        let front = *self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        front.filter(|front| want.due >= FRONT_CLAIM_MIN && front.looks < FRONT_LOOKS_MAX)
+    }
+
+    /// A large claim that got all it wanted from one lane has left nothing before its end.
+    fn move_front(&self, want: Want, claimed: &[ClaimedRun], before: Option<Front>) {
+        if want.due < FRONT_CLAIM_MIN {
+            return;
+        }
+        let due = claimed.get(..want.due as usize).unwrap_or_default();
+        let lane = |claimed: &ClaimedRun| (claimed.run.tenant, claimed.run.priority);
+        let front = due.last().filter(|last| due.iter().all(|run| lane(run) == lane(last)));
+        let front = front.map(|last| Front {
+            tenant: last.run.tenant,
+            priority: last.run.priority,
+            due_at: last.run.due_at,
+            looks: before.map_or(0, |before| before.looks + 1),
+        });
+        *self.front.lock().unwrap_or_else(PoisonError::into_inner) = front;
     }
 
     /// Brings the list of holdings in line with what was committed.
@@ -128,9 +172,25 @@ impl Shared {
     }
 }
 
-fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> usize {
+fn claim(
+    pipeline: &mut Pipeline<'_>,
+    node: NodeId,
+    want: Want,
+    depth: i64,
+    front: Option<Front>,
+) -> usize {
     let (due, soon) = (i64::from(want.due), i64::from(want.soon));
     let tenant_max = want.tenant_max.map(signed);
-    let values = values![node.0, due, soon, span_us(want.ahead), tenant_max, depth];
+    let values = values![
+        node.0,
+        due,
+        soon,
+        span_us(want.ahead),
+        tenant_max,
+        depth,
+        front.map(|front| front.tenant.0),
+        front.map(|front| i16::from(front.priority)),
+        front.map(|front| us(front.due_at)),
+    ];
     pipeline.push(sql!("claim"), values)
 }

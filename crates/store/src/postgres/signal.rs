@@ -1,8 +1,8 @@
 //! Hints that something changed, within this process and between nodes.
 //!
 //! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
-//! change something it would halve their throughput. Hints are debounced, and none of them is
-//! needed: whoever waits for one also looks by the clock.
+//! change something it would halve their throughput, and nobody waits until one is on disk. Hints
+//! are debounced, and none of them is needed: whoever waits for one also looks by the clock.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn exchange(
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let receiver = Receiver(tokio::spawn(receive(connection, sender)));
     let own: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
-    client.batch_execute("LISTEN punctual; NOTIFY punctual").await?;
+    client.batch_execute("SET synchronous_commit = off; LISTEN punctual; NOTIFY punctual").await?;
     let echo = tokio::time::timeout(ECHO_MAX, inbox.recv()).await;
     if echo.is_err() {
         tracing::warn!(

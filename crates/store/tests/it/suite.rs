@@ -75,6 +75,7 @@ promises! {
         an_unknown_node_gets_nothing
         fences_grow_with_every_grant
         a_later_grant_of_a_run_has_a_larger_fence_and_turn
+        large_claims_find_what_comes_back
         no_run_is_handed_out_twice
         every_run_ends_once_among_many_nodes;
     cluster:
@@ -123,7 +124,8 @@ promises! {
         a_known_run_is_not_claimed_by_sending_it_again
         a_dead_node_gets_none_of_what_it_submits
         no_room_claims_nothing
-        racing_submits_record_a_run_once;
+        racing_submits_record_a_run_once
+        a_large_batch_records_each_run_once;
     fire:
         a_plan_is_recorded_and_the_next_time_moves
         a_job_may_have_no_next_time

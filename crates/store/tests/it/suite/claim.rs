@@ -129,6 +129,31 @@ pub async fn a_later_grant_of_a_run_has_a_larger_fence_and_turn<B: Bench>(lab: &
     }
 }
 
+/// A claim may begin where the one before ended, but not for long: what is given back, and what
+/// comes late with an early time, has its turn before the others are through.
+pub async fn large_claims_find_what_comes_back<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(3_600).await;
+    let runs: Vec<_> = (0..2_000).map(|n| lab.run(&job, due_at + seconds(n))).collect();
+    lab.submit(&runs).await;
+    let first = lab.claim(node, want(100)).await;
+    assert_eq!(ids(&first), ids_of(&runs[..100]));
+    lab.finish(node, untried(&first[7], Verdict::Release)).await;
+    let early = lab.run(&job, due_at - seconds(9));
+    lab.submit(std::slice::from_ref(&early)).await;
+    let mut seen: Vec<_> = ids(&first).into_iter().filter(|id| *id != first[7].run.id).collect();
+    for _ in 0..10 {
+        seen.extend(ids(&lab.claim(node, want(100)).await));
+    }
+    assert!(seen.contains(&early.id), "the early one waits until the others are through");
+    assert!(seen.contains(&first[7].run.id), "what came back waits until the others are through");
+    while let claimed @ [_, ..] = &*lab.claim(node, want(100)).await {
+        seen.extend(ids(claimed));
+    }
+    assert_eq!(seen.len(), 2_001, "each one is handed out");
+    assert_eq!(seen.into_iter().collect::<HashSet<_>>().len(), 2_001, "none is handed out twice");
+}
+
 /// Eight nodes behind three doors take 600 runs of three tenants: each run goes to one of them.
 pub async fn no_run_is_handed_out_twice<B: Bench>(lab: &Lab<B>) {
     const RUNS: usize = 600;

@@ -1,5 +1,6 @@
 //! Submitting: known runs are not recorded again, and due ones may be born claimed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use domain::id::NodeId;
@@ -131,4 +132,25 @@ pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     let counts = lab.store.counts().await.unwrap();
     assert_eq!(counts.held as usize, claimed.len());
     assert_eq!(counts.held + counts.queued, 50);
+}
+
+/// However many there are, and whoever writes them.
+pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(60).await;
+    let known = lab.due(&job).await;
+    let mut batch: Vec<_> = (0..700).map(|_| lab.run(&job, due_at)).collect();
+    batch.push(known.clone());
+    batch.extend_from_within(..600);
+    let submitted = lab.store.submit(&batch, Some(ClaimFor { node, max: 9 })).await.unwrap();
+    assert_eq!(submitted.accepted.len(), batch.len());
+    let accepted = batch.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
+    let accepted: Vec<_> = accepted.map(|(run, _)| run.id).collect();
+    assert_eq!(accepted.len(), 700);
+    assert!(!accepted.contains(&known.id), "it was there before");
+    let mut held = ids(&submitted.claimed);
+    held.extend(ids(&lab.claim(node, want(2_000)).await));
+    assert_eq!(held.len(), 701);
+    let held: HashSet<_> = held.into_iter().collect();
+    assert!(held.contains(&known.id) && accepted.iter().all(|id| held.contains(id)));
 }
