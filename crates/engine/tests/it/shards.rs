@@ -295,6 +295,21 @@ async fn who_cancels_a_run_cancels_its_parts() {
     assert!(outcomes.iter().all(|part| part.outcome == Some(Outcome::Cancelled)));
 }
 
+/// Nothing guards the job, so that nothing but its division makes anybody look.
+#[tokio::test]
+async fn a_run_that_is_cancelled_before_it_is_divided_ends() {
+    let mut cluster = TestCluster::create(1, 4).await;
+    let all = partitioned(Partition::AllShards);
+    let free = Definition { overlap: Overlap::Allow, ..all };
+    let job = cluster.nodes[0].create("analyze", free).await;
+    let run = triggered(&cluster, &job, None).await;
+    assert_eq!(state(&cluster, run).await, "RUNNING", "it is held, and has not begun");
+    cluster.nodes[0].cancel_run(run, "enough").await.unwrap();
+    cluster.until_ended(run, 5, |_| panic!("nothing starts")).await;
+    assert_eq!(state(&cluster, run).await, "CANCELLED");
+    assert_eq!(progress(&cluster, run).await, Progress::default(), "it was not divided");
+}
+
 #[tokio::test]
 async fn s2_116_every_tick_has_one_outcome_and_parts_do_not_overlap_with_it() {
     let mut cluster = TestCluster::create(3, 16).await;
