@@ -108,7 +108,7 @@ impl<S: Shards> Node<S> {
                     tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
                     self.put_back(node, run);
                 }
-            } else if verdict == Start::Go && !self.offers(&job.definition.place()) {
+            } else if verdict == Start::Go && !self.is_place_of(run, &job) {
                 // The job was changed since this node was handed the run.
                 self.give_back(node, run);
             } else if verdict == Start::Go {
@@ -126,6 +126,12 @@ impl<S: Shards> Node<S> {
             }
         }
         Ok(started)
+    }
+
+    /// Whether a run may begin here. A part has its place from when its run was divided, whatever
+    /// its job asks for by now.
+    fn is_place_of(&self, run: &ClaimedRun, job: &Job) -> bool {
+        run.run.id.is_part() || self.offers(&job.definition.place())
     }
 
     /// What the store knows of the runs that need a look; none for the others.

@@ -455,6 +455,29 @@ async fn a_job_that_changes_while_its_run_is_divided_does_not_do_the_work_itself
 }
 
 #[tokio::test]
+async fn parts_stay_where_they_are_when_their_job_asks_for_another_place() {
+    let mut cluster = TestCluster::create(1, 4).await;
+    let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
+    let run = triggered(&cluster, &job, None).await;
+    cluster.nodes[0].work().await;
+    let elsewhere = |job: &mut Job| {
+        job.definition.partition = None;
+        job.definition.run_on = "zone=nowhere".parse().unwrap();
+    };
+    cluster.nodes[0].alter_job(job.id, elsewhere).await.unwrap();
+    for _ in 0..10 {
+        cluster.second(&mut done).await;
+    }
+    assert_eq!(progress(&cluster, run).await.completed, 4);
+    // The run itself goes with its job.
+    assert_eq!(state(&cluster, run).await, "QUEUED");
+    let back = |job: &mut Job| job.definition.run_on = Default::default();
+    cluster.nodes[0].alter_job(job.id, back).await.unwrap();
+    cluster.until_ended(run, 30, done).await;
+    assert_eq!((state(&cluster, run).await.as_str(), cluster.log.len()), ("COMPLETED", 4));
+}
+
+#[tokio::test]
 async fn a_stale_owner_claims_nothing() {
     let mut cluster = TestCluster::create(2, 8).await;
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
