@@ -105,7 +105,7 @@ impl Database {
     }
 
     /// The database at an address that somebody chose who may not choose files of this machine:
-    /// neither a file of SQLite nor a socket.
+    /// neither a file of SQLite, nor a socket, nor a certificate.
     pub fn parse_remote(url: &str) -> Result<Self, DatabaseError> {
         let bad = |problem: &str| DatabaseError::Bad { field: "url", problem: problem.to_owned() };
         match Database::parse(url)? {
@@ -115,6 +115,10 @@ impl Database {
             Database::Postgres(database) if database.is_socket() => {
                 Err(bad("a socket is named in the settings of the server; here, name a host"))
             }
+            Database::Postgres(database) if database.names_files() => Err(bad(
+                "sslrootcert, sslcert and sslkey are files, which are named in the settings of the \
+                 server; here, leave them out",
+            )),
             database => Ok(database),
         }
     }
