@@ -176,3 +176,6 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, AddressError> {
         error => unreadable("sslkey", path, &error),
     })
 }
+
+#[cfg(test)]
+mod tests;

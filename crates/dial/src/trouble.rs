@@ -113,7 +113,9 @@ impl Address {
     fn about_tls(&self, error: &rustls::Error) -> String {
         use CertificateError as Bad;
         let advice = match error {
-            rustls::Error::InvalidCertificate(Bad::UnknownIssuer) if self.names_roots() => {
+            rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)
+                if self.names_roots() =>
+            {
                 "the file of sslrootcert must hold the authority that vouches for the server"
             }
             rustls::Error::InvalidCertificate(Bad::UnknownIssuer) => {

@@ -117,3 +117,6 @@ impl ServerCertVerifier for Verifier {
         self.algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

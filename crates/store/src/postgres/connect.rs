@@ -69,7 +69,7 @@ pub(super) fn newest() -> i32 {
 /// Refuses a server that no store can be on, and says how well the way to it is protected.
 async fn look_at(client: &Client, address: &PostgresAddress) -> Result<()> {
     let look = "SELECT current_setting('server_version_num')::integer,
-        current_setting('search_path') = 'punctual' AND current_setting('jit') = 'off',
+        current_setting('search_path') = 'punctual' AND current_setting('enable_seqscan') = 'off',
         (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid())";
     let row = client.query_one(look, &[]).await?;
     if let Some(refused) = too_old(row.try_get(0)?) {
