@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode, SslNegotiation};
@@ -84,6 +85,13 @@ impl Address {
         }
         if config.get_hosts().is_empty() {
             return Err(wrong("host", "there is none: write postgres://user@host/database"));
+        }
+        if let Some(text) = ours.remove("tcp_user_timeout") {
+            // The driver would read seconds.
+            let Ok(limit) = text.parse() else {
+                return Err(wrong("tcp_user_timeout", "must be a whole number of milliseconds"));
+            };
+            config.tcp_user_timeout(Duration::from_millis(limit));
         }
         let roots = ours.remove("sslrootcert");
         let identity = match (ours.remove("sslcert"), ours.remove("sslkey")) {

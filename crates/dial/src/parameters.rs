@@ -61,7 +61,7 @@ const PARAMETERS: &[(&str, Use)] = &[
     ("sslrootcert", Ours),
     ("ssl_min_protocol_version", Elsewhere("leave it out: it is TLS 1.2 or later")),
     ("target_session_attrs", Driver("any, read-write, primary or read-only")),
-    ("tcp_user_timeout", Driver(SECONDS)),
+    ("tcp_user_timeout", Ours),
     ("user", Driver("a name")),
 ];
 

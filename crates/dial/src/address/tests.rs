@@ -95,6 +95,7 @@ fn words_about_tls_mean_what_they_mean_to_libpq() {
             "target_session_attrs=standby",
             "target_session_attrs: must be any, read-write, primary or read-only",
         ),
+        ("tcp_user_timeout=soon", "tcp_user_timeout: must be a whole number of milliseconds"),
         ("connect_timeout=soon", "connect_timeout: must be a whole number of seconds"),
     ] {
         let url = format!("postgres://u:geheim@db.example.org/d?{parameters}");

@@ -24,7 +24,6 @@ const SESSION: &str = "\
     -c enable_hashjoin=off \
     -c enable_mergejoin=off \
     -c enable_material=off \
-    -c enable_memoize=off \
     -c random_page_cost=1.1 \
     -c work_mem=16MB \
     -c statement_timeout=60s \
@@ -59,8 +58,12 @@ impl PostgresAddress {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
-        config.keepalives_idle(Duration::from_secs(5));
-        config.tcp_user_timeout(Duration::from_secs(10));
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(Duration::from_secs(5));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(10));
+        }
         Ok(PostgresAddress(Box::new(address)))
     }
 
@@ -87,7 +90,14 @@ impl PostgresAddress {
     pub(super) fn no_connection(&self, error: &PoolError, limits: &Timeouts) -> StoreError {
         let trouble = match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                self.0.explain(error)
+                let mut trouble = self.0.explain(error);
+                if error.code() == Some(&SqlState::UNDEFINED_OBJECT) {
+                    // A server of long ago does not know what our sessions ask for.
+                    trouble.advice = "PostgreSQL 13 or later is needed; options of the address \
+                                      must be settings that it has"
+                        .to_owned();
+                }
+                trouble
             }
             PoolError::Timeout(TimeoutType::Create) => Trouble {
                 problem: format!(
@@ -139,4 +149,37 @@ fn quoted(name: &str) -> String {
 
 fn refused(Trouble { problem, advice }: Trouble) -> StoreError {
     StoreError::Refused { problem, advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_address_says_is_kept() {
+        let of = |parameters: &str| {
+            PostgresAddress::parse(&format!("postgres://u@h/d?{parameters}")).unwrap()
+        };
+        let (plain, chosen) = (
+            of(""),
+            of("connect_timeout=7&tcp_user_timeout=1500&keepalives_idle=9&application_name=x"),
+        );
+        let seconds = Duration::from_secs;
+        for (address, connect, user, idle, name) in [
+            (plain, seconds(5), seconds(10), seconds(5), "punctual"),
+            (chosen, seconds(7), Duration::from_millis(1500), seconds(9), "x"),
+        ] {
+            let config = address.config();
+            assert_eq!(config.get_connect_timeout(), Some(&connect));
+            assert_eq!(config.get_tcp_user_timeout(), Some(&user));
+            assert_eq!(config.get_keepalives_idle(), idle);
+            assert_eq!(config.get_application_name(), Some(name));
+            assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+        // Ours come last, so that they count.
+        let options =
+            of("options=-c%20search_path%3Dpublic").config().get_options().map(str::to_owned);
+        let options = options.unwrap();
+        assert!(options.starts_with("-c search_path=public -c search_path=punctual"), "{options}");
+    }
 }

@@ -23,9 +23,12 @@ const SERVER_VERSION_MIN: i32 = 13_00_00;
 /// Held while tables are created or changed: "punctual" in ASCII.
 const MIGRATION_LOCK: i64 = 0x70756e637475616c;
 
-/// A durable answer needs a flushed log, whatever the server's default. A stricter default stays.
-const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+/// A durable answer needs a flushed log, whatever the server's default; a stricter default stays.
+/// And one more way to join is switched off, where the server has it (release 14).
+const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') IN ('off', 'local');
+    SELECT set_config('enable_memoize', 'off', false)
+        WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
 /// A pool of connections that is ready for use.
 pub(super) async fn connect(
@@ -49,7 +52,7 @@ pub(super) async fn connect(
         .runtime(Runtime::Tokio1)
         .timeouts(timeouts)
         .post_create(Hook::async_fn(|client, _| {
-            Box::pin(async move { client.batch_execute(DURABLE).await.map_err(HookError::Backend) })
+            Box::pin(async move { client.batch_execute(SET_UP).await.map_err(HookError::Backend) })
         }))
         .build()
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;

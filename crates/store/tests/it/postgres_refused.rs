@@ -128,6 +128,11 @@ async fn what_is_wrong_is_said() {
             ["does not allow writes", "name the server that takes writes"],
         ),
         (
+            "a setting that the server does not have",
+            url("maker", "used") + "?options=-c%20colour%3Dred",
+            ["\"colour\"", "PostgreSQL 13 or later is needed; options"],
+        ),
+        (
             "a wish to read",
             url("maker", "used") + "?target_session_attrs=read-only",
             ["target_session_attrs", "write read-write"],
@@ -189,7 +194,8 @@ fn between(mut client: TcpStream, mut server: TcpStream) -> io::Result<()> {
 #[tokio::test]
 async fn a_pooler_that_forgets_settings_is_refused() {
     let server = Setup::default().tcp().unwrap().start();
-    let url = format!("postgres://postgres@{}/postgres?sslmode=disable", forgetful(server.address()));
+    let url =
+        format!("postgres://postgres@{}/postgres?sslmode=disable", forgetful(server.address()));
     let text = refused(&url).await;
     assert!(text.contains("did not reach the database"), "{text}");
     assert!(text.contains("behind a pooler"), "{text}");
