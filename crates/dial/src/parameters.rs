@@ -150,7 +150,8 @@ fn unknown(name: &str, query: &str) -> AddressError {
         return wrong("parameters", "one of them is not known; write %26 for an & in a value");
     }
     let near = names.map(|(known, _)| (*known, strsim::damerau_levenshtein(known, name)));
-    let near = near.min_by_key(|(_, distance)| *distance).filter(|(_, distance)| *distance <= 3);
+    let near = near.min_by_key(|(_, distance)| *distance);
+    let near = near.filter(|(_, distance)| *distance * 3 <= name.len());
     match near {
         Some((near, _)) => wrong(name, format!("there is no such parameter; did you mean {near}?")),
         None => wrong(name, "there is no such parameter; those of libpq are understood"),

@@ -30,6 +30,8 @@ const BY_STATE: &[(&str, &str)] = &[
 pub const POOLER: &str = "name the database itself: behind a pooler, sessions, their settings and \
                           their locks are not one's own";
 
+const STRANGER: &str = "see that it is PostgreSQL which listens there, and what its log says";
+
 /// What to do when there was no answer, by words of the driver or the system.
 const BY_WORDS: &[(&str, &str)] = &[
     (
@@ -46,7 +48,9 @@ const BY_WORDS: &[(&str, &str)] = &[
         "channel binding",
         "let the server ask for SCRAM (scram-sha-256) over TLS, or leave channel_binding out",
     ),
-    ("unexpected message", "see that it is PostgreSQL which listens there"),
+    ("unexpected message", STRANGER),
+    ("parsing response", STRANGER),
+    ("communicating with the server", STRANGER),
 ];
 
 /// What to do when the system has no connection.
@@ -69,7 +73,10 @@ impl Address {
     pub fn explain(&self, error: &(dyn Error + 'static)) -> Trouble {
         let causes = || causes(error);
         if let Some(wrong) = causes().find_map(|cause| cause.downcast_ref::<AddressError>()) {
-            return Trouble { problem: wrong.to_string(), advice: "correct the address".into() };
+            return Trouble {
+                problem: wrong.to_string(),
+                advice: "correct the address, or the file".into(),
+            };
         }
         if let Some(db) = causes().find_map(|cause| cause.downcast_ref::<DbError>()) {
             return self.refusal(db);

@@ -84,6 +84,7 @@ fn words_about_tls_mean_what_they_mean_to_libpq() {
         ("sslmode=require&sslmode=disable", "sslmode: is there twice: write it once"),
         ("sslmode=", "sslmode: has no value"),
         ("ssl_mode=require", "ssl_mode: there is no such parameter; did you mean sslmode?"),
+        ("foo=1", "foo: there is no such parameter; those of libpq are understood"),
         ("colour=red", "colour: there is no such parameter; those of libpq are understood"),
         (
             "sslpassword=geheim",
