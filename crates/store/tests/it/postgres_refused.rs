@@ -62,7 +62,7 @@ async fn what_is_wrong_is_said() {
         ),
         (
             "a host",
-            "postgres://maker:canary@db.invalid/used".to_owned(),
+            "postgres://maker:canary@db.invalid/used?connect_timeout=60".to_owned(),
             ["db.invalid:5432", "correct the name of the host"],
         ),
         (

@@ -17,7 +17,7 @@ use crate::lab::Lab;
 use crate::postgres_bench::PostgresBench;
 
 /// Only a broken store takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Nobody comes in without TLS, and nobody into one of the databases without a certificate.
 const HBA: &str = "\
