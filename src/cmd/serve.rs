@@ -13,7 +13,7 @@ use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Timed, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
 use store::sqlite::SqliteStore;
-use store::{PostgresOptions, PostgresStore};
+use store::{PostgresOptions, PostgresStore, StoreError};
 use tokio::net::TcpListener;
 use vault::{Keeper, Rotated, Vault};
 
@@ -151,8 +151,8 @@ pub fn start(
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
                 serve(plan, &folder, store, clock, greet).await
             }
-            StoreKind::Postgres(url) => {
-                let store = PostgresStore::connect(&url, PostgresOptions::default())
+            StoreKind::Postgres(address) => {
+                let store = PostgresStore::open(address, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
                 serve(plan, &folder, store, clock, greet).await
@@ -163,8 +163,13 @@ pub fn start(
     served
 }
 
-fn no_store(what: &str, error: &store::StoreError) -> Failure {
-    Failure::Failed(Complaint::new(format!("{what} cannot be opened: {error}")))
+fn no_store(what: &str, error: &StoreError) -> Failure {
+    Failure::Failed(match error {
+        StoreError::Refused { problem, advice } => {
+            Complaint::new(format!("store: {problem}")).hint(advice.as_str())
+        }
+        error => Complaint::new(format!("{what} cannot be opened: {error}")),
+    })
 }
 
 async fn serve<S: FullStore>(

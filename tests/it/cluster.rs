@@ -9,7 +9,7 @@ mod database;
 mod failover;
 mod killed;
 mod ledger;
-mod member;
+pub mod member;
 mod promises;
 mod racing;
 mod shards;

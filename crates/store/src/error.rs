@@ -10,6 +10,15 @@ pub enum StoreError {
     /// a failed fsync. Whether the verb took effect may be unknown; it is safe to send it again.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The database that was named cannot be a store as it is. Somebody has to do something about
+    /// it.
+    #[error("{problem}: {advice}")]
+    Refused {
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        advice: String,
+    },
     /// The database was changed by a newer release so that this one cannot use it.
     #[error(
         "the database has schema version {found}, this release knows up to {known}: upgrade Punctual"

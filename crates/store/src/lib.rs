@@ -63,7 +63,7 @@ pub use follow::{Cursor, Follow};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
-pub use postgres::{PostgresOptions, PostgresStore};
+pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use starts::{StartFilter, StartKey};

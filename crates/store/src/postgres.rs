@@ -32,6 +32,7 @@ macro_rules! sql {
     };
 }
 
+mod address;
 mod alerts;
 mod cancel;
 mod cluster;
@@ -61,6 +62,8 @@ mod starts;
 mod submit;
 mod vacuum;
 
+pub use address::PostgresAddress;
+pub use dial::AddressError;
 use holdings::Holdings;
 use pipeline::Value;
 use pump::Front;
@@ -118,8 +121,25 @@ impl PostgresStore {
     /// refuses tables that need a newer release. With less than this release knows, it stands in
     /// for an older one in tests of upgrades.
     pub async fn connect_knowing(url: &str, options: PostgresOptions, known: i32) -> Result<Self> {
-        let config = connect::config(url)?;
-        let pool = connect::connect(&config, &options, known).await?;
+        let address = PostgresAddress::parse(url).map_err(|wrong| StoreError::Refused {
+            problem: format!("the address of the store: {wrong}"),
+            advice: "correct the address".to_owned(),
+        })?;
+        PostgresStore::open_knowing(address, options, known).await
+    }
+
+    /// The same with an address that was read before.
+    pub async fn open(address: PostgresAddress, options: PostgresOptions) -> Result<Self> {
+        PostgresStore::open_knowing(address, options, connect::newest()).await
+    }
+
+    async fn open_knowing(
+        address: PostgresAddress,
+        options: PostgresOptions,
+        known: i32,
+    ) -> Result<Self> {
+        let tls = address.tls()?;
+        let pool = connect::connect(&address, &tls, &options, known).await?;
         let shared = Arc::new(Shared {
             pool,
             holdings: Mutex::default(),
@@ -128,7 +148,7 @@ impl PostgresStore {
             depth: AtomicI64::new(1),
             front: Mutex::default(),
             vacuum: Vacuum::default(),
-            signal: Signal::start(config),
+            signal: Signal::start(address, tls),
         });
         Ok(PostgresStore { shared })
     }

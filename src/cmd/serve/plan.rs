@@ -11,6 +11,7 @@ use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{Key, Oidc, Patience, Rate, SqlTerms};
+use store::PostgresAddress;
 use vault::Ring;
 
 use crate::backup;
@@ -52,7 +53,7 @@ pub struct Plan {
 #[derive(Clone)]
 pub(super) enum StoreKind {
     Sqlite,
-    Postgres(String),
+    Postgres(PostgresAddress),
 }
 
 impl Plan {
@@ -91,7 +92,10 @@ impl Plan {
         let store = match config.text("store") {
             "sqlite" => StoreKind::Sqlite,
             url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-                StoreKind::Postgres(url.to_owned())
+                let address = PostgresAddress::parse(url).map_err(|wrong| {
+                    Complaint::new(format!("store: {}: {}", wrong.parameter, wrong.problem))
+                })?;
+                StoreKind::Postgres(address)
             }
             _ => return Err(config.wrong("store", "sqlite, or a URL that begins with postgres://")),
         };

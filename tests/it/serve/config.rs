@@ -75,6 +75,34 @@ fn what_is_wrong_is_named() {
         (vec!["--pg", "nowhere"], vec![], 2, ["pg", "127.0.0.1:8632"]),
         (vec!["--http", "nowhere"], vec![], 2, ["http", "127.0.0.1:8630"]),
         (vec!["--store", "mysql://x"], vec![], 2, ["store", "postgres://"]),
+        (
+            vec!["--store", "postgres://u:canary@h/d?sslmode=full"],
+            vec![],
+            2,
+            ["store: sslmode", "verify-full"],
+        ),
+        (
+            vec!["--store", "postgres://u:canary@h/d?ssl_mode=require"],
+            vec![],
+            2,
+            ["store: ssl_mode", "did you mean sslmode?"],
+        ),
+        (vec!["--store", "postgres://u:a@canary@h/d"], vec![], 2, ["store: host", "write %40"]),
+        (
+            vec!["--store", "postgres:///d?host=/nowhere&user=u&password=canary"],
+            vec![("RUST_LOG", "trace")],
+            1,
+            ["store: the database at /nowhere/.s.PGSQL.5432", "see that PostgreSQL runs there"],
+        ),
+        (
+            vec![
+                "--store",
+                "postgres://u:canary@h/d?sslmode=verify-full&sslrootcert=/nowhere/ca.pem",
+            ],
+            vec![],
+            1,
+            ["store: sslrootcert: /nowhere/ca.pem", "cannot be read"],
+        ),
         (vec!["--config", "wrong.toml"], vec![], 2, ["engine.laese", "engine.lease"]),
         (vec![], vec![("PUNCTUAL_HTPP", "x")], 2, ["PUNCTUAL_HTPP", "PUNCTUAL_HTTP"]),
         (vec![], vec![("PUNCTUAL_ADMIN_KEY", "admin")], 2, ["admin_key", "pk_"]),
@@ -92,6 +120,7 @@ fn what_is_wrong_is_named() {
         let (got, text) = refused(folder.path(), &all, &environment);
         assert_eq!(got, Some(code), "{args:?}: {text}");
         assert!(words.iter().all(|word| text.contains(word)), "{args:?}: {text}");
+        assert!(!text.contains("canary"), "{args:?}: {text}");
     }
 }
 

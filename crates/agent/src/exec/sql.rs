@@ -105,7 +105,7 @@ impl Database {
     }
 
     /// The database at an address that somebody chose who may not choose files of this machine:
-    /// neither a file of SQLite nor a socket.
+    /// neither a file of SQLite, nor a socket, nor a certificate.
     pub fn parse_remote(url: &str) -> Result<Self, DatabaseError> {
         let bad = |problem: &str| DatabaseError::Bad { field: "url", problem: problem.to_owned() };
         match Database::parse(url)? {
@@ -115,6 +115,10 @@ impl Database {
             Database::Postgres(database) if database.is_socket() => {
                 Err(bad("a socket is named in the settings of the server; here, name a host"))
             }
+            Database::Postgres(database) if database.names_files() => Err(bad(
+                "sslrootcert, sslcert and sslkey are files, which are named in the settings of the \
+                 server; here, leave them out",
+            )),
             database => Ok(database),
         }
     }
@@ -403,7 +407,11 @@ mod tests {
     fn who_may_not_choose_files_may_not_choose_sockets() {
         for (url, problem) in [
             ("postgres://u:${secrets.P}@db/d", ""),
-            ("postgres://u@db,%2Frun%2Fpg/d", "url: a socket"),
+            ("postgres://u@db,%2Frun%2Fpg/d", "url: host: a socket"),
+            ("postgres://u@db,%2Frun%2Fpg/d?sslmode=disable", "url: a socket"),
+            ("postgres://u@db/d?sslrootcert=%2Fetc%2Fpasswd", "url: sslrootcert, sslcert and"),
+            ("postgres://u@db/d?sslrootcert=system", ""),
+            ("postgres://u@db/d?sslcert=a&sslkey=b", "url: sslrootcert, sslcert and"),
             ("postgresql:///d?user=u&host=/run/postgresql", "url: a socket"),
             ("postgres://u@%2Frun%2Fpostgresql/d", "url: a socket"),
             ("sqlite:/tmp/x.db", "url: a file"),

@@ -1,6 +1,7 @@
 //! What PostgreSQL's errors mean for a caller.
 
 use deadpool_postgres::PoolError;
+use dial::words;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
@@ -14,8 +15,8 @@ impl From<tokio_postgres::Error> for StoreError {
             Some(db) => {
                 StoreError::Unavailable(format!("{} (SQLSTATE {})", db.message(), db.code().code()))
             }
-            None if is_conversion(&error) => StoreError::Unreadable(chain(&error)),
-            None => StoreError::Unavailable(chain(&error)),
+            None if is_conversion(&error) => StoreError::Unreadable(words(&error)),
+            None => StoreError::Unavailable(words(&error)),
         }
     }
 }
@@ -36,15 +37,4 @@ fn is_about_data(code: &SqlState) -> bool {
 
 fn is_conversion(error: &tokio_postgres::Error) -> bool {
     error.to_string().starts_with("error deserializing column")
-}
-
-/// The error and its causes: the driver's own words say only "error connecting to server".
-fn chain(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

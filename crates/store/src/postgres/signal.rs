@@ -8,10 +8,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dial::Tls;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
+
+use super::PostgresAddress;
 
 /// The least time between two hints to other nodes.
 const DEBOUNCE: Duration = Duration::from_millis(10);
@@ -30,10 +34,10 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    pub fn start(config: Config) -> Self {
+    pub fn start(address: PostgresAddress, tls: Tls) -> Self {
         let changed = Arc::new(Notify::new());
         let outbox = Arc::new(Notify::new());
-        let task = tokio::spawn(serve(config, Arc::clone(&changed), Arc::clone(&outbox)));
+        let task = tokio::spawn(serve(address, tls, Arc::clone(&changed), Arc::clone(&outbox)));
         Signal { changed, outbox, task }
     }
 
@@ -55,9 +59,9 @@ impl Drop for Signal {
     }
 }
 
-async fn serve(config: Config, changed: Arc<Notify>, outbox: Arc<Notify>) {
+async fn serve(address: PostgresAddress, tls: Tls, changed: Arc<Notify>, outbox: Arc<Notify>) {
     loop {
-        if let Err(error) = exchange(&config, &changed, &outbox).await {
+        if let Err(error) = exchange(&address, &tls, &changed, &outbox).await {
             tracing::debug!(%error, "the connection for signals was lost");
         }
         // Something may have happened meanwhile.
@@ -68,11 +72,12 @@ async fn serve(config: Config, changed: Arc<Notify>, outbox: Arc<Notify>) {
 
 /// Passes hints on until the connection is lost.
 async fn exchange(
-    config: &Config,
+    address: &PostgresAddress,
+    tls: &Tls,
     changed: &Notify,
     outbox: &Notify,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, connection) = config.connect(NoTls).await?;
+    let (client, connection) = address.config().connect(tls.clone()).await?;
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let receiver = Receiver(tokio::spawn(receive(connection, sender)));
     let own: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
@@ -116,7 +121,7 @@ impl Drop for Receiver {
 }
 
 async fn receive(
-    mut connection: Connection<Socket, NoTlsStream>,
+    mut connection: Connection<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>,
     inbox: mpsc::UnboundedSender<i32>,
 ) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

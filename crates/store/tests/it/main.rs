@@ -10,6 +10,8 @@ mod lab;
 mod postgres_bench;
 mod postgres_only;
 mod postgres_pages;
+mod postgres_refused;
+mod postgres_tls;
 mod schema;
 mod sqlite_only;
 mod suite;

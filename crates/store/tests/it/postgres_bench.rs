@@ -13,6 +13,8 @@ use crate::bench::Bench;
 pub struct PostgresBench {
     server: &'static Server,
     database: String,
+    /// How it is reached by stores, if not as the server says.
+    way: Option<String>,
 }
 
 impl PostgresBench {
@@ -27,7 +29,12 @@ impl PostgresBench {
         let database = format!("test_{}", LAST.fetch_add(1, Ordering::SeqCst));
         let create = format!("CREATE DATABASE {database} TEMPLATE template0");
         connect(&server.url("postgres")).await.batch_execute(&create).await.unwrap();
-        PostgresBench { server, database }
+        PostgresBench { server, database, way: None }
+    }
+
+    /// The same, reached by stores through another address; `DATABASE` in it is the name.
+    pub fn reached_by(self, url: String) -> Self {
+        PostgresBench { way: Some(url.replace("DATABASE", &self.database)), ..self }
     }
 
     /// Where it is.
@@ -51,7 +58,8 @@ impl Bench for PostgresBench {
     async fn door(&self) -> Arc<PostgresStore> {
         // Few connections, so that calls meet on them.
         let options = PostgresOptions { pool_size: 4 };
-        Arc::new(PostgresStore::connect(&self.url(), options).await.unwrap())
+        let url = self.way.clone().unwrap_or_else(|| self.url());
+        Arc::new(PostgresStore::connect(&url, options).await.unwrap())
     }
 
     async fn close(self) {

@@ -1,5 +1,7 @@
 //! Connections over TLS, and passwords.
 
+use std::path::Path;
+
 use agent::{Database, PostgresDatabase};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
@@ -37,6 +39,10 @@ fn bed(url: &str, change: impl FnOnce(PostgresDatabase) -> PostgresDatabase) -> 
     Bed::of(Database::Postgres(change(PostgresDatabase::parse(url).unwrap())))
 }
 
+fn trusting(url: &str, roots: &Path) -> Bed {
+    bed(&format!("{url}&sslrootcert={}", roots.display()), |it| it)
+}
+
 #[tokio::test]
 async fn certificates_and_passwords_are_checked() {
     let (server, root) = start();
@@ -52,10 +58,11 @@ async fn certificates_and_passwords_are_checked() {
     let secret = required.replace("postgres@", "postgres:${secrets.KEY}@");
     let question = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-    let ran = bed(&secret, |database| database.root_certificates(&roots)).sql(question).await;
+    let ran = trusting(&secret, &roots).sql(question).await;
     assert_eq!(ran.done().rows(), json!([{"ssl": true}]));
-    let by_file =
-        bed(&required, |database| database.root_certificates(&roots).password_file(&password));
+    let by_file = bed(&format!("{required}&sslrootcert={}", roots.display()), |database| {
+        database.password_file(&password)
+    });
     assert_eq!(by_file.sql(question).await.done().rows(), json!([{"ssl": true}]));
     // A running statement is stopped over TLS as well.
     let running = by_file.start(super::bed::assignment(super::bed::script("SELECT pg_sleep(600)")));
@@ -75,25 +82,20 @@ async fn certificates_and_passwords_are_checked() {
         ),
         (
             "a name that the certificate does not have",
-            bed(&secret.replace("127.0.0.1", "localhost"), |it| it.root_certificates(&roots)),
+            trusting(&secret.replace("127.0.0.1", "localhost"), &roots),
             "CONNECTION_FAILED",
             "not valid for name",
         ),
-        (
-            "no password",
-            bed(&required, |it| it.root_certificates(&roots)),
-            "CONNECTION_FAILED",
-            "password missing",
-        ),
+        ("no password", trusting(&required, &roots), "CONNECTION_FAILED", "password missing"),
         (
             "a wrong password",
-            bed(&secret.replace("${secrets.KEY}", "wrong"), |it| it.root_certificates(&roots)),
+            trusting(&secret.replace("${secrets.KEY}", "wrong"), &roots),
             "SQLSTATE_28P01",
             "password authentication failed",
         ),
         (
             "a secret that is not there",
-            bed(&secret.replace("KEY", "NONE"), |it| it.root_certificates(&roots)),
+            trusting(&secret.replace("KEY", "NONE"), &roots),
             "SECRET_NOT_FOUND",
             "there is no secret named \"NONE\"",
         ),
@@ -105,7 +107,7 @@ async fn certificates_and_passwords_are_checked() {
         ),
         (
             "certificates that are not there",
-            bed(&secret, |it| it.root_certificates("/nowhere/root.pem")),
+            trusting(&secret, Path::new("/nowhere/root.pem")),
             "TLS_UNAVAILABLE",
             "/nowhere/root.pem cannot be read",
         ),

@@ -5,8 +5,8 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
 use super::super::script::Statement;
-use super::address::words;
 use crate::exec::Failure;
+use dial::words;
 
 /// What the server says about a statement of a script.
 pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure {

@@ -4,11 +4,11 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use dial::Tls;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, CancelToken, Client};
-use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::Instrument;
 
 use super::PostgresDatabase;
@@ -38,7 +38,7 @@ pub(super) struct Session {
 /// Ends the connection, and what the server does for it.
 struct Guard {
     token: CancelToken,
-    tls: MakeRustlsConnect,
+    tls: Tls,
     listener: JoinHandle<()>,
     is_over: bool,
 }
