@@ -28,13 +28,13 @@ use domain::job::{Job, Retention};
 use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 
 use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
-    Store, StoreError, Submitted, Want,
+    Finish, Fire, JobFilter, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result, RunFilter,
+    RunView, Store, StoreError, Submitted, Want,
 };
 
 /// The text of a query, one file each.
@@ -78,7 +78,7 @@ mod writer;
 use clock::Steady;
 pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
 use lock::Lock;
-use writer::Writer;
+use writer::{Tx, Writer};
 
 /// Where the store reads the time. Tests and the simulation hand in their own.
 pub trait Clock: Send + Sync + 'static {
@@ -98,6 +98,9 @@ pub struct SqliteStore {
     readers: Readers,
     clock: Arc<dyn Clock>,
     changed: Arc<Notify>,
+    /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
+    /// before the clock is read until after the commit.
+    starts: Arc<RwLock<()>>,
     /// Given up last: whoever opens the file next finds it at rest.
     _lock: Lock,
 }
@@ -124,7 +127,8 @@ impl SqliteStore {
         let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
         let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
-        Ok(SqliteStore { writer, readers, clock, changed: Arc::default(), _lock: lock })
+        let (changed, starts) = (Arc::default(), Arc::default());
+        Ok(SqliteStore { writer, readers, clock, changed, starts, _lock: lock })
     }
 
     /// Runs a query beside the writer.
@@ -171,9 +175,13 @@ impl Store for SqliteStore {
 
     async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
         let (changes, by) = (changes.to_vec(), author());
-        let changed = self.writer.write(move |tx| jobs::define(tx, &changes, &by)).await;
+        let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
+        let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
+        // The answer leaves after the commit, and the lock with it, even if nobody waits for it.
+        let define = move |tx: &mut Tx<'_>| Ok((jobs::define(tx, &changes, &by)?, starts));
+        let changed = self.writer.write(define).await;
         self.changed.notify_waiters();
-        changed
+        changed.map(|(changed, _)| changed)
     }
 
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
@@ -202,8 +210,14 @@ impl Store for SqliteStore {
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         let questions = questions.to_vec();
+        let starts = Arc::clone(&self.starts).read_owned().await;
+        let now = self.clock.now();
         // A reader that begins now sees every change that was acknowledged, and waits for no fsync.
-        self.read(move |connection| facts::facts(connection, node, &questions)).await
+        self.read(move |connection| {
+            let _starts = starts;
+            facts::facts(connection, node, &questions, now)
+        })
+        .await
     }
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {

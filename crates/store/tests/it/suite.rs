@@ -156,6 +156,7 @@ promises! {
         a_run_that_was_tried_is_not_prepared
         a_grant_of_a_vanished_run_is_worthless
         a_tick_whose_time_has_come_is_not_prepared
+        a_tick_is_early_until_its_time_has_come
         nothing_returns_from_before_a_decision
         a_schedule_does_not_change_before_it_is_planned;
     finish:
