@@ -285,6 +285,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(counts).await
     }
 
+    async fn placed(&self) {
+        std::future::pending::<()>().await;
+    }
+
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }

@@ -223,6 +223,15 @@ pub trait Store: Send + Sync + 'static {
     /// Waits for a hint that something changed: a run was submitted, a job defined. The hint may
     /// be late, doubled or missing; it is never the truth.
     fn changed(&self) -> impl Future<Output = ()> + Send;
+
+    /// Waits for a hint that a run was recorded which asks for something of its node. Like every
+    /// hint, it may be late, doubled or missing.
+    fn placed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// Whether one of these runs asks for something of its node.
+pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> bool {
+    runs.into_iter().any(|run| !run.place.is_anywhere())
 }
 
 /// A store that does everything that a server needs.

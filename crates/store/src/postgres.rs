@@ -184,13 +184,13 @@ impl Store for PostgresStore {
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
         let fired = self.shared.fire(batch).await;
-        self.shared.signal.send();
+        self.shared.signal.send_of(batch.iter().flat_map(|fire| &fire.runs));
         fired
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
         let submitted = self.submitter.submit(runs, claim).await;
-        self.shared.signal.send();
+        self.shared.signal.send_of(runs);
         submitted
     }
 
@@ -224,7 +224,7 @@ impl Store for PostgresStore {
 
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.shared.leave(node).await;
-        self.shared.signal.send();
+        self.shared.signal.send_placed();
         left
     }
 
@@ -234,7 +234,7 @@ impl Store for PostgresStore {
 
     async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         let applied = self.shared.bury(lost).await;
-        self.shared.signal.send();
+        self.shared.signal.send_placed();
         applied
     }
 
@@ -294,5 +294,9 @@ impl Store for PostgresStore {
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
         self.shared.signal.changed()
+    }
+
+    fn placed(&self) -> impl Future<Output = ()> + Send {
+        self.shared.signal.placed()
     }
 }

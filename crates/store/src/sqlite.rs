@@ -34,7 +34,7 @@ use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
     Finish, Fire, JobFilter, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result, RunFilter,
-    RunView, Store, StoreError, Submitted, Want,
+    RunView, Store, StoreError, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -98,6 +98,7 @@ pub struct SqliteStore {
     readers: Readers,
     clock: Arc<dyn Clock>,
     changed: Arc<Notify>,
+    placed: Notify,
     /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
     /// before the clock is read until after the commit.
     starts: Arc<RwLock<()>>,
@@ -127,8 +128,15 @@ impl SqliteStore {
         let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
         let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
-        let (changed, starts) = (Arc::default(), Arc::default());
-        Ok(SqliteStore { writer, readers, clock, changed, starts, _lock: lock })
+        let (changed, placed, starts) = (Arc::default(), Notify::new(), Arc::default());
+        Ok(SqliteStore { writer, readers, clock, changed, placed, starts, _lock: lock })
+    }
+
+    /// Runs were recorded: whoever waits for those that ask for a place hears of it.
+    fn tell_placed<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
+        if asks_for_place(runs) {
+            self.placed.notify_waiters();
+        }
     }
 
     /// Runs a query beside the writer.
@@ -190,13 +198,17 @@ impl Store for SqliteStore {
     }
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
-        let batch = batch.to_vec();
-        self.writer.write(move |tx| runs::fire(tx, &batch)).await
+        let copy = batch.to_vec();
+        let fired = self.writer.write(move |tx| runs::fire(tx, &copy)).await;
+        self.tell_placed(batch.iter().flat_map(|fire| &fire.runs));
+        fired
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
-        let runs = runs.to_vec();
-        self.writer.write(move |tx| runs::submit(tx, &runs, claim)).await
+        let copy = runs.to_vec();
+        let submitted = self.writer.write(move |tx| runs::submit(tx, &copy, claim)).await;
+        self.tell_placed(runs);
+        submitted
     }
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -239,6 +251,7 @@ impl Store for SqliteStore {
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
         self.changed.notify_waiters();
+        self.placed.notify_waiters();
         left
     }
 
@@ -250,6 +263,7 @@ impl Store for SqliteStore {
         let lost = lost.to_vec();
         let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
         self.changed.notify_waiters();
+        self.placed.notify_waiters();
         applied
     }
 
@@ -316,5 +330,9 @@ impl Store for SqliteStore {
 
     async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    async fn placed(&self) {
+        self.placed.notified().await;
     }
 }

@@ -59,6 +59,9 @@ use store::{Cluster, Desk, Shards, Store};
 
 use super::Node;
 
+/// How many looks for runs that ask for a place are repeated between two regular ones.
+const PLACE_LOOKS: u8 = 4;
+
 /// What a look at the cluster came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attended {
@@ -101,6 +104,7 @@ impl<S: Shards + Desk> Node<S> {
         } else {
             self.hand_back_crowd();
         }
+        self.state().place_looks = PLACE_LOOKS;
         let leads = self.elect().await?;
         let moved = self.assign_shards().await?;
         self.wake_divided().await?;
@@ -111,6 +115,15 @@ impl<S: Shards + Desk> Node<S> {
             placed: self.claim_placed().await?,
             buckets: self.take_share().await?.count(),
         })
+    }
+}
+
+impl<S: Shards> Node<S> {
+    /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
+    pub async fn attend_places(&self) -> store::Result<Attended> {
+        self.wake_divided().await?;
+        let placed = self.claim_placed().await?;
+        Ok(Attended { leads: self.leads(), placed, ..Attended::default() })
     }
 }
 

@@ -51,7 +51,8 @@ impl<S: Store> Node<S> {
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
-            let _ = self.definitions.read(self.store.as_ref(), &ahead, now).await;
+            let jobs = self.definitions.read(self.store.as_ref(), &ahead, now).await;
+            self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }
         Ok(full || !self.state().done.is_empty())
     }
@@ -107,7 +108,7 @@ impl<S: Store> Node<S> {
             std::mem::replace(&mut state.done, rest)
         };
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if state.hungry && self.takes(&state) && !self.settings.only_placed {
+        if self.seeks(&state) {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.

@@ -158,7 +158,7 @@ async fn a_tick_begins_when_its_time_has_come_for_the_store() {
         assert!(node.start_due().await.unwrap().is_empty());
         world.pass(1);
         assert_eq!(node.start_due().await.unwrap().len(), usize::from(!pauses));
-        let record: &[&str] = if pauses { &[] } else { &["00:01 RUNNING"] };
+        let record: &[&str] = if pauses { &[] } else { &["00:01 RUNNING", "00:02 PENDING"] };
         assert_eq!(world.ledger(job.id).await, record);
     }
 }

@@ -2,16 +2,24 @@
 //!
 //! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
 //! change something it would halve their throughput. Hints are debounced, and none of them is
-//! needed: whoever waits for one also looks by the clock.
+//! needed: whoever waits for one also looks by the clock. One that says that a run asks for
+//! something of its node has a word; releases that do not know the word hear a plain hint.
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use domain::run::NewRun;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
+
+use crate::asks_for_place;
+
+/// What a hint says about runs that ask for something of their node.
+const PLACED: &str = "placed";
 
 /// The least time between two hints to other nodes.
 const DEBOUNCE: Duration = Duration::from_millis(10);
@@ -24,28 +32,63 @@ const RECONNECT: Duration = Duration::from_secs(2);
 
 /// Sends and receives hints until it is dropped.
 pub(super) struct Signal {
-    changed: Arc<Notify>,
-    outbox: Arc<Notify>,
+    hints: Arc<Hints>,
     task: JoinHandle<()>,
+}
+
+/// What was heard, and what is to be said.
+#[derive(Default)]
+struct Hints {
+    changed: Notify,
+    placed: Notify,
+    outbox: Notify,
+    /// Whether what is to be said is about runs that ask for something of their node.
+    says_placed: AtomicBool,
+}
+
+impl Hints {
+    /// Wakes who waits here.
+    fn wake(&self, placed: bool) {
+        self.changed.notify_waiters();
+        if placed {
+            self.placed.notify_waiters();
+        }
+    }
 }
 
 impl Signal {
     pub fn start(config: Config) -> Self {
-        let changed = Arc::new(Notify::new());
-        let outbox = Arc::new(Notify::new());
-        let task = tokio::spawn(serve(config, Arc::clone(&changed), Arc::clone(&outbox)));
-        Signal { changed, outbox, task }
+        let hints = Arc::new(Hints::default());
+        let task = tokio::spawn(serve(config, Arc::clone(&hints)));
+        Signal { hints, task }
     }
 
     /// Tells everybody who waits, here at once and elsewhere soon.
     pub fn send(&self) {
-        self.changed.notify_waiters();
-        self.outbox.notify_one();
+        self.hints.wake(false);
+        self.hints.outbox.notify_one();
+    }
+
+    /// Tells those as well who wait for runs that ask for something of their node.
+    pub fn send_placed(&self) {
+        self.hints.says_placed.store(true, Ordering::SeqCst);
+        self.hints.wake(true);
+        self.hints.outbox.notify_one();
+    }
+
+    /// Tells whoever these runs may be for.
+    pub fn send_of<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
+        if asks_for_place(runs) { self.send_placed() } else { self.send() }
     }
 
     /// Waits for a hint that comes after this call.
     pub fn changed(&self) -> Notified<'_> {
-        self.changed.notified()
+        self.hints.changed.notified()
+    }
+
+    /// Waits for a hint about runs that ask for something of their node.
+    pub fn placed(&self) -> Notified<'_> {
+        self.hints.placed.notified()
     }
 }
 
@@ -55,23 +98,19 @@ impl Drop for Signal {
     }
 }
 
-async fn serve(config: Config, changed: Arc<Notify>, outbox: Arc<Notify>) {
+async fn serve(config: Config, hints: Arc<Hints>) {
     loop {
-        if let Err(error) = exchange(&config, &changed, &outbox).await {
+        if let Err(error) = exchange(&config, &hints).await {
             tracing::debug!(%error, "the connection for signals was lost");
         }
         // Something may have happened meanwhile.
-        changed.notify_waiters();
+        hints.wake(true);
         tokio::time::sleep(RECONNECT).await;
     }
 }
 
 /// Passes hints on until the connection is lost.
-async fn exchange(
-    config: &Config,
-    changed: &Notify,
-    outbox: &Notify,
-) -> Result<(), tokio_postgres::Error> {
+async fn exchange(config: &Config, hints: &Hints) -> Result<(), tokio_postgres::Error> {
     let (client, connection) = config.connect(NoTls).await?;
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let receiver = Receiver(tokio::spawn(receive(connection, sender)));
@@ -87,12 +126,14 @@ async fn exchange(
     loop {
         tokio::select! {
             sender = inbox.recv() => match sender {
-                Some(sender) if sender == own => {}
-                Some(_) => changed.notify_waiters(),
+                Some((sender, _)) if sender == own => {}
+                Some((_, placed)) => hints.wake(placed),
                 None => return receiver.ended(&client).await,
             },
-            () = outbox.notified() => {
-                client.batch_execute("NOTIFY punctual").await?;
+            () = hints.outbox.notified() => {
+                let placed = hints.says_placed.swap(false, Ordering::SeqCst);
+                let word = if placed { PLACED } else { "" };
+                client.batch_execute(&format!("NOTIFY punctual, '{word}'")).await?;
                 tokio::time::sleep(DEBOUNCE).await;
             }
         }
@@ -117,11 +158,12 @@ impl Drop for Receiver {
 
 async fn receive(
     mut connection: Connection<Socket, NoTlsStream>,
-    inbox: mpsc::UnboundedSender<i32>,
+    inbox: mpsc::UnboundedSender<(i32, bool)>,
 ) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(notification) = message
-            && inbox.send(notification.process_id()).is_err()
+            && let heard = (notification.process_id(), notification.payload() == PLACED)
+            && inbox.send(heard).is_err()
         {
             return;
         }
