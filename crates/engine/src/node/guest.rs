@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Finish, Shards, Store, Verdict, Want};
 
 use super::divide::is_divided;
-use super::{Ended, Held, Node, Skill, Started, start};
+use super::{Ended, Held, Node, Skill, Started, State, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
 const LET_GO_MAX: usize = 16_384;
@@ -38,6 +38,16 @@ const SHY: SignedDuration = SignedDuration::from_secs(1);
 
 /// How long it is believed that no server executes.
 const ALONE: SignedDuration = SignedDuration::from_secs(5);
+
+impl State {
+    /// A grant is over. The store may be telling just now that the node holds it.
+    fn remember_let_go(&mut self, grant: Grant) {
+        self.let_go.push_back(grant.fence);
+        if self.let_go.len() > LET_GO_MAX {
+            self.let_go.pop_front();
+        }
+    }
+}
 
 impl<S> Node<S> {
     /// The same node with an executor that cannot do everything.
@@ -141,6 +151,7 @@ impl<S: Store> Node<S> {
                 let Some(held) = state.held(*grant) else { continue };
                 let (is_let_in, place) = (held.running.is_some(), (held.run.run.due_at, grant.run));
                 state.held.remove(&grant.run);
+                state.remember_let_go(*grant);
                 state.prepared.remove(&place);
                 state.free += u32::from(is_let_in);
                 let (grant, verdict) = (*grant, Verdict::Release);
@@ -185,11 +196,7 @@ impl<S: Store> Node<S> {
     /// What is begun here under a grant has ended elsewhere, and the store knows.
     pub fn let_go(&self, grant: Grant) {
         let mut state = self.state();
-        // The store may be telling just now that the node holds it.
-        state.let_go.push_back(grant.fence);
-        if state.let_go.len() > LET_GO_MAX {
-            state.let_go.pop_front();
-        }
+        state.remember_let_go(grant);
         if state.held(grant).is_some_and(|held| held.running.is_some()) {
             state.held.remove(&grant.run);
             state.free += 1;

@@ -22,6 +22,9 @@ pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 /// How soon the rights of a run's owner are asked for again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
+/// The least time between two looks for runs that ask for a place, as far as hints make them.
+const HINT_PAUSE: Duration = Duration::from_millis(100);
+
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
@@ -418,9 +421,15 @@ impl<S: FullStore> Driver<S> {
 
     /// Passes on the store's hints that a run asks for something of its node.
     pub async fn listen_for_places(self) {
+        let pause = HINT_PAUSE.min(std_duration(self.node.settings.poll_every) / 2);
         loop {
             self.node.store.placed().await;
             self.shared.places.notify_one();
+            // Many hints are one. Who comes in the pause is seen at its end.
+            if tokio::time::timeout(pause, self.node.store.placed()).await.is_ok() {
+                tokio::time::sleep(pause).await;
+                self.shared.places.notify_one();
+            }
         }
     }
 

@@ -323,7 +323,7 @@ impl<S: FullStore> Guest<S> {
     pub async fn settle(&self, ended: &[Elsewhere]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
-            self.outbox.forget(ended.grant);
+            self.node.free_slots(u32::from(self.outbox.forget(ended.grant)));
             self.node.let_go(ended.grant);
         }
         self.shared.news.notify_one();

@@ -143,11 +143,12 @@ impl Outbox {
         late
     }
 
-    /// A run has ended.
-    pub fn forget(&self, grant: Grant) {
+    /// A run has ended. Answers whether it had no right to go on, and its slot is free now.
+    pub fn forget(&self, grant: Grant) -> bool {
         let mut out = self.out();
         out.sent.remove(&grant);
         out.waiting.retain(|(run, _)| run.run.grant != grant);
+        out.over.remove(&grant)
     }
 
     /// Takes back a run that nobody has fetched.

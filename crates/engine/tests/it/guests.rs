@@ -252,22 +252,24 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     assert_eq!(attempts[0].end, "TIMEOUT");
     let said = attempts[0].message.as_deref().unwrap();
     assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");
-    // The agent is told to stop it, and nobody listens to what it says about it.
+    // The agent is told to stop it.
     assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
     assert_eq!(guest.sent(hung.run.grant).map(|run| run.run.grant), None);
-    assert_eq!(guest.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
     // It is tried again like any other, here while the first attempt still hangs.
     let again = fetch(&guest, &mut poll, &[&hung]).await.remove(0);
     assert_eq!((again.run.grant.run, again.run.attempts), (run, 1));
     assert!(again.run.grant.fence > hung.run.grant.fence);
     assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
-    // The slot of what hangs is free when it does not hang any more.
+    // Both slots are taken.
     let (second, third) = (servers.trigger().await, servers.trigger().await);
     let has = HashSet::from([hung.run.grant, again.run.grant]);
     poll += 1;
-    assert!(guest.work(poll, 0, &has, Duration::from_millis(300)).await.is_empty());
-    assert_eq!(servers.record(second).await.0, "QUEUED");
-    assert_eq!(servers.record(third).await.0, "QUEUED");
+    assert!(guest.work(poll, 1, &has, Duration::from_millis(300)).await.is_empty());
+    for waiting in [second, third] {
+        assert_eq!(servers.record(waiting).await.0, "QUEUED");
+    }
+    // Nobody listens to what the agent says about the first one, but it has stopped.
+    assert_eq!(guest.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
     let next = fetch(&guest, &mut poll, &[&again]).await;
     assert_eq!(next.len(), 1, "one of two slots");
     assert_eq!(guest.renew().await.unwrap().unwrap().over, []);
