@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::action::{Action, SqlAction};
+use domain::cluster::NodeRole;
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap};
 use domain::object::{Object, ObjectKind};
@@ -71,7 +72,11 @@ impl Room {
             tracer: None,
         };
         let settings = Settings {
-            info: NodeInfo { address: Some(name.to_owned()), ..NodeInfo::named(name) },
+            info: NodeInfo {
+                name: name.to_owned(),
+                address: Some(name.to_owned()),
+                ..settings.info.clone()
+            },
             lease: SignedDuration::from_secs(600),
             ..settings
         };
@@ -209,4 +214,30 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     let attempts = room.store.attempts(for_server).await.unwrap();
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].node, server.node().id());
+}
+
+/// Where no server executes, the agent gets what it cannot do: it says best what it lacks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
+    let room = Room::new();
+    let roles = vec![NodeRole::Scheduler];
+    let plans = Settings {
+        info: NodeInfo { roles, ..NodeInfo::default() },
+        poll_every: SignedDuration::from_millis(50),
+        ..Settings::default()
+    };
+    let server = room.engine("server", &Worker::default(), plans).await;
+    let job = create(&server, "job", Definition::default()).await;
+    let stay = Stay { only_placed: false, can: Arc::new(|_| false) };
+    let info = NodeInfo { capacity: 1, ..NodeInfo::named("far") };
+    let guest = server.host(info, stay, None).await.unwrap().unwrap();
+    let run = trigger(&server, &job, None).await;
+    for poll in 1..=60 {
+        let work = guest.work(poll, 1, &HashSet::new(), Duration::from_secs(1)).await;
+        if let Some(first) = work.first() {
+            assert_eq!(first.run.grant.run, run);
+            return;
+        }
+    }
+    panic!("nobody got it");
 }
