@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::shape::{CAPACITY_MAX, Join, PROTOCOL};
+use wire::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
 use wire::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
 
 use super::job::Asking;
@@ -268,6 +268,11 @@ fn start(config: &Config) -> Result<(), Failure> {
         let mut clients = plan.clients(&credential.name, &credential.key)?.into_iter();
         let Some(first) = clients.next() else { return Ok(()) };
         let link = Arc::new(Link::new(first, clients.collect()));
+        let skills = Skills {
+            commands: options.external.enabled,
+            databases: options.databases.names().map(str::to_owned).collect(),
+            default_database: options.databases.has_default(),
+        };
         let databases = options.databases.with_source(Arc::clone(&link) as _);
         let secrets = Arc::clone(&link) as _;
         let agent = Arc::new(Agent::new(agent::Options { databases, secrets, ..options }));
@@ -282,6 +287,7 @@ fn start(config: &Config) -> Result<(), Failure> {
                 labels: credential.labels,
                 capacity: plan.capacity,
                 exclusive: plan.exclusive,
+                skills,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 instance: Uuid::from_u128(random::number()),
                 grace: plan.grace,
@@ -322,6 +328,15 @@ fn gone(fatal: Fatal) -> Failure {
             Exit::Auth,
             Complaint::new(fatal.to_string())
                 .hint("to join anew, remove the agent's data folder and give it a new token"),
+        ),
+        // Were it to come back by itself, the two would throw each other out for ever.
+        Fatal::Replaced(_) => Failure::Ended(
+            Exit::Conflict,
+            Complaint::new(fatal.to_string()).hint(
+                "if this machine is a copy of another one, remove its data folder and join with a \
+                 new token; if not, find the other process, or take the key away from both with \
+                 punctual node remove",
+            ),
         ),
         fatal => Failure::Failed(Complaint::new(fatal.to_string())),
     }

@@ -1,6 +1,6 @@
 //! What a store knows and a decision asks for.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster::Quorum;
 use crate::id::RunId;
@@ -12,6 +12,9 @@ use crate::run::{Origin, Outcome};
 pub struct StartFacts {
     /// Whether the run is still there and still this holder's.
     pub held: bool,
+    /// How far the nominal time of a tick is away by the store's clock; none when it has come.
+    /// Until then a change of its job can take it away; from then on nobody can.
+    pub early_by: Option<SignedDuration>,
     /// Whether somebody asked for its end.
     pub cancel_requested: bool,
     /// Whether the job is planned.

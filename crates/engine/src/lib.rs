@@ -32,7 +32,7 @@ pub use node::{
     Attended, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport, Started,
     TallyReport, Verified,
 };
-pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stop};
+pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stay, Stop};
 pub use settings::{Parts, Settings};
 pub use stats::Stats;
 pub use store::{

@@ -84,7 +84,12 @@ pub struct Node<S> {
     /// How what it saw ended.
     pub(crate) ends: Ends,
     traces: Traces,
+    /// What whoever executes elsewhere can do; everything here.
+    skill: Option<Skill>,
 }
+
+/// Whether whoever executes can do what a job asks for.
+pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 
 /// A run that was let in: its executor may begin.
 #[derive(Clone, Debug)]
@@ -128,12 +133,20 @@ struct State {
     hungry: bool,
     /// Whether a run was recorded here that asks for something of its node.
     seeks_place: bool,
+    /// Whether the last look for such runs had too few slots, so that there may be more.
+    place_waits: bool,
+    /// Whether the next slot is for such runs.
+    place_first: bool,
     /// The process ends.
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
     drained: bool,
     /// Who executes for this node is elsewhere, and does not ask for work now.
     away: bool,
+    /// It was handed a run that it cannot do, and lets others come first until then.
+    shy_until: Timestamp,
+    /// Until then it is believed that no server executes.
+    alone_until: Timestamp,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
     /// What this node plans ahead.
@@ -150,6 +163,16 @@ impl State {
     /// What is held under a grant; none when the run is gone, or here again under another one.
     fn held(&self, grant: Grant) -> Option<&Held> {
         self.held.get(&grant.run).filter(|held| held.run.grant == grant)
+    }
+
+    /// Slots that are free for any run.
+    fn free_for_all(&self) -> u32 {
+        self.free.saturating_sub(u32::from(self.place_first))
+    }
+
+    /// A slot is free for a run that asks for something of its node, should one wait.
+    fn look_for_place(&mut self) {
+        self.seeks_place |= std::mem::take(&mut self.place_waits);
     }
 }
 
@@ -179,9 +202,13 @@ impl<S: Store> Node<S> {
             let_go: VecDeque::new(),
             hungry: true,
             seeks_place: false,
+            place_waits: false,
+            place_first: false,
             draining: false,
             drained: false,
             away: false,
+            shy_until: Timestamp::MIN,
+            alone_until: Timestamp::MIN,
             leads: None,
             share: Share::WHOLE,
             drifted: HashSet::new(),
@@ -202,6 +229,7 @@ impl<S: Store> Node<S> {
             ahead_us: AtomicI64::new(ahead_us),
             ends: Ends::default(),
             traces,
+            skill: None,
         }
     }
 
@@ -244,8 +272,13 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0 && !state.is_asking();
         }
-        let seeks = !self.settings.only_placed && state.hungry;
-        !state.done.is_empty() || seeks && self.takes(&state) && state.free > 0
+        !state.done.is_empty() || self.seeks(&state) && state.free_for_all() > 0
+    }
+
+    /// Whether this node asks for runs that any node may have.
+    fn seeks(&self, state: &State) -> bool {
+        let open = !self.settings.only_placed && state.hungry && self.takes(state);
+        open && (self.skill.is_none() || self.now() >= state.shy_until)
     }
 
     /// Whether this node does this.
@@ -262,6 +295,16 @@ impl<S: Store> Node<S> {
     /// An attempt has ended. Answers false when the grant is not this node's any more, even if
     /// the node was handed the same run again meanwhile.
     pub fn complete(&self, grant: Grant, result: AttemptResult) -> bool {
+        self.end(grant, result, true)
+    }
+
+    /// An attempt ends here and has perhaps not ended where it is executed: its slot stays taken
+    /// until somebody frees it.
+    pub(crate) fn take_from_executor(&self, grant: Grant, result: AttemptResult) -> bool {
+        self.end(grant, result, false)
+    }
+
+    fn end(&self, grant: Grant, result: AttemptResult, frees_slot: bool) -> bool {
         let finished_at = self.now();
         let mut state = self.state();
         let node = state.id;
@@ -279,7 +322,10 @@ impl<S: Store> Node<S> {
             decided_at: finished_at,
         });
         state.held.remove(&grant.run);
-        state.free += 1;
+        if frees_slot {
+            state.free += 1;
+            state.look_for_place();
+        }
         state.done.push(finish);
         true
     }

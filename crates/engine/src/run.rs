@@ -29,7 +29,7 @@ mod guest;
 mod outbox;
 
 use driver::{Driver, Hands, Here, notify_present};
-pub use guest::{Carried, Guest, Renewal};
+pub use guest::{Carried, Guest, Renewal, Stay};
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
@@ -140,6 +140,7 @@ impl<S: FullStore> Engine<S> {
         tasks.spawn(driver.clone().renew());
         tasks.spawn(driver.clone().attend());
         tasks.spawn(driver.clone().listen());
+        tasks.spawn(driver.clone().listen_for_places());
         if node.has_role(NodeRole::Scheduler) {
             tasks.spawn(driver.clone().plan());
             tasks.spawn(driver.clone().reap());

@@ -10,7 +10,7 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, JobState, Retention};
 use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{
@@ -139,7 +139,17 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         self.link.there().await?;
-        let facts = self.inner.facts(node, questions).await;
+        let mut facts = self.inner.facts(node, questions).await;
+        if self.link.sabotage == Some(Sabotage::VanishedStarts)
+            && let Ok(facts) = &mut facts
+        {
+            for (question, facts) in questions.iter().zip(facts) {
+                if !facts.held && self.inner.run(question.grant.run).await?.is_none() {
+                    facts.held = true;
+                    facts.job_state = Some(JobState::Enabled);
+                }
+            }
+        }
         self.link.back(facts).await
     }
 
@@ -273,6 +283,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.there().await?;
         let counts = self.inner.counts().await;
         self.link.back(counts).await
+    }
+
+    async fn placed(&self) {
+        std::future::pending::<()>().await;
     }
 
     async fn changed(&self) {

@@ -23,6 +23,7 @@ mod no_stale_write;
 mod one_leader;
 mod one_owner;
 mod overlap;
+mod started_is_recorded;
 
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,7 @@ impl Judge {
                 Box::<no_stale_write::NoStaleWrite>::default(),
                 Box::<one_leader::OneLeader>::default(),
                 Box::<one_owner::OneOwner>::default(),
+                Box::<started_is_recorded::StartedIsRecorded>::default(),
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
                 Box::<overlap::Overlap>::default(),

@@ -16,6 +16,8 @@ pub enum Sabotage {
     UncheckedClaim,
     /// Jobs of half of the buckets are due for nobody.
     ForgottenBuckets,
+    /// A tick that vanished because its job was changed may start all the same.
+    VanishedStarts,
     /// A scheduler that does not exist has a share of the planning. This one does no harm.
     GhostScheduler,
 }
@@ -27,6 +29,7 @@ impl Sabotage {
         (Sabotage::RememberedLead, "one leader"),
         (Sabotage::UncheckedClaim, "one leader"),
         (Sabotage::ForgottenBuckets, "planned in time"),
+        (Sabotage::VanishedStarts, "started is recorded"),
     ];
 
     /// What a node is told when it asks for the lead. `led` is what it was told when it last led.

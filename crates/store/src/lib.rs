@@ -226,6 +226,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives such a hint, here and to other nodes.
     fn hint(&self);
+
+    /// Waits for a hint that a run was recorded which asks for something of its node. Like every
+    /// hint, it may be late, doubled or missing.
+    fn placed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// Whether one of these runs asks for something of its node.
+pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> bool {
+    runs.into_iter().any(|run| !run.place.is_anywhere())
 }
 
 /// A store that does everything that a server needs.

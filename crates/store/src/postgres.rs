@@ -22,7 +22,7 @@ use tokio_postgres::types::ToSql;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
     Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
-    Store, StoreError, Submitted, Want,
+    Store, StoreError, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -205,12 +205,16 @@ impl Store for PostgresStore {
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
         let fired = self.shared.fire(batch).await;
-        self.shared.signal.send();
+        self.shared.signal.send_of(batch.iter().flat_map(|fire| &fire.runs));
         fired
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
-        self.shared.submit(runs, claim).await
+        let submitted = self.shared.submit(runs, claim).await;
+        if asks_for_place(runs) {
+            self.shared.signal.send_placed();
+        }
+        submitted
     }
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -243,7 +247,7 @@ impl Store for PostgresStore {
 
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.shared.leave(node).await;
-        self.shared.signal.send();
+        self.shared.signal.send_placed();
         left
     }
 
@@ -253,7 +257,7 @@ impl Store for PostgresStore {
 
     async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         let applied = self.shared.bury(lost).await;
-        self.shared.signal.send();
+        self.shared.signal.send_placed();
         applied
     }
 
@@ -317,5 +321,9 @@ impl Store for PostgresStore {
 
     fn hint(&self) {
         self.shared.signal.send();
+    }
+
+    fn placed(&self) -> impl Future<Output = ()> + Send {
+        self.shared.signal.placed()
     }
 }

@@ -28,13 +28,13 @@ use domain::job::{Job, Retention};
 use domain::run::{ClaimedRun, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 
 use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
-    Store, StoreError, Submitted, Want,
+    Finish, Fire, JobFilter, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result, RunFilter,
+    RunView, Store, StoreError, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -78,7 +78,7 @@ mod writer;
 use clock::Steady;
 pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
 use lock::Lock;
-use writer::Writer;
+use writer::{Tx, Writer};
 
 /// Where the store reads the time. Tests and the simulation hand in their own.
 pub trait Clock: Send + Sync + 'static {
@@ -98,6 +98,10 @@ pub struct SqliteStore {
     readers: Readers,
     clock: Arc<dyn Clock>,
     changed: Arc<Notify>,
+    placed: Notify,
+    /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
+    /// before the clock is read until after the commit.
+    starts: Arc<RwLock<()>>,
     /// Given up last: whoever opens the file next finds it at rest.
     _lock: Lock,
 }
@@ -124,7 +128,15 @@ impl SqliteStore {
         let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
         let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
-        Ok(SqliteStore { writer, readers, clock, changed: Arc::default(), _lock: lock })
+        let (changed, placed, starts) = (Arc::default(), Notify::new(), Arc::default());
+        Ok(SqliteStore { writer, readers, clock, changed, placed, starts, _lock: lock })
+    }
+
+    /// Runs were recorded: whoever waits for those that ask for a place hears of it.
+    fn tell_placed<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
+        if asks_for_place(runs) {
+            self.placed.notify_waiters();
+        }
     }
 
     /// Runs a query beside the writer.
@@ -171,9 +183,13 @@ impl Store for SqliteStore {
 
     async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
         let (changes, by) = (changes.to_vec(), author());
-        let changed = self.writer.write(move |tx| jobs::define(tx, &changes, &by)).await;
+        let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
+        let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
+        // The answer leaves after the commit, and the lock with it, even if nobody waits for it.
+        let define = move |tx: &mut Tx<'_>| Ok((jobs::define(tx, &changes, &by)?, starts));
+        let changed = self.writer.write(define).await;
         self.changed.notify_waiters();
-        changed
+        changed.map(|(changed, _)| changed)
     }
 
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
@@ -182,13 +198,17 @@ impl Store for SqliteStore {
     }
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
-        let batch = batch.to_vec();
-        self.writer.write(move |tx| runs::fire(tx, &batch)).await
+        let copy = batch.to_vec();
+        let fired = self.writer.write(move |tx| runs::fire(tx, &copy)).await;
+        self.tell_placed(batch.iter().flat_map(|fire| &fire.runs));
+        fired
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
-        let runs = runs.to_vec();
-        self.writer.write(move |tx| runs::submit(tx, &runs, claim)).await
+        let copy = runs.to_vec();
+        let submitted = self.writer.write(move |tx| runs::submit(tx, &copy, claim)).await;
+        self.tell_placed(runs);
+        submitted
     }
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
@@ -202,8 +222,14 @@ impl Store for SqliteStore {
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         let questions = questions.to_vec();
+        let starts = Arc::clone(&self.starts).read_owned().await;
+        let now = self.clock.now();
         // A reader that begins now sees every change that was acknowledged, and waits for no fsync.
-        self.read(move |connection| facts::facts(connection, node, &questions)).await
+        self.read(move |connection| {
+            let _starts = starts;
+            facts::facts(connection, node, &questions, now)
+        })
+        .await
     }
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
@@ -225,6 +251,7 @@ impl Store for SqliteStore {
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
         self.changed.notify_waiters();
+        self.placed.notify_waiters();
         left
     }
 
@@ -236,6 +263,7 @@ impl Store for SqliteStore {
         let lost = lost.to_vec();
         let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
         self.changed.notify_waiters();
+        self.placed.notify_waiters();
         applied
     }
 
@@ -306,5 +334,9 @@ impl Store for SqliteStore {
 
     fn hint(&self) {
         self.changed.notify_waiters();
+    }
+
+    async fn placed(&self) {
+        self.placed.notified().await;
     }
 }

@@ -129,6 +129,10 @@ verbs! {
         Counts counts() -> Counts;
     } + {
         // It waits for others, not for the store.
+        async fn placed(&self) {
+            self.store.placed().await
+        }
+
         async fn changed(&self) {
             self.store.changed().await
         }

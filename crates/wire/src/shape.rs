@@ -1,5 +1,7 @@
 //! The words of the protocol. A field is added with a default and never changes its meaning.
 
+use std::collections::BTreeSet;
+
 use domain::action::Assignment;
 use domain::cluster::Labels;
 use domain::id::{NodeId, RunId, TenantId};
@@ -71,6 +73,26 @@ pub struct Begun {
     pub started_at: Timestamp,
 }
 
+/// What the settings of an agent let it do, besides what every agent can.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skills {
+    /// Whether it starts commands.
+    #[serde(default)]
+    pub commands: bool,
+    /// The names of its databases.
+    #[serde(default)]
+    pub databases: BTreeSet<String>,
+    /// Whether one of them is for jobs that name none.
+    #[serde(default)]
+    pub default_database: bool,
+}
+
+impl Skills {
+    fn is_empty(&self) -> bool {
+        *self == Skills::default()
+    }
+}
+
 /// An agent comes, or comes back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +110,10 @@ pub struct Hello {
     /// Whether it takes only runs that ask for its labels.
     #[serde(default)]
     pub exclusive: bool,
+    /// What its own settings let it do. A server that does not know the word need not hear it from
+    /// those who can do nothing special.
+    #[serde(default, skip_serializing_if = "Skills::is_empty")]
+    pub skills: Skills,
     /// The node that it is, if its lease may live.
     #[serde(default)]
     pub node: Option<NodeId>,
@@ -158,6 +184,9 @@ pub struct Word {
 pub struct Renewed {
     /// Runs whose end somebody asked for.
     pub stop: Vec<RunId>,
+    /// What the agent has no right to any more: its time is long over, or it was handed on.
+    #[serde(default)]
+    pub over: Vec<Grant>,
     /// Whether the agent gets nothing new for now.
     pub draining: bool,
 }

@@ -31,7 +31,8 @@ use uuid::Uuid;
 
 use crate::client::{CallError, Client};
 use crate::shape::{
-    Begun, Done, Hello, POLL_MAX, PROTOCOL, Poll, Renewed, Results, Settled, Welcome, Word, Work,
+    Begun, Done, Hello, POLL_MAX, PROTOCOL, Poll, Renewed, Results, Settled, Skills, Welcome, Word,
+    Work,
 };
 use crate::spool::{Kept, Spool};
 pub use link::Link;
@@ -55,6 +56,8 @@ pub struct Options {
     pub capacity: u32,
     /// Whether it takes only runs that ask for its labels.
     pub exclusive: bool,
+    /// What its own settings let it do.
+    pub skills: Skills,
     /// The release that it runs.
     pub version: String,
     /// Which process it is.
@@ -70,7 +73,7 @@ pub enum Fatal {
     #[error("the server does not let this agent in: it was removed, or its key is another one")]
     Removed,
     /// Another process has taken its place.
-    #[error("another process works as this agent: {0}")]
+    #[error("another process works as this agent now: {0}")]
     Replaced(String),
     /// The server refuses it.
     #[error("the server refuses this agent: {0}")]
@@ -348,6 +351,7 @@ impl Worker {
             labels: self.options.labels.clone(),
             capacity: self.options.capacity,
             exclusive: self.options.exclusive,
+            skills: self.options.skills.clone(),
             node,
             begun,
         };
@@ -455,7 +459,9 @@ impl Worker {
                     let mut board = self.board();
                     board.renewed_at = asked_at;
                     for (grant, running) in &mut board.running {
-                        if renewed.stop.contains(&grant.run) {
+                        if renewed.over.contains(grant) {
+                            running.stop.send_replace(Some(AttemptEnd::Lost));
+                        } else if renewed.stop.contains(&grant.run) {
                             running.stop.send_replace(Some(AttemptEnd::Cancelled));
                         }
                     }

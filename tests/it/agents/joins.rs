@@ -116,6 +116,36 @@ fn an_agent_whose_key_was_taken_away_ends_and_its_run_goes_to_another() {
     }
 }
 
+/// The data folder of an agent was copied, with its key.
+#[test]
+fn of_two_agents_with_one_key_the_earlier_one_ends_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(&folder.path().join("server"), super::SHORT, &[]);
+    let url = format!("http://{}", server.address);
+    let ledger = Ledger::open();
+    let first = joined(folder.path(), &server, &url, "first");
+    let copy = folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    let key = folder.path().join("first").join("agent.key");
+    std::fs::copy(key, copy.join("agent.key")).unwrap();
+    let _second = Agent::start(&copy, &url, &[]);
+    let (code, said) = first.wait();
+    assert_eq!(code, Some(4), "{said}");
+    for words in [
+        "another process works as this agent now",
+        "has the key of the agent \"first\", too",
+        "remove its data folder and join with a new token",
+    ] {
+        assert!(said.contains(words), "{words:?} in {said}");
+    }
+    // The later one works.
+    job(&server, &ledger, "calls", &json!({}));
+    let run = trigger(&server, "calls");
+    ledger.wait(&run, 1);
+    ledger.answer(&run, 0, "");
+    wait_for(&server, &run, "COMPLETED");
+}
+
 #[test]
 fn a_server_elsewhere_is_not_spoken_to_in_the_clear() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{LONG, Ledger, attempts, job, joined, serve, status, trigger, wait_for, wait_for_node};
-use crate::serve::process::until;
+use crate::serve::process::{Server, until};
 
 #[test]
 fn runs_are_cancelled_timed_out_and_held_back_while_the_agent_is_drained() {
@@ -49,4 +49,26 @@ fn runs_are_cancelled_timed_out_and_held_back_while_the_agent_is_drained() {
     let (_, nodes) = server.call("GET", "/v1/nodes?gone=true", None);
     let far = nodes["data"].as_array().unwrap().iter().find(|node| node["name"] == "far");
     assert_eq!(far.unwrap()["status"], "GONE", "{nodes}");
+}
+
+/// The server has one slot and the agent many, and the database is a file of the server.
+#[test]
+fn sql_of_the_servers_own_database_stays_with_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = [("PUNCTUAL_ENGINE__MAX_CONCURRENT_JOBS", "1")];
+    let server = Server::start_with(&folder.path().join("server"), &[], &one);
+    let url = format!("http://{}", server.address);
+    let _agent = joined(folder.path(), &server, &url, "far");
+    let query = json!({
+        "name": "query", "job_type": "MANUAL", "overlap": "ALLOW",
+        "payload": {"type": "SQL", "sql": "SELECT 1"},
+    });
+    let (status, made) = server.call("POST", "/v1/jobs", Some(&query));
+    assert_eq!(status, 201, "{made}");
+    let runs: Vec<String> = (0..12).map(|_| trigger(&server, "query")).collect();
+    for run in &runs {
+        wait_for(&server, run, "COMPLETED");
+        let ends: Vec<String> = attempts(&server, run).into_iter().map(|it| it.0).collect();
+        assert_eq!(ends, ["COMPLETED"], "{run}");
+    }
 }

@@ -143,6 +143,16 @@ impl Databases {
         Databases { source: Some(source), ..self }
     }
 
+    /// The names of those of the settings.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str)
+    }
+
+    /// Whether one of them is for jobs that name none.
+    pub fn has_default(&self) -> bool {
+        self.default.is_some()
+    }
+
     /// The database that a job of a tenant names.
     async fn find(
         &self,

@@ -15,6 +15,8 @@ pub enum Start {
     Go,
     /// It is not this holder's any more: nothing is written.
     Forget,
+    /// Its time comes so much later by the store's clock: it is looked at again then.
+    Early(SignedDuration),
     /// It waits, and is looked at again when that happens or when the time is over.
     Wait(Wait, Option<Timestamp>),
     /// The earlier runs are asked to end, and it waits for them.
@@ -51,6 +53,9 @@ pub fn start(
 ) -> Start {
     if !facts.held {
         return Start::Forget;
+    }
+    if let Some(by) = facts.early_by {
+        return Start::Early(by);
     }
     if facts.cancel_requested {
         return Start::End(

@@ -62,6 +62,10 @@ impl Drop for Call<'_> {
         state.calls -= 1;
         state.free += self.due;
         state.asked_soon -= self.soon;
+        if self.due > 0 {
+            // Somebody may have looked for other work while these slots were asked for.
+            state.look_for_place();
+        }
         if !self.answered {
             state.done.splice(0..0, std::mem::take(&mut self.done));
             state.unsure |= self.due + self.soon > 0;

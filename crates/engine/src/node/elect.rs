@@ -114,6 +114,15 @@ impl<S: Shards + Desk> Node<S> {
     }
 }
 
+impl<S: Shards> Node<S> {
+    /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
+    pub async fn attend_places(&self) -> store::Result<Attended> {
+        self.wake_divided().await?;
+        let placed = self.claim_placed().await?;
+        Ok(Attended { leads: self.leads(), placed, ..Attended::default() })
+    }
+}
+
 impl<S: Cluster> Node<S> {
     /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
     /// the epoch that it leads in.

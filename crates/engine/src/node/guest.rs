@@ -8,14 +8,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use domain::id::NodeId;
+use domain::id::{JobId, NodeId};
 use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Finish, Shards, Store, Verdict, Want};
 
 use super::divide::is_divided;
-use super::{Ended, Held, Node, Started, start};
+use super::{Ended, Held, Node, Skill, Started, State, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
 const LET_GO_MAX: usize = 16_384;
@@ -33,7 +33,29 @@ pub struct Elsewhere {
     pub result: AttemptResult,
 }
 
+/// How long a node that was handed what it cannot do lets others come first.
+const SHY: SignedDuration = SignedDuration::from_secs(1);
+
+/// How long it is believed that no server executes.
+const ALONE: SignedDuration = SignedDuration::from_secs(5);
+
+impl State {
+    /// A grant is over. The store may be telling just now that the node holds it.
+    fn remember_let_go(&mut self, grant: Grant) {
+        self.let_go.push_back(grant.fence);
+        if self.let_go.len() > LET_GO_MAX {
+            self.let_go.pop_front();
+        }
+    }
+}
+
 impl<S> Node<S> {
+    /// The same node with an executor that cannot do everything.
+    pub(crate) fn with_skill(mut self, skill: Skill) -> Self {
+        self.skill = Some(skill);
+        self
+    }
+
     /// Whoever executes does not ask for work now.
     pub(crate) fn be_away(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +113,81 @@ impl<S: Store> Node<S> {
         state.hungry |= !away;
     }
 
+    /// Whether whoever executes can do a run. Who asks for its labels or its shard knows best.
+    pub(crate) fn can(&self, run: &ClaimedRun, job: &Job) -> bool {
+        let may_go_anywhere = job.definition.place().is_anywhere() && run.run.shard.is_empty();
+        let Some(skill) = self.skill.as_ref().filter(|_| may_go_anywhere) else { return true };
+        skill(job) || self.now() < self.state().alone_until
+    }
+
+    /// There is no server that could do what whoever executes cannot.
+    pub(crate) fn note_alone(&self) {
+        let until = self.now().saturating_add(ALONE).unwrap_or(Timestamp::MAX);
+        self.state().alone_until = until;
+    }
+
+    /// So many slots are taken by what is not this node's any more.
+    pub(crate) fn take_slots(&self, count: u32) {
+        let mut state = self.state();
+        state.free = state.free.saturating_sub(count);
+    }
+
+    /// So many slots are free that were taken by what was not this node's any more.
+    pub(crate) fn free_slots(&self, count: u32) {
+        let mut state = self.state();
+        state.free = (state.free + count).min(self.settings.max_concurrent_jobs);
+        state.hungry |= count > 0;
+    }
+
+    /// Gives runs that nobody has begun back at once, and lets other nodes come first. Should the
+    /// store not answer, the next pump tells it.
+    pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
+        let (node, released) = {
+            let mut state = self.state();
+            state.shy_until = self.now().saturating_add(SHY).unwrap_or(Timestamp::MAX);
+            state.hungry = true;
+            let mut released = Vec::new();
+            for grant in grants {
+                let Some(held) = state.held(*grant) else { continue };
+                let (is_let_in, place) = (held.running.is_some(), (held.run.run.due_at, grant.run));
+                state.held.remove(&grant.run);
+                state.remember_let_go(*grant);
+                state.prepared.remove(&place);
+                state.free += u32::from(is_let_in);
+                let (grant, verdict) = (*grant, Verdict::Release);
+                released.push(Finish { grant, verdict, attempt: None, job_state: None });
+            }
+            (state.id, released)
+        };
+        if released.is_empty() {
+            return Ok(());
+        }
+        let told = self.store.pump(node, &released, Want::default()).await;
+        let mut state = self.state();
+        if told.is_err() && state.id == node {
+            state.done.extend(released);
+        }
+        told.map(|_| ())
+    }
+
+    /// What was handed to this node before its time and is of these jobs, and it cannot do, goes to
+    /// others in good time.
+    pub(super) async fn pass_on_ahead(&self, jobs: &HashMap<JobId, Arc<Job>>) -> store::Result<()> {
+        if self.skill.is_none() {
+            return Ok(());
+        }
+        let waiting: Vec<ClaimedRun> = {
+            let state = self.state();
+            let waiting = state.held.values().filter(|held| held.running.is_none());
+            let waiting = waiting.filter(|held| jobs.contains_key(&held.run.run.job));
+            waiting.map(|held| held.run.clone()).collect()
+        };
+        let cannot =
+            |run: &&ClaimedRun| jobs.get(&run.run.job).is_some_and(|job| !self.can(run, job));
+        let grants: Vec<Grant> = waiting.iter().filter(cannot).map(|run| run.grant).collect();
+        if grants.is_empty() { Ok(()) } else { self.pass_on(&grants).await }
+    }
+
     /// Another process may have claimed for this node, too: the next pump asks the store.
     pub fn doubt(&self) {
         self.state().unsure = true;
@@ -99,11 +196,7 @@ impl<S: Store> Node<S> {
     /// What is begun here under a grant has ended elsewhere, and the store knows.
     pub fn let_go(&self, grant: Grant) {
         let mut state = self.state();
-        // The store may be telling just now that the node holds it.
-        state.let_go.push_back(grant.fence);
-        if state.let_go.len() > LET_GO_MAX {
-            state.let_go.pop_front();
-        }
+        state.remember_let_go(grant);
         if state.held(grant).is_some_and(|held| held.running.is_some()) {
             state.held.remove(&grant.run);
             state.free += 1;

@@ -23,6 +23,9 @@ impl<S: Cluster> Node<S> {
                 ahead: self.settings.prepare_ahead,
                 tenant_max: self.settings.tenant_max_concurrent,
             };
+            // The next slot is for them: with much other work, it would be gone before the next look.
+            state.place_first = spare == 0;
+            state.place_waits |= spare == 0;
             let epoch = state.leads;
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
             (call, want, epoch)
@@ -32,10 +35,12 @@ impl<S: Cluster> Node<S> {
             // The lease was lost meanwhile, and with it what was claimed.
             return Ok(0);
         }
-        let count = claimed.len();
+        let (count, now) = (claimed.len(), self.now());
+        let due = claimed.iter().filter(|run| run.run.due_at <= now).count() as u32;
         self.prepare(&claimed).await;
         self.take_in(claimed);
         call.answered();
+        self.state().place_waits |= due > 0 && due >= want.due;
         Ok(count)
     }
 

@@ -58,7 +58,8 @@ impl<S: Store> Node<S> {
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
-            let _ = self.definitions.read(self.store.as_ref(), &ahead, now).await;
+            let jobs = self.definitions.read(self.store.as_ref(), &ahead, now).await;
+            self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }
         Ok(full || !self.state().done.is_empty())
     }
@@ -119,12 +120,13 @@ impl<S: Store> Node<S> {
         let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if state.hungry && self.takes(&state) && !self.settings.only_placed {
+        if self.seeks(&state) {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.
-            let spare = state.free.saturating_sub(state.crowded.len());
-            want.due = spare.max(state.free.min(1)).min(most);
+            let free = state.free_for_all();
+            let spare = free.saturating_sub(state.crowded.len());
+            want.due = spare.max(free.min(1)).min(most);
             want.soon = self.settings.prepare_max.saturating_sub(held).min(most);
             want.ahead = self.settings.prepare_ahead;
             // With no slot to fill, the hunger stays for when one is free.

@@ -56,6 +56,14 @@ impl<S: Shards> Node<S> {
         }
     }
 
+    /// A run that is early by the store's clock is prepared until then.
+    fn put_off(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
+        let mut state = self.state();
+        if state.frees_slot(node, run.grant) {
+            state.prepared.insert((until, run.grant.run));
+        }
+    }
+
     /// Takes a slot for each run that is due, as far as there are slots.
     fn take_due(&self, now: Timestamp) -> (NodeId, Vec<ClaimedRun>) {
         let mut state = self.state();
@@ -111,6 +119,8 @@ impl<S: Shards> Node<S> {
             } else if verdict == Start::Go && !self.is_place_of(run, &job) {
                 // The job was changed since this node was handed the run.
                 self.give_back(node, run);
+            } else if let Start::Early(by) = verdict {
+                self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
             } else if verdict == Start::Go {
                 if self.mark_running(node, run, &job, now) {
                     let shard = shards.get(&run.run.shard).cloned();
@@ -210,7 +220,7 @@ impl<S: Shards> Node<S> {
         verdict: Start,
     ) -> store::Result<()> {
         let verdict = match verdict {
-            Start::Go | Start::Forget => None,
+            Start::Go | Start::Forget | Start::Early(_) => None,
             Start::Wait(wait, until) => Some(Verdict::Wait(wait, until)),
             Start::CancelEarlier(earlier) => {
                 for id in earlier {

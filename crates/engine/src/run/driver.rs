@@ -17,7 +17,7 @@ use crate::node::{Node, Started};
 
 /// How much longer than its grace period a stopped run may take: its executor stops what it
 /// started, and tells what came of it, by itself.
-const AFTER_GRACE: Duration = Duration::from_secs(5);
+pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 
 /// How soon the rights of a run's owner are asked for again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
@@ -30,6 +30,9 @@ const WATCH_REST: Duration = Duration::from_millis(100);
 
 /// Looks at the clock in one watch at most.
 const WATCH_LOOKS_MAX: u32 = 10_000;
+
+/// The least time between two looks for runs that ask for a place, as far as hints make them.
+const HINT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
@@ -138,7 +141,7 @@ async fn overdue(
     tokio::time::sleep(grace + AFTER_GRACE).await;
 }
 
-fn std_duration(duration: SignedDuration) -> Duration {
+pub(super) fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
@@ -365,8 +368,17 @@ impl<S: FullStore> Driver<S> {
         let mut patience = Patience::new(&self.shared, "attend");
         let poll = std_duration(self.node.settings.poll_every);
         let mut watched_at: Option<tokio::time::Instant> = None;
+        let mut attended_at: Option<tokio::time::Instant> = None;
         loop {
-            if let Some(attended) = patience.after(self.node.attend().await).await {
+            // A hint is about runs that ask for a place. The rest has its rhythm.
+            let is_due = attended_at.is_none_or(|at| at.elapsed() >= poll);
+            let attended = if is_due {
+                attended_at = Some(tokio::time::Instant::now());
+                self.node.attend().await
+            } else {
+                self.node.attend_places().await
+            };
+            if let Some(attended) = patience.after(attended).await {
                 if attended.placed > 0 {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
@@ -442,6 +454,20 @@ impl<S: FullStore> Driver<S> {
             self.node.store.changed().await;
             self.node.hint();
             self.shared.news.notify_one();
+        }
+    }
+
+    /// Passes on the store's hints that a run asks for something of its node.
+    pub async fn listen_for_places(self) {
+        let pause = HINT_PAUSE.min(std_duration(self.node.settings.poll_every) / 2);
+        loop {
+            self.node.store.placed().await;
+            self.shared.places.notify_one();
+            // Many hints are one. Who comes in the pause is seen at its end.
+            if tokio::time::timeout(pause, self.node.store.placed()).await.is_ok() {
+                tokio::time::sleep(pause).await;
+                self.shared.places.notify_one();
+            }
         }
     }
 

@@ -16,6 +16,16 @@
 //! stand-ins for a while. The old one hands nothing out, because nobody asks it; it ends when the
 //! agent has been silent for as long as makes the agent stop its work. What it claims until then is
 //! found by the new one, which asks the store again for a while what the node holds.
+//!
+//! Time limits are the agent's, and the stand-in does not rely on that. An agent can say that it
+//! lives for ever and end nothing: its executor hangs, or it is of another make. What has not ended
+//! long after the agent should have ended it is recorded as timed out here. Its fence then refuses
+//! whatever the agent has to say about it, and the agent is told to stop it.
+//!
+//! ```text
+//!   handed out ──── timeout ──┬─ grace ─┬─ 5 s ─┬──── a lease ────┬──▶
+//!                 asked to stop ┘  killed ┘  ended ┘ (by the agent)  └ ended by the stand-in
+//! ```
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,13 +35,14 @@ use std::time::Duration;
 use domain::action::Action;
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, RunId};
+use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, Grant};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, FullStore, NodeInfo};
+use store::{Applied, FullStore, NodeInfo, NodeView};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::driver::{Driver, Hands, refusal};
+use super::driver::{AFTER_GRACE, Driver, Hands, refusal, std_duration};
 use super::outbox::Outbox;
 use super::{Engine, Shared};
 use crate::node::{Elsewhere, Node, Started};
@@ -54,8 +65,26 @@ pub struct Carried {
 pub struct Renewal {
     /// Runs whose end was asked for.
     pub cancel: Vec<RunId>,
+    /// What the agent may be at work on and has no right to any more.
+    pub over: Vec<Grant>,
     /// Whether the agent is to take nothing new.
     pub draining: bool,
+}
+
+/// What an agent is there for.
+#[derive(Clone)]
+pub struct Stay {
+    /// Whether it takes only runs that ask for its labels.
+    pub only_placed: bool,
+    /// Whether it can do what a job asks for.
+    pub can: Arc<dyn Fn(&Job) -> bool + Send + Sync>,
+}
+
+impl Stay {
+    /// For everything that may be done anywhere.
+    pub fn for_all() -> Self {
+        Stay { only_placed: false, can: Arc::new(|_| true) }
+    }
 }
 
 /// The stand-in of an agent.
@@ -71,8 +100,10 @@ pub struct Guest<S> {
 /// Puts what was let in where the agent fetches it.
 struct Away<S> {
     outbox: Arc<Outbox>,
-    /// Carries out what only a server can.
+    /// Carries out what is for whoever stands in.
     here: Arc<dyn Hands<S>>,
+    /// The server's own node, and whoever wakes it.
+    host: (Arc<Node<S>>, Arc<Shared>),
 }
 
 impl<S: FullStore> Hands<S> for Away<S> {
@@ -84,12 +115,43 @@ impl<S: FullStore> Hands<S> for Away<S> {
         tokio::spawn(async move {
             // Its stand-in ends when the agent falls silent, and this with it.
             let never = std::future::pending();
+            if !driver.node.can(&run.run, &run.job) {
+                if self.a_server_executes().await {
+                    return self.pass_on(&driver.node, &run).await;
+                }
+                // Nobody could do it. The agent says best what it lacks.
+                driver.node.note_alone();
+            }
             let Some(refused) = refusal(&driver.node, &run, never).await else {
-                return self.outbox.add(run);
+                return self.outbox.add(run, driver.node.now());
             };
             driver.node.complete(run.run.grant, refused);
             driver.shared.news.notify_one();
         });
+    }
+}
+
+impl<S: FullStore> Away<S> {
+    /// Whether there is a server that executes. Others do not reach agents elsewhere.
+    async fn a_server_executes(&self) -> bool {
+        let executes = |node: &NodeView| {
+            let NodeInfo { address, roles, .. } = &node.info;
+            let is_there = matches!(node.state, NodeState::Active | NodeState::Draining);
+            is_there && address.is_some() && roles.contains(&NodeRole::Agent)
+        };
+        // A store that does not answer hands nothing out, either.
+        self.host.0.store.nodes().await.map_or(true, |nodes| nodes.iter().any(executes))
+    }
+
+    /// Gives back what the agent cannot do, and tells the server beside it.
+    async fn pass_on(&self, node: &Node<S>, run: &Started) {
+        tracing::debug!(run = %run.run.grant.run, "a run is for a server, not for this agent");
+        if let Err(error) = node.pass_on(&[run.run.grant]).await {
+            tracing::warn!(run = %run.run.grant.run, %error, "a run is passed on a little later");
+        }
+        let (host, shared) = &self.host;
+        host.hint();
+        shared.news.notify_one();
     }
 }
 
@@ -99,7 +161,7 @@ impl<S: FullStore> Engine<S> {
     pub async fn host(
         &self,
         info: NodeInfo,
-        only_placed: bool,
+        stay: Stay,
         carried: Option<Carried>,
     ) -> store::Result<Option<Arc<Guest<S>>>> {
         if self.shared.stopping.load(Ordering::Relaxed) {
@@ -108,11 +170,12 @@ impl<S: FullStore> Engine<S> {
         let settings = Settings {
             max_concurrent_jobs: info.capacity,
             info: NodeInfo { roles: vec![NodeRole::Agent], address: None, ..info },
-            only_placed,
+            only_placed: stay.only_placed,
             ..self.node.settings.clone()
         };
         let store = Arc::clone(&self.node.store);
-        let node = Arc::new(Node::new(store, settings, self.node.parts.clone()));
+        let node = Node::new(store, settings, self.node.parts.clone()).with_skill(stay.can);
+        let node = Arc::new(node);
         // Until it asks for work, it gets none.
         node.set_away(true);
         let outbox = Arc::new(Outbox::default());
@@ -126,19 +189,28 @@ impl<S: FullStore> Engine<S> {
                 let Some(begun) = node.resume(carried.node, &carried.begun).await? else {
                     return Ok(None);
                 };
+                // What it has begun and holds no more takes its place until it has stopped.
+                let mut over: HashSet<Grant> = carried.begun.into_keys().collect();
+                let now = node.now();
                 for run in begun {
-                    outbox.note(run);
+                    over.remove(&run.run.grant);
+                    outbox.note(run, now);
                 }
+                node.take_slots(over.len() as u32);
+                outbox.note_over(over);
             }
         }
         let shared = Arc::new(Shared::default());
-        let hands = Away { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here) };
+        let host = (Arc::clone(&self.node), Arc::clone(&self.shared));
+        let hands = Away { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here), host };
         let driver =
             Driver { node: Arc::clone(&node), shared: Arc::clone(&shared), hands: Arc::new(hands) };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.clone().start_prepared());
         tasks.spawn(driver.clone().attend());
         tasks.spawn(driver.clone().listen());
+        tasks.spawn(driver.clone().listen_for_places());
+        tasks.spawn(oversee(driver.clone(), Arc::clone(&outbox)));
         tasks.spawn(driver.pump());
         let tasks = std::sync::Mutex::new(tasks);
         let guest = Arc::new(Guest { node, shared, outbox, tasks, doubts_since });
@@ -193,9 +265,10 @@ impl<S: FullStore> Guest<S> {
         has: &HashSet<Grant>,
         patience: Duration,
     ) -> Vec<Started> {
-        if !self.outbox.begin(poll, has) {
+        let Some(freed) = self.outbox.begin(poll, has, self.node.now()) else {
             return Vec::new();
-        }
+        };
+        self.node.free_slots(freed);
         let _asking = Asking { guest: self, poll };
         self.node.set_away(false);
         self.shared.news.notify_one();
@@ -204,7 +277,7 @@ impl<S: FullStore> Guest<S> {
         loop {
             let mut woken = std::pin::pin!(self.outbox.wake.notified());
             woken.as_mut().enable();
-            if let Some(work) = self.outbox.take(poll, free) {
+            if let Some(work) = self.outbox.take(poll, free, self.node.now()) {
                 return work;
             }
             if tokio::time::timeout_at(end, woken).await.is_err() {
@@ -232,7 +305,8 @@ impl<S: FullStore> Guest<S> {
                 self.shared.news.notify_one();
             }
         }
-        Ok(Some(Renewal { cancel, draining: self.node.is_drained() }))
+        let (over, draining) = (self.outbox.over(), self.node.is_drained());
+        Ok(Some(Renewal { cancel, over, draining }))
     }
 
     /// What the agent was given under a grant and has not ended.
@@ -249,7 +323,7 @@ impl<S: FullStore> Guest<S> {
     pub async fn settle(&self, ended: &[Elsewhere]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
-            self.outbox.forget(ended.grant);
+            self.node.free_slots(u32::from(self.outbox.forget(ended.grant)));
             self.node.let_go(ended.grant);
         }
         self.shared.news.notify_one();
@@ -293,6 +367,42 @@ impl<S: FullStore> Guest<S> {
 impl<S> Drop for Guest<S> {
     fn drop(&mut self) {
         self.outbox.close();
+    }
+}
+
+/// Ends what the agent should have ended long ago, and gives back what it does not fetch.
+async fn oversee<S: FullStore>(driver: Driver<S>, outbox: Arc<Outbox>) {
+    let settings = &driver.node.settings;
+    let every = std_duration(settings.poll_every);
+    // By then an agent that ended it in time has told so, or its lease is over.
+    let margin = SignedDuration::try_from(AFTER_GRACE).unwrap_or_default() + settings.lease;
+    loop {
+        tokio::time::sleep(every).await;
+        let now = driver.node.now();
+        let overdue = outbox.take_overdue(|run, since| {
+            let definition = &run.job.definition;
+            let most = definition.timeout.saturating_add(definition.grace_period);
+            now.duration_since(since) > most.saturating_add(margin)
+        });
+        for run in &overdue {
+            let (id, attempt) = (run.run.grant.run, run.run.number());
+            let agent = &settings.info.name;
+            tracing::warn!(run = %id, attempt, agent, "an agent did not end a run in its time");
+            let message = format!(
+                "agent {agent} did not end it within its time limit, its grace period and {margin:#}"
+            );
+            let end = AttemptEnd::Timeout;
+            let result = AttemptResult { end, message, ..AttemptResult::completed() };
+            driver.node.take_from_executor(run.run.grant, result);
+        }
+        let late = now.saturating_sub(settings.lease).unwrap_or(Timestamp::MIN);
+        let unfetched = outbox.take_unfetched(late);
+        for run in &unfetched {
+            driver.node.return_unbegun(run.run.grant);
+        }
+        if overdue.len() + unfetched.len() > 0 {
+            driver.shared.news.notify_one();
+        }
     }
 }
 

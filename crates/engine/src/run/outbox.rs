@@ -8,12 +8,16 @@
 //!
 //! An agent has one poll at a time. A later one ends those before it, so what an earlier poll has
 //! taken and the later one does not name has never arrived.
+//!
+//! What was sent and did not end in its time is taken from the agent: it is *over*. The agent may
+//! still be at work on it, so its slot is free when a poll does not name it any more.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::id::RunId;
 use domain::run::Grant;
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::node::Started;
@@ -28,9 +32,12 @@ pub(super) struct Outbox {
 
 #[derive(Default)]
 struct Out {
-    waiting: VecDeque<Started>,
-    /// With the poll that took it.
-    sent: HashMap<Grant, (Started, u64)>,
+    /// With when it was let in, or came back.
+    waiting: VecDeque<(Started, Timestamp)>,
+    /// With when the agent was given it.
+    sent: HashMap<Grant, (Started, Timestamp)>,
+    /// What the agent has no right to any more and may be at work on.
+    over: HashSet<Grant>,
     poll: u64,
     is_closed: bool,
 }
@@ -41,40 +48,55 @@ impl Outbox {
     }
 
     /// A run was let in.
-    pub fn add(&self, run: Started) {
+    pub fn add(&self, run: Started, now: Timestamp) {
         let mut out = self.out();
         if !out.is_closed {
-            out.waiting.push_back(run);
+            out.waiting.push_back((run, now));
             drop(out);
             self.wake.notify_waiters();
         }
     }
 
     /// The agent has this one already.
-    pub fn note(&self, run: Started) {
-        let mut out = self.out();
-        let poll = out.poll;
-        out.sent.insert(run.run.grant, (run, poll));
+    pub fn note(&self, run: Started, now: Timestamp) {
+        let since = run.started_at.min(now);
+        self.out().sent.insert(run.run.grant, (run, since));
     }
 
-    /// A poll begins. Answers false when a later one has begun before it.
-    pub fn begin(&self, poll: u64, has: &HashSet<Grant>) -> bool {
+    /// The agent may be at work on these and has no right to them.
+    pub fn note_over(&self, grants: impl IntoIterator<Item = Grant>) {
+        self.out().over.extend(grants);
+    }
+
+    /// What the agent is to stop.
+    pub fn over(&self) -> Vec<Grant> {
+        let mut over: Vec<Grant> = self.out().over.iter().copied().collect();
+        over.sort_unstable_by_key(|grant| grant.fence);
+        over
+    }
+
+    /// A poll begins. Answers how many slots it has freed; none when a later one has begun before
+    /// it.
+    pub fn begin(&self, poll: u64, has: &HashSet<Grant>, now: Timestamp) -> Option<u32> {
         let mut out = self.out();
         if poll <= out.poll || out.is_closed {
-            return false;
+            return None;
         }
         out.poll = poll;
+        let over = out.over.len();
+        out.over.retain(|grant| has.contains(grant));
+        let freed = (over - out.over.len()) as u32;
         let lost: Vec<Grant> =
             out.sent.keys().filter(|grant| !has.contains(grant)).copied().collect();
         for grant in lost {
             if let Some((run, _)) = out.sent.remove(&grant) {
-                out.waiting.push_front(run);
+                out.waiting.push_front((run, now));
             }
         }
         drop(out);
         // Whoever waits for an earlier poll ends.
         self.wake.notify_waiters();
-        true
+        Some(freed)
     }
 
     /// Whether this is the poll under way.
@@ -83,7 +105,7 @@ impl Outbox {
     }
 
     /// What a poll brings; none when it should wait.
-    pub fn take(&self, poll: u64, most: usize) -> Option<Vec<Started>> {
+    pub fn take(&self, poll: u64, most: usize, now: Timestamp) -> Option<Vec<Started>> {
         let mut out = self.out();
         if out.is_closed || out.poll != poll {
             return Some(Vec::new());
@@ -92,25 +114,48 @@ impl Outbox {
         if count == 0 {
             return None;
         }
-        let taken: Vec<Started> = out.waiting.drain(..count).collect();
+        let taken: Vec<Started> = out.waiting.drain(..count).map(|(run, _)| run).collect();
         for run in &taken {
-            out.sent.insert(run.run.grant, (run.clone(), poll));
+            out.sent.insert(run.run.grant, (run.clone(), now));
         }
         Some(taken)
     }
 
-    /// A run has ended.
-    pub fn forget(&self, grant: Grant) {
+    /// Takes from the agent what it should have ended by now. Its place is still taken.
+    pub fn take_overdue(&self, is_overdue: impl Fn(&Started, Timestamp) -> bool) -> Vec<Started> {
+        let mut out = self.out();
+        let overdue = out.sent.values().filter(|(run, since)| is_overdue(run, *since));
+        let overdue: Vec<Started> = overdue.map(|(run, _)| run.clone()).collect();
+        for run in &overdue {
+            out.sent.remove(&run.run.grant);
+            out.over.insert(run.run.grant);
+        }
+        overdue
+    }
+
+    /// Takes back what has waited since before then.
+    pub fn take_unfetched(&self, before: Timestamp) -> Vec<Started> {
+        let mut out = self.out();
+        let is_late = |(_, since): &(Started, Timestamp)| *since < before;
+        let late: Vec<Started> =
+            out.waiting.iter().filter(|it| is_late(it)).map(|(run, _)| run.clone()).collect();
+        out.waiting.retain(|it| !is_late(it));
+        late
+    }
+
+    /// A run has ended. Answers whether it had no right to go on, and its slot is free now.
+    pub fn forget(&self, grant: Grant) -> bool {
         let mut out = self.out();
         out.sent.remove(&grant);
-        out.waiting.retain(|run| run.run.grant != grant);
+        out.waiting.retain(|(run, _)| run.run.grant != grant);
+        out.over.remove(&grant)
     }
 
     /// Takes back a run that nobody has fetched.
     pub fn recall(&self, run: RunId) -> Option<Started> {
         let mut out = self.out();
-        let place = out.waiting.iter().position(|waiting| waiting.run.grant.run == run)?;
-        out.waiting.remove(place)
+        let place = out.waiting.iter().position(|(waiting, _)| waiting.run.grant.run == run)?;
+        out.waiting.remove(place).map(|(run, _)| run)
     }
 
     /// What the agent was given under a grant.
@@ -125,7 +170,7 @@ impl Outbox {
 
     /// Takes back everything that nobody has fetched.
     pub fn empty(&self) -> Vec<Started> {
-        self.out().waiting.drain(..).collect()
+        self.out().waiting.drain(..).map(|(run, _)| run).collect()
     }
 
     /// Whether nothing comes and goes any more.

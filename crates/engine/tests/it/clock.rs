@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use domain::alert::Alert;
-use domain::job::Definition;
+use domain::job::{Definition, JobState};
 use engine::{ClockHealth, Courier, Settings};
 use jiff::SignedDuration;
+use store::{Change, Changed, Prepared, Store};
 
 use crate::world::{Steps, World, cron};
 
@@ -132,5 +133,32 @@ async fn a_clock_that_is_set_starts_nothing_early_and_nothing_late() {
         assert!(node.start_due().await.unwrap().is_empty());
         world.pass(2);
         assert_eq!(node.start_due().await.unwrap().len(), 1);
+    }
+}
+
+/// A node that believes a tick's time has come asks the store, whose clock decides: until then the
+/// job can be changed, and a tick that has vanished must not have begun.
+#[tokio::test]
+async fn a_tick_begins_when_its_time_has_come_for_the_store() {
+    for pauses in [false, true] {
+        let world = World::at("2026-01-01T00:00:58Z");
+        let hurried = Arc::new(AtomicI64::new(0));
+        let node = world.node_by(Settings::default(), Arc::default(), Arc::clone(&hurried)).await;
+        let mut job = node.create("job", cron("* * * * *")).await;
+        assert!(node.work().await.is_empty(), "it waits for the full minute");
+        hurried.store(5_000_000, Ordering::Relaxed);
+        assert!(node.start_due().await.unwrap().is_empty(), "not by this clock");
+        if pauses {
+            job.state = JobState::Paused;
+            job.version = 2;
+            let change = Change { job: job.clone(), expected: Some(1), prepared: Prepared::Return };
+            assert_eq!(world.store.define(&[change]).await.unwrap(), [Changed::Done]);
+        }
+        world.pass(1);
+        assert!(node.start_due().await.unwrap().is_empty());
+        world.pass(1);
+        assert_eq!(node.start_due().await.unwrap().len(), usize::from(!pauses));
+        let record: &[&str] = if pauses { &[] } else { &["00:01 RUNNING", "00:02 PENDING"] };
+        assert_eq!(world.ledger(job.id).await, record);
     }
 }

@@ -133,6 +133,43 @@ async fn labels_choose_the_node_and_a_change_moves_what_is_prepared() {
     assert_eq!(started[0].run.lost, 0);
 }
 
+/// Slots that never stay free are not only for runs that go anywhere.
+#[tokio::test]
+async fn a_run_that_asks_for_its_node_has_the_next_slot_where_all_are_taken() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let settings = Settings { max_concurrent_jobs: 1, ..Settings::default() };
+    let node = world.node_with(settings).await;
+    node.attend().await.unwrap();
+    let plain = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let anywhere = node.create("anywhere", plain).await;
+    node.trigger(&anywhere).await;
+    world.pass(1);
+    let only = node.create("only", of_class(Class::LeaderOnly)).await;
+    let run = node.trigger(&only).await;
+    world.pass(1);
+    for _ in 0..20 {
+        node.trigger(&anywhere).await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..8 {
+        let started = node.work().await;
+        if started.is_empty() {
+            assert!(node.seeks_place(), "the slot is kept for somebody");
+            node.attend_places().await.unwrap();
+        }
+        for started in started {
+            order.push(started.run.run.id);
+            // It looks while the slot is taken.
+            node.attend().await.unwrap();
+            assert!(node.complete(started.run.grant, AttemptResult::completed()));
+        }
+    }
+    // One may have been in line here already.
+    let place = order.iter().position(|started| *started == run);
+    assert!(place.is_some_and(|place| place <= 2), "{place:?} of {}", order.len());
+    assert!(order.len() > 3, "the others go on");
+}
+
 /// A run of a job that needs a quorum, proposed by a node.
 async fn proposed(world: &World, node: &TestNode) -> (Job, domain::id::RunId) {
     let job = node.create("careful", of_class(Class::QuorumRequired)).await;

@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use domain::cluster::{Labels, NodeRole};
 use domain::id::{RunId, TenantId, UserId};
-use domain::job::{Definition, Job, JobState, Overlap, When};
+use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
 use domain::schedule::Zones;
 use engine::{
     Applied, Carried, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Parts, Settings,
-    Started, Stop, Trigger,
+    Started, Stay, Stop, Trigger,
 };
 use jiff::{SignedDuration, Timestamp};
 use store::Store;
@@ -38,7 +39,12 @@ fn random() -> u128 {
     id ^ id.swap_bytes()
 }
 
+/// Shows the present, and what a test adds to it.
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
 struct Servers {
+    /// How much later it is for the store and the servers.
+    later_s: Arc<AtomicI64>,
     a: Engine<SqliteStore>,
     b: Engine<SqliteStore>,
     store: Arc<SqliteStore>,
@@ -46,10 +52,10 @@ struct Servers {
     _folder: tempfile::TempDir,
 }
 
-async fn engine(store: &Arc<SqliteStore>, name: &str) -> Engine<SqliteStore> {
+async fn engine(store: &Arc<SqliteStore>, name: &str, clock: &Clock) -> Engine<SqliteStore> {
     let parts = Parts {
-        clock: Arc::new(now),
-        steady: Arc::new(now),
+        clock: Arc::clone(clock),
+        steady: Arc::clone(clock),
         random: Arc::new(random),
         zones: Zones::bundled(),
         tracer: None,
@@ -72,12 +78,20 @@ impl Servers {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("punctual.db");
-        let store = Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap());
-        let (a, b) = (engine(&store, "a").await, engine(&store, "b").await);
+        let later_s = Arc::new(AtomicI64::new(0));
+        let later = Arc::clone(&later_s);
+        let clock: Clock =
+            Arc::new(move || now() + SignedDuration::from_secs(later.load(Ordering::SeqCst)));
+        let of_store = Arc::clone(&clock);
+        let store = Arc::new(SqliteStore::open(&path, Arc::new(move || of_store())).unwrap());
+        let (a, b) = (engine(&store, "a", &clock).await, engine(&store, "b", &clock).await);
         let definition = Definition {
             when: When::Manual,
             run_on: far(),
             overlap: Overlap::Allow,
+            timeout: SignedDuration::from_secs(60),
+            grace_period: SignedDuration::from_secs(10),
+            retry: RetryPolicy { backoff: SignedDuration::from_secs(1), ..RetryPolicy::default() },
             ..Definition::default()
         };
         let new = NewJob {
@@ -88,7 +102,7 @@ impl Servers {
             state: JobState::Enabled,
         };
         let job = a.node().create_job(new).await.unwrap();
-        Servers { a, b, store, job, _folder: folder }
+        Servers { later_s, a, b, store, job, _folder: folder }
     }
 
     async fn trigger(&self) -> RunId {
@@ -109,7 +123,7 @@ async fn host(
     carried: Option<Carried>,
 ) -> Option<Arc<Guest<SqliteStore>>> {
     let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("far") };
-    engine.host(info, false, carried).await.unwrap()
+    engine.host(info, Stay::for_all(), carried).await.unwrap()
 }
 
 /// Polls until something comes.
@@ -165,7 +179,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     }
     // A node is its own agent's, and as long as it lives.
     let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("thief") };
-    let stolen = servers.b.host(info, false, Some(carried(&begun))).await.unwrap();
+    let stolen = servers.b.host(info, Stay::for_all(), Some(carried(&begun))).await.unwrap();
     assert!(stolen.is_none());
     at_b.leave().await.unwrap();
     assert!(host(&servers.a, Some(carried(&begun))).await.is_none());
@@ -208,4 +222,58 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
     let applied = stayer.settle(&[completed(&again)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
     assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
+}
+
+/// An agent that says for ever that it lives and ends nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_agent_does_not_end_is_ended_for_it() {
+    let servers = Servers::start().await;
+    let guest = host(&servers.a, None).await.unwrap();
+    let run = servers.trigger().await;
+    let mut poll = 0;
+    let hung = fetch(&guest, &mut poll, &[]).await.remove(0);
+    // A minute, its grace period, five seconds and a lease of ten minutes: all but a few seconds.
+    for later_s in [300, 600, 660] {
+        servers.later_s.store(later_s, Ordering::SeqCst);
+        assert_eq!(guest.renew().await.unwrap().unwrap().over, [], "{later_s}");
+    }
+    assert!(servers.store.attempts(run).await.unwrap().is_empty());
+    servers.later_s.store(700, Ordering::SeqCst);
+    let ended = async {
+        loop {
+            let attempts = servers.store.attempts(run).await.unwrap();
+            if !attempts.is_empty() {
+                return attempts;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let attempts = tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it goes on");
+    assert_eq!(attempts[0].end, "TIMEOUT");
+    let said = attempts[0].message.as_deref().unwrap();
+    assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");
+    // The agent is told to stop it.
+    assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
+    assert_eq!(guest.sent(hung.run.grant).map(|run| run.run.grant), None);
+    // It is tried again like any other, here while the first attempt still hangs.
+    let again = fetch(&guest, &mut poll, &[&hung]).await.remove(0);
+    assert_eq!((again.run.grant.run, again.run.attempts), (run, 1));
+    assert!(again.run.grant.fence > hung.run.grant.fence);
+    assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
+    // Both slots are taken.
+    let (second, third) = (servers.trigger().await, servers.trigger().await);
+    let has = HashSet::from([hung.run.grant, again.run.grant]);
+    poll += 1;
+    assert!(guest.work(poll, 1, &has, Duration::from_millis(300)).await.is_empty());
+    for waiting in [second, third] {
+        assert_eq!(servers.record(waiting).await.0, "QUEUED");
+    }
+    // Nobody listens to what the agent says about the first one, but it has stopped.
+    assert_eq!(guest.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
+    let next = fetch(&guest, &mut poll, &[&again]).await;
+    assert_eq!(next.len(), 1, "one of two slots");
+    assert_eq!(guest.renew().await.unwrap().unwrap().over, []);
+    let applied = guest.settle(&[completed(&again)]).await.unwrap();
+    assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
+    assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 2));
 }

@@ -9,6 +9,7 @@ mod corridor;
 mod dependencies;
 mod explain;
 mod guests;
+mod hints;
 mod leases;
 mod overlap;
 mod planning;

@@ -49,11 +49,22 @@ impl World {
 
     /// A node whose clock is so many microseconds behind the store's.
     pub async fn node_behind(&self, settings: Settings, behind_us: Arc<AtomicI64>) -> TestNode {
+        self.node_by(settings, behind_us, Arc::default()).await
+    }
+
+    /// The same, and for whom so many microseconds more have passed than for the store.
+    pub async fn node_by(
+        &self,
+        settings: Settings,
+        behind_us: Arc<AtomicI64>,
+        hurried_us: Arc<AtomicI64>,
+    ) -> TestNode {
         let [clock, steady] = [0; 2].map(|_| Arc::clone(&self.clock));
         let random = Arc::clone(&self.random);
         let parts = Parts {
             steady: Arc::new(move || {
-                Timestamp::from_microsecond(steady.load(Ordering::Relaxed)).unwrap()
+                let hurried_us = hurried_us.load(Ordering::Relaxed);
+                Timestamp::from_microsecond(steady.load(Ordering::Relaxed) + hurried_us).unwrap()
             }),
             clock: Arc::new(move || {
                 let behind_us = behind_us.load(Ordering::Relaxed);

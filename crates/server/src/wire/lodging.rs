@@ -11,6 +11,7 @@ use domain::object::{Object, ObjectKind};
 use domain::run::Grant;
 use engine::{
     Applied, Carried, Elsewhere, Engine, FullStore, Guest, NodeInfo, Put, Renewal, Set, Started,
+    Stay,
 };
 use jiff::SignedDuration;
 
@@ -25,7 +26,7 @@ pub trait Lodging: Send + Sync + 'static {
     fn host(
         &self,
         info: NodeInfo,
-        only_placed: bool,
+        stay: Stay,
         carried: Option<Carried>,
     ) -> Answer<'_, Option<Arc<dyn Lodger>>>;
     /// Settles results of a node of a name that nobody stands in for here.
@@ -85,11 +86,11 @@ impl<S: FullStore> Lodging for Engine<S> {
     fn host(
         &self,
         info: NodeInfo,
-        only_placed: bool,
+        stay: Stay,
         carried: Option<Carried>,
     ) -> Answer<'_, Option<Arc<dyn Lodger>>> {
         Box::pin(async move {
-            let guest = self.host(info, only_placed, carried).await?;
+            let guest = self.host(info, stay, carried).await?;
             Ok(guest.map(|guest| guest as Arc<dyn Lodger>))
         })
     }

@@ -1,6 +1,6 @@
 //! What an agent says and asks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +8,16 @@ use agent::output::Stream;
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::action::{Action, Assignment};
+use domain::id::TenantId;
+use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
-use engine::{Applied, Carried, Elsewhere, NodeInfo, Started};
+use engine::{Applied, Carried, Elsewhere, NodeInfo, Renewal, Started, Stay};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wire::shape::{
     AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
-    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Told, WORK_MAX, Welcome, Word,
-    Work,
+    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
+    Word, Work,
 };
 
 use super::enrol::require_version;
@@ -65,6 +67,25 @@ pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> 
     })
 }
 
+/// Whether an agent can do what a job asks for, which could go to any node. It cannot start
+/// commands, nor find databases, that are in the settings of the servers and not in its own.
+fn fits(skills: &Skills, of_servers: &BTreeSet<String>, job: &Job) -> bool {
+    let finds = |name: Option<&str>| match name {
+        None => skills.default_database,
+        Some(name) => {
+            // Those of the settings are for one tenant. All others are asked for at the server.
+            let is_theirs = job.tenant == TenantId::DEFAULT && of_servers.contains(name);
+            !is_theirs || skills.databases.contains(name)
+        }
+    };
+    match &job.definition.action {
+        Action::Sql(action) => finds(action.database.as_deref()),
+        Action::Procedure(action) => finds(action.database.as_deref()),
+        Action::External(_) => skills.commands,
+        _ => true,
+    }
+}
+
 /// An agent comes, or comes back.
 pub(super) async fn hello(
     State(app): State<App>,
@@ -85,7 +106,10 @@ pub(super) async fn hello(
         return Err(Problem::invalid("capacity", format!("must be 1 to {CAPACITY_MAX}")));
     }
     if door.is_replaced(&agent.name, hello.instance) {
-        let text = "a process that came later has the same key; each agent needs one of its own";
+        let text = format!(
+            "it came later and has the key of the agent {:?}, too, and each agent needs one of its own",
+            agent.name
+        );
         return Err(Problem::new(Code::AgentReplaced, text));
     }
     let info = NodeInfo {
@@ -97,7 +121,10 @@ pub(super) async fn hello(
     };
     let begun = hello.begun.into_iter().map(|begun| (begun.grant, begun.started_at)).collect();
     let carried = hello.node.map(|node| Carried { node, begun });
-    let Some(guest) = door.engine.host(info, hello.exclusive, carried).await? else {
+    let databases = app.options.databases.keys().cloned().collect();
+    let can = move |job: &Job| fits(&hello.skills, &databases, job);
+    let stay = Stay { only_placed: hello.exclusive, can: Arc::new(can) };
+    let Some(guest) = door.engine.host(info, stay, carried).await? else {
         let text = "the lease of that node has ended; its runs are handed on";
         return Err(Problem::new(Code::LeaseLost, text));
     };
@@ -150,7 +177,9 @@ pub(super) async fn renew(
     let session = door.session(&agent, word.session)?;
     session.hear();
     match session.guest.renew().await? {
-        Some(renewal) => Ok(Json(Renewed { stop: renewal.cancel, draining: renewal.draining })),
+        Some(Renewal { cancel: stop, over, draining }) => {
+            Ok(Json(Renewed { stop, over, draining }))
+        }
         None => {
             door.finish(&agent.name, &session);
             let text = "the lease has ended; its runs are handed on";
@@ -336,4 +365,62 @@ pub(super) async fn leave(
     door.finish(&agent.name, &session);
     left?;
     Ok(Json(Done {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::action::SqlAction;
+    use domain::id::{JobId, UserId};
+    use domain::job::{Definition, JobState};
+
+    use super::*;
+
+    fn job(tenant: TenantId, action: Action) -> Job {
+        Job {
+            id: JobId(Uuid::nil()),
+            tenant,
+            owner: UserId::ADMIN,
+            name: "job".into(),
+            version: 1,
+            state: JobState::Enabled,
+            definition: Definition { action, ..Definition::default() },
+            next_run: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn sql(database: Option<&str>) -> Action {
+        Action::Sql(SqlAction { sql: "SELECT 1".into(), database: database.map(str::to_owned) })
+    }
+
+    #[test]
+    fn an_agent_gets_what_it_can_do() {
+        let none = Skills::default();
+        let some = Skills {
+            commands: true,
+            databases: BTreeSet::from(["sales".to_owned()]),
+            default_database: true,
+        };
+        let other = TenantId(Uuid::from_u128(9));
+        let read = |action: &str| serde_json::from_str::<Action>(action).unwrap();
+        let http = || read(r#"{"type":"HTTP","endpoint":"https://example.com"}"#);
+        let command = || read(r#"{"type":"EXTERNAL","command":"/bin/true"}"#);
+        let of_servers = BTreeSet::from(["main".to_owned(), "sales".to_owned()]);
+        for (tenant, action, by_none, by_some) in [
+            (TenantId::DEFAULT, Action::Noop, true, true),
+            (TenantId::DEFAULT, http(), true, true),
+            (TenantId::DEFAULT, command(), false, true),
+            (TenantId::DEFAULT, sql(None), false, true),
+            (TenantId::DEFAULT, sql(Some("main")), false, false),
+            (TenantId::DEFAULT, sql(Some("sales")), false, true),
+            // One that was made over REST, or none at all: whoever has the run asks the server.
+            (TenantId::DEFAULT, sql(Some("crm")), true, true),
+            (other, sql(Some("main")), true, true),
+        ] {
+            let job = job(tenant, action);
+            assert_eq!(fits(&none, &of_servers, &job), by_none, "{:?}", job.definition.action);
+            assert_eq!(fits(&some, &of_servers, &job), by_some, "{:?}", job.definition.action);
+        }
+    }
 }

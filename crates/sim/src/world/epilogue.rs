@@ -18,8 +18,11 @@ const USUAL_ROUNDS: usize = 12;
 /// How often machines plan until nothing is due any more.
 const PLANS_MAX: usize = 100;
 
-/// How often machines pump in a round.
+/// How often machines pump in a round, at least.
 const TURNS: usize = 20;
+
+/// How often machines pump in a round at most, where much is left.
+const TURNS_MAX: u64 = 2_000;
 
 /// Rounds in which something must end, after all jobs were switched off.
 const IDLE_ROUNDS_MAX: usize = 50;
@@ -128,8 +131,10 @@ impl World {
                 node.hint();
             }
         }
-        // What ends makes way for what waits.
-        for _ in 0..TURNS {
+        // What ends makes way for what waits. A machine that takes one at a time has its turn for
+        // each: in the time that has passed, a real one would have had many more.
+        let turns = if self.calm { self.live_runs().min(TURNS_MAX) as usize } else { 0 };
+        for _ in 0..turns.max(TURNS) {
             let before = self.stats.started;
             for index in 0..self.machines.len() {
                 self.begin_on(index, Kind::Attend);

@@ -14,7 +14,8 @@ held AS (
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
     WHERE n.id = $1 AND NOT n.buried
 )
-SELECT u.place, r.cancel_code IS NOT NULL AS cancel_requested, j.state, e.id, e.origin, e.wait
+SELECT u.place, r.cancel_code IS NOT NULL AS cancel_requested, j.state, e.id, e.origin, e.wait,
+    CASE WHEN r.origin IN (1, 2) AND r.scheduled_for > clock() THEN r.scheduled_for - clock() END AS early_by
 FROM unnest($2::uuid[], $3::bigint[], $4::integer[], $5::uuid[], $6::boolean[])
     WITH ORDINALITY AS u (run_id, fence, turn, job_id, earlier, place)
 JOIN runs r ON r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn

@@ -1,5 +1,6 @@
 -- Ticks whose time has not come and that nobody tried or cancelled vanish, held or not, if this very transaction has
--- written their jobs. Under the gate. $1 the jobs, $2 those of them whose next time goes back to the first such tick:
+-- written their jobs. Under the gate and the lock of
+-- starts: a tick that somebody was told may start has its time behind it by this clock. $1 the jobs, $2 those of them whose next time goes back to the first such tick:
 -- they are planned again from there on, so what comes before a tick about which something was decided stays.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 written AS MATERIALIZED (

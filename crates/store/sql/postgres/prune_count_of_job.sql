@@ -1,11 +1,19 @@
--- All but the newest runs of one job.
-WITH gone AS (
-    DELETE FROM history
-    WHERE id = ANY (ARRAY(
-        SELECT h.id FROM history h WHERE h.job_id BETWEEN $1 AND $1
-        ORDER BY h.job_id DESC, h.id DESC LIMIT $3::bigint OFFSET $2::bigint
-    ))
-    RETURNING id
+-- All but the newest runs of one job. What a run was divided into does not count, and goes before it.
+WITH surplus AS MATERIALIZED (
+    SELECT h.id FROM history h WHERE h.job_id BETWEEN $1 AND $1 AND h.origin <> 6
+    ORDER BY h.job_id DESC, h.id DESC LIMIT $3::bigint OFFSET $2::bigint
+),
+rows AS MATERIALIZED (
+    SELECT s.id AS whole, false AS is_whole, h.id
+    FROM surplus s
+    CROSS JOIN LATERAL (SELECT p.run_id FROM parts p WHERE p.parent_id BETWEEN s.id AND s.id OFFSET 0) AS p
+    JOIN history h ON h.id BETWEEN p.run_id AND p.run_id
+    UNION ALL
+    SELECT s.id, true, s.id FROM surplus s
+    ORDER BY whole, is_whole, id LIMIT $3::bigint
+),
+gone AS (
+    DELETE FROM history WHERE id = ANY (ARRAY(SELECT id FROM rows)) RETURNING id
 ),
 attempt AS (
     DELETE FROM attempts a USING gone g WHERE a.run_id BETWEEN g.id AND g.id

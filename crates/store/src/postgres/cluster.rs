@@ -144,9 +144,9 @@ impl Shared {
         want: Want,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = i64::from(want.due) + i64::from(want.soon);
-        // Almost always nobody asks for a place, and then the gate need not be passed.
+        // Almost always nobody asks for this place, and then the gate need not be passed.
         let ahead = span_us(want.ahead);
-        let due = self.query_one(sql!("placed_due"), values![ahead]).await?;
+        let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
         if fences == 0 || !due.try_get::<_, bool>(0)? {
             return Ok(Vec::new());
         }

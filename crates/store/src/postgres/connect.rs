@@ -33,7 +33,8 @@ const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
 /// What is asked when a run is due and nobody should wait for a statement to be read first.
-const PROMPT: [&str; 6] = [
+const PROMPT: [&str; 7] = [
+    sql!("starts_share"),
     sql!("facts"),
     sql!("lock_node"),
     sql!("run_insert"),

@@ -137,6 +137,7 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let unprepared = ids(|change| change.prepared != Prepared::Keep);
     if !unprepared.is_empty() {
         let returned = ids(|change| change.prepared == Prepared::Return);
+        pipeline.push(sql!("starts_lock"), values![]);
         pipeline.push(sql!("job_unprepare"), values![unprepared, returned]);
     }
 }

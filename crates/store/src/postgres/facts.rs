@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::Wait;
+use jiff::SignedDuration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Shared;
-use super::pipeline::values;
+use super::pipeline::{Pipeline, values};
 use super::row::{at, job_state, origin, outcome, signed};
 use crate::{FactsFor, Result};
 
@@ -59,7 +60,10 @@ impl Shared {
         let jobs: Vec<Uuid> = questions.iter().map(|question| question.job.0).collect();
         let earlier: Vec<bool> = questions.iter().map(|question| question.earlier).collect();
         let values = values![node.0, runs, fences, turns, jobs, earlier, claims];
-        for row in &self.query(sql!("facts"), values).await? {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("starts_share"), values![]);
+        let answer = pipeline.push(sql!("facts"), values);
+        for row in &pipeline.commit(&self.pool).await?[answer] {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             if let (Some(fact), Some(question)) = (facts.get_mut(place), questions.get(place)) {
                 add(fact, question, row, upstream)?;
@@ -92,6 +96,7 @@ fn add(
         let state: Option<&str> = row.try_get(2)?;
         let fact = |job: &JobId| upstream.get(job).cloned().unwrap_or_default();
         facts.held = true;
+        facts.early_by = row.try_get::<_, Option<i64>>(6)?.map(SignedDuration::from_micros);
         facts.cancel_requested = row.try_get(1)?;
         facts.job_state = state.map(job_state).transpose()?;
         facts.upstream = question.upstream.iter().map(fact).collect();

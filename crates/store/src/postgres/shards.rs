@@ -82,7 +82,7 @@ impl Shards for PostgresStore {
         let mut answers = pipeline.commit(&self.shared.pool).await?;
         let divided = first(answers.swap_remove(divide))?.try_get(0)?;
         if divided {
-            self.shared.signal.send();
+            self.shared.signal.send_of(parts);
         }
         Ok(divided)
     }

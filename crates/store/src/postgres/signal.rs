@@ -2,13 +2,17 @@
 //!
 //! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
 //! change something it would halve their throughput, and nobody waits until one is on disk. Hints
-//! are debounced, and none of them is needed: whoever waits for one also looks by the clock.
+//! are debounced, and none of them is needed: whoever waits for one also looks by the clock. One
+//! that says that a run asks for something of its node has a word; releases that do not know the
+//! word hear a plain hint.
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dial::Tls;
+use domain::run::NewRun;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -16,6 +20,11 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
 
 use super::PostgresAddress;
+
+use crate::asks_for_place;
+
+/// What a hint says about runs that ask for something of their node.
+const PLACED: &str = "placed";
 
 /// The least time between two hints to other nodes.
 const DEBOUNCE: Duration = Duration::from_millis(10);
@@ -28,28 +37,63 @@ const RECONNECT: Duration = Duration::from_secs(2);
 
 /// Sends and receives hints until it is dropped.
 pub(super) struct Signal {
-    changed: Arc<Notify>,
-    outbox: Arc<Notify>,
+    hints: Arc<Hints>,
     task: JoinHandle<()>,
+}
+
+/// What was heard, and what is to be said.
+#[derive(Default)]
+struct Hints {
+    changed: Notify,
+    placed: Notify,
+    outbox: Notify,
+    /// Whether what is to be said is about runs that ask for something of their node.
+    says_placed: AtomicBool,
+}
+
+impl Hints {
+    /// Wakes who waits here.
+    fn wake(&self, placed: bool) {
+        self.changed.notify_waiters();
+        if placed {
+            self.placed.notify_waiters();
+        }
+    }
 }
 
 impl Signal {
     pub fn start(address: PostgresAddress, tls: Tls) -> Self {
-        let changed = Arc::new(Notify::new());
-        let outbox = Arc::new(Notify::new());
-        let task = tokio::spawn(serve(address, tls, Arc::clone(&changed), Arc::clone(&outbox)));
-        Signal { changed, outbox, task }
+        let hints = Arc::new(Hints::default());
+        let task = tokio::spawn(serve(address, tls, Arc::clone(&hints)));
+        Signal { hints, task }
     }
 
     /// Tells everybody who waits, here at once and elsewhere soon.
     pub fn send(&self) {
-        self.changed.notify_waiters();
-        self.outbox.notify_one();
+        self.hints.wake(false);
+        self.hints.outbox.notify_one();
+    }
+
+    /// Tells those as well who wait for runs that ask for something of their node.
+    pub fn send_placed(&self) {
+        self.hints.says_placed.store(true, Ordering::SeqCst);
+        self.hints.wake(true);
+        self.hints.outbox.notify_one();
+    }
+
+    /// Tells whoever these runs may be for.
+    pub fn send_of<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
+        if asks_for_place(runs) { self.send_placed() } else { self.send() }
     }
 
     /// Waits for a hint that comes after this call.
     pub fn changed(&self) -> Notified<'_> {
-        self.changed.notified()
+        self.hints.changed.notified()
+    }
+
+    /// Waits for a hint about runs that ask for something of their node.
+    pub fn placed(&self) -> Notified<'_> {
+        self.hints.placed.notified()
     }
 }
 
@@ -59,13 +103,13 @@ impl Drop for Signal {
     }
 }
 
-async fn serve(address: PostgresAddress, tls: Tls, changed: Arc<Notify>, outbox: Arc<Notify>) {
+async fn serve(address: PostgresAddress, tls: Tls, hints: Arc<Hints>) {
     loop {
-        if let Err(error) = exchange(&address, &tls, &changed, &outbox).await {
+        if let Err(error) = exchange(&address, &tls, &hints).await {
             tracing::debug!(%error, "the connection for signals was lost");
         }
         // Something may have happened meanwhile.
-        changed.notify_waiters();
+        hints.wake(true);
         tokio::time::sleep(RECONNECT).await;
     }
 }
@@ -74,8 +118,7 @@ async fn serve(address: PostgresAddress, tls: Tls, changed: Arc<Notify>, outbox:
 async fn exchange(
     address: &PostgresAddress,
     tls: &Tls,
-    changed: &Notify,
-    outbox: &Notify,
+    hints: &Hints,
 ) -> Result<(), tokio_postgres::Error> {
     let (client, connection) = address.config().connect(tls.clone()).await?;
     let (sender, mut inbox) = mpsc::unbounded_channel();
@@ -92,12 +135,14 @@ async fn exchange(
     loop {
         tokio::select! {
             sender = inbox.recv() => match sender {
-                Some(sender) if sender == own => {}
-                Some(_) => changed.notify_waiters(),
+                Some((sender, _)) if sender == own => {}
+                Some((_, placed)) => hints.wake(placed),
                 None => return receiver.ended(&client).await,
             },
-            () = outbox.notified() => {
-                client.batch_execute("NOTIFY punctual").await?;
+            () = hints.outbox.notified() => {
+                let placed = hints.says_placed.swap(false, Ordering::SeqCst);
+                let word = if placed { PLACED } else { "" };
+                client.batch_execute(&format!("NOTIFY punctual, '{word}'")).await?;
                 tokio::time::sleep(DEBOUNCE).await;
             }
         }
@@ -122,11 +167,12 @@ impl Drop for Receiver {
 
 async fn receive(
     mut connection: Connection<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>,
-    inbox: mpsc::UnboundedSender<i32>,
+    inbox: mpsc::UnboundedSender<(i32, bool)>,
 ) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(notification) = message
-            && inbox.send(notification.process_id()).is_err()
+            && let heard = (notification.process_id(), notification.payload() == PLACED)
+            && inbox.send(heard).is_err()
         {
             return;
         }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::{Grant, Wait};
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::cluster::quorum;
 use super::ends::outcome_of;
 use super::holdings::{Entry, claim};
 use super::nodes::is_alive;
-use super::row::{at, at_opt, job_state, origin};
+use super::row::{at, at_opt, job_state, origin, us};
 use crate::{FactsFor, Result};
 
 /// All answers are of the same moment.
@@ -19,13 +20,14 @@ pub(super) fn facts(
     connection: &Connection,
     node: NodeId,
     questions: &[FactsFor],
+    now: Timestamp,
 ) -> Result<Vec<StartFacts>> {
     let moment = connection.unchecked_transaction()?;
     if !is_alive(&moment, node)? {
         return Ok(vec![StartFacts::default(); questions.len()]);
     }
     let mut claims = Claims::default();
-    questions.iter().map(|question| facts_of(&moment, node, question, &mut claims)).collect()
+    questions.iter().map(|question| facts_of(&moment, node, question, &mut claims, now)).collect()
 }
 
 /// The claims that were looked at: who has them, and the grants that they list.
@@ -59,13 +61,14 @@ fn facts_of(
     node: NodeId,
     question: &FactsFor,
     claims: &mut Claims,
+    now: Timestamp,
 ) -> Result<StartFacts> {
     let grant = question.grant;
-    let live: Option<(i64, i64, bool)> = connection
+    let live: Option<(i64, i64, bool, Option<i64>)> = connection
         .prepare_cached(sql!("run_facts"))?
-        .query_row((grant.run.0, grant.turn), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row((grant.run.0, grant.turn, us(now)), |row| row.try_into())
         .optional()?;
-    let Some((seq, order_at, cancel_requested)) = live else {
+    let Some((seq, order_at, cancel_requested, early_by)) = live else {
         return Ok(StartFacts::default());
     };
     if !claims.list(connection, node, grant, seq)? {
@@ -80,6 +83,7 @@ fn facts_of(
     let upstream = question.upstream.iter().map(|job| upstream(connection, *job));
     Ok(StartFacts {
         held: true,
+        early_by: early_by.map(SignedDuration::from_micros),
         cancel_requested,
         job_state: state.map(|state| job_state(&state)).transpose()?,
         earlier,

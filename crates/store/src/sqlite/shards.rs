@@ -51,18 +51,19 @@ impl Shards for SqliteStore {
     }
 
     async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
-        let parts = parts.to_vec();
+        let copy = parts.to_vec();
         let divided = match run {
             Whole::Held(node, grant) => {
-                self.writer.write(move |tx| divide_held(tx, node, grant, &parts)).await?
+                self.writer.write(move |tx| divide_held(tx, node, grant, &copy)).await?
             }
             Whole::New(run) => {
                 let run = run.clone();
-                self.writer.write(move |tx| divide_new(tx, &run, &parts)).await?
+                self.writer.write(move |tx| divide_new(tx, &run, &copy)).await?
             }
         };
         if divided {
             self.changed.notify_waiters();
+            self.tell_placed(parts);
         }
         Ok(divided)
     }

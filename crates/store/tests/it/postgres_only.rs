@@ -1,17 +1,19 @@
 //! What only a server can do: lose connections, and start anew after a crash.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::id::NodeId;
+use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState};
 use store::postgres::PostgresStore;
-use store::{Applied, ClaimFor, Store, StoreError};
+use store::{Applied, Change, Changed, ClaimFor, Prepared, Store, StoreError};
 use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, seconds, want};
+use crate::lab::{Lab, completed, minutes, question, seconds, want, want_soon};
 use crate::postgres_bench::PostgresBench;
 
 /// Only a broken store takes longer; the tests themselves wait for no time.
@@ -124,4 +126,48 @@ async fn a_crash_of_the_server_loses_no_work() {
         kill(victim);
     })
     .await;
+}
+
+/// A change has read the clock before a tick's time and commits after it. Who looks in between must
+/// not be told that the tick may start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_vanishes_does_not_start_meanwhile() {
+    let bench = PostgresBench::empty().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let (node, mut job) = (lab.node().await, lab.job("job").await);
+    let tick = lab.tick(&job, lab.now().await + minutes(10));
+    lab.submit(std::slice::from_ref(&tick)).await;
+    let held = lab.claim(node, want_soon(1)).await.remove(0);
+
+    // What a change writes last has to wait.
+    let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
+    other.batch_execute("BEGIN; LOCK TABLE punctual.audit IN SHARE MODE").await.unwrap();
+    (job.state, job.version) = (JobState::Paused, 2);
+    let change = Change { job, expected: Some(1), prepared: Prepared::Return };
+    let writer = Arc::clone(&lab.store);
+    let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
+    let waits = "SELECT 1 FROM pg_locks WHERE NOT granted
+                 AND relation = 'punctual.audit'::regclass";
+    while look.query(waits, &[]).await.unwrap().is_empty() {}
+    let later = "CREATE OR REPLACE FUNCTION punctual.clock() RETURNS bigint LANGUAGE sql STABLE
+                 AS $$ SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+                     + 660000000 $$";
+    look.batch_execute(later).await.unwrap();
+    let reader = Arc::clone(&lab.store);
+    let about = question(&held);
+    let mut looking = tokio::spawn(async move { reader.facts(node, &[about]).await.unwrap() });
+    // It may answer, or wait for the change. Either is right, as long as what it says is true.
+    let answer = tokio::time::timeout(Duration::from_millis(300), &mut looking).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let facts = match answer {
+        Ok(facts) => facts.unwrap(),
+        Err(_) => looking.await.unwrap(),
+    };
+    assert_eq!(changing.await.unwrap(), [Changed::Done]);
+    let may_start = facts[0].held && facts[0].early_by.is_none();
+    let applied = lab.finish(node, completed(node, &held)).await;
+    assert!(!may_start || applied != Applied::Stale, "it started and has no record: {facts:?}");
+    assert_eq!(applied, Applied::Stale, "the change came first");
+    lab.close().await;
 }

@@ -8,3 +8,4 @@ mod disk;
 mod kill;
 mod plans;
 mod reopen;
+mod starts;

@@ -89,6 +89,7 @@ promises! {
         a_placed_run_keeps_its_place_through_all_that_happens
         placed_runs_are_prepared_and_counted
         only_the_leader_of_the_present_epoch_gets_its_runs
+        who_waits_for_placed_runs_hears_of_them
         a_drained_node_is_handed_nothing_that_is_placed
         a_changed_job_takes_its_runs_along
         a_planned_run_has_the_place_of_its_job
@@ -107,7 +108,8 @@ promises! {
         a_divided_run_waits_for_the_last_of_its_parts
         a_new_run_waits_for_its_parts_from_the_beginning
         parts_stand_in_nobodys_way
-        parts_are_forgotten_with_their_run;
+        parts_are_forgotten_with_their_run
+        the_newest_runs_are_kept_with_their_parts;
     order:
         a_crowd_does_not_delay_another_tenant
         tenants_take_turns
@@ -158,6 +160,7 @@ promises! {
         a_run_that_was_tried_is_not_prepared
         a_grant_of_a_vanished_run_is_worthless
         a_tick_whose_time_has_come_is_not_prepared
+        a_tick_is_early_until_its_time_has_come
         nothing_returns_from_before_a_decision
         a_schedule_does_not_change_before_it_is_planned;
     finish:

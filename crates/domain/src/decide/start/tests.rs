@@ -52,6 +52,7 @@ fn verdict(run: &ClaimedRun, definition: &Definition, facts: &StartFacts, now: &
     match start(run, definition, day(), facts, at(now)) {
         Start::Go => "go".into(),
         Start::Forget => "forget".into(),
+        Start::Early(by) => format!("early by {by:#}"),
         Start::Wait(wait, until) => {
             format!("wait {wait:?} {}", if until.is_some() { "with deadline" } else { "" })
         }
@@ -108,6 +109,13 @@ fn what_changed_since_it_was_planned() {
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
+        // The clock of the node says that it is due, and it is not this clock that counts.
+        (
+            run(Origin::Schedule),
+            StartFacts { early_by: Some(SignedDuration::from_secs(2)), ..held() },
+            "12:00",
+            "early by 2s",
+        ),
         (
             run(Origin::Schedule),
             StartFacts { cancel_requested: true, ..held() },

@@ -1,6 +1,7 @@
 //! The lead, runs that ask for a place, acknowledgements, and nodes that are steered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::cluster::{Class, Labels, Lead, NodeRole, NodeState, Place, Quorum};
 use domain::id::NodeId;
@@ -477,4 +478,34 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     let held = placed(lab, here, Some(lead.epoch)).await;
     assert_eq!(ids(&held), [waits.id]);
     assert!(held[0].run.place.is_leader());
+}
+
+/// A run that asks for something of its node is heard of at every door, and a plain one is not
+/// taken for it.
+pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
+    let (job, other) = (lab.job("job").await, lab.bench.door().await);
+    let due_at = lab.ago(60).await;
+    for (door, mut first) in [(&lab.store, true), (&other, false)] {
+        let mut hint = std::pin::pin!(door.placed());
+        // Hints may be missing, so what they are about is repeated.
+        let told = async {
+            loop {
+                let mut run = lab.run(&job, due_at);
+                lab.submit(std::slice::from_ref(&run)).await;
+                if first {
+                    first = false;
+                    let heard = tokio::time::timeout(Duration::from_millis(50), hint.as_mut());
+                    assert!(heard.await.is_err(), "nobody asked for a place");
+                }
+                run = lab.run(&job, due_at);
+                run.place = Place::of_words(vec!["zone=eu".to_owned()]);
+                lab.submit(std::slice::from_ref(&run)).await;
+                let heard = tokio::time::timeout(Duration::from_millis(100), hint.as_mut());
+                if heard.await.is_ok() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), told).await.expect("nobody heard of it");
+    }
 }

@@ -3,7 +3,7 @@
 use domain::job::{Job, JobState};
 use domain::run::RunState;
 use jiff::Timestamp;
-use store::{Applied, Changed, Fire, Prepared, RunFilter, Store, Verdict};
+use store::{Applied, Changed, Fire, Prepared, RunFilter, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -138,6 +138,35 @@ pub async fn a_tick_whose_time_has_come_is_not_prepared<B: Bench>(lab: &Lab<B>) 
     lab.update(&mut job, Prepared::Return).await;
     assert_eq!(remaining(lab, &job).await, [times[0], jittered.scheduled_for]);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(times[1]));
+}
+
+/// What can vanish is early, and nothing else: who is told that a run is held and not early may
+/// start it, and it has a record whatever becomes of its job.
+pub async fn a_tick_is_early_until_its_time_has_come<B: Bench>(lab: &Lab<B>) {
+    let (mut job, times) = prepared(lab).await;
+    let node = lab.node().await;
+    let mut jittered = lab.tick(&job, times[0] + seconds(1));
+    jittered.due_at = times[1];
+    let by_hand = lab.run(&job, times[1]);
+    lab.submit(&[jittered.clone(), by_hand.clone()]).await;
+    let held = lab.claim(node, Want { due: 9, ..want_soon(9) }).await;
+    assert_eq!(held.len(), 5);
+    let questions: Vec<_> = held.iter().map(question).collect();
+    let facts = lab.store.facts(node, &questions).await.unwrap();
+    let now = lab.now().await;
+    for (held, facts) in held.iter().zip(&facts) {
+        assert!(facts.held);
+        let is_to_come = times[1..].contains(&held.run.scheduled_for);
+        let is_early = is_to_come && held.run.id != by_hand.id;
+        assert_eq!(facts.early_by.is_some(), is_early, "{held:?}");
+        assert!(facts.early_by.is_none_or(|by| now + by >= held.run.scheduled_for));
+    }
+    job.state = JobState::Deleted;
+    lab.update(&mut job, Prepared::Drop).await;
+    for (held, facts) in held.iter().zip(&facts) {
+        let applied = lab.finish(node, completed(node, held)).await;
+        assert_eq!(applied == Applied::Stale, facts.early_by.is_some(), "{held:?}");
+    }
 }
 
 /// Ticks that come before one about which something was decided cannot be planned again without

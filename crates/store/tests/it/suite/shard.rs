@@ -294,3 +294,54 @@ pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.parts(&[run.run.id]).await.unwrap(), []);
     assert_eq!(lab.store.parts(&[RunId(Uuid::nil())]).await.unwrap(), []);
 }
+
+/// So many runs are kept as a job says, however many parts each of them has.
+pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let mut job = lab.draft("job").await;
+    job.definition.retention.keep_last = Some(2);
+    lab.create(&job).await;
+    let now = lab.now().await;
+    let mut wholes = Vec::new();
+    for ago in [5, 4, 3, 2, 1] {
+        let run = lab.run(&job, now - minutes(ago));
+        let parts: Vec<NewRun> =
+            (0..3).map(|n| part_again(&run, n, "", None, now - minutes(ago))).collect();
+        assert!(lab.store.divide(Whole::New(&run), &parts).await.unwrap());
+        for part in lab.claim(node, want(9)).await {
+            lab.finish(node, completed(node, &part)).await;
+        }
+        wholes.push((run.id, parts));
+        if ago == 1 {
+            // The last one goes on, with parts that have ended.
+            break;
+        }
+        lab.store.wake_divided(&[run.id]).await.unwrap();
+        let whole = lab.claim_one(node).await;
+        lab.finish(node, completed(node, &whole)).await;
+    }
+    // For each run that is there: how many of its parts are.
+    let kept = async || {
+        let mut kept = Vec::new();
+        for (whole, parts) in &wholes {
+            let mut count = 0;
+            for part in parts {
+                count += usize::from(lab.store.run(part.id).await.unwrap().is_some());
+            }
+            kept.push((lab.store.run(*whole).await.unwrap().is_some(), count));
+        }
+        kept
+    };
+    let before = now - minutes(99);
+    let rule = Cut { job: Some(job.id), before, failed_before: before, keep_last: Some(2) };
+    let (all, gone) = ((true, 3), (false, 0));
+    // Parts go before their run, and no more at once than asked for.
+    assert_eq!(lab.store.prune(&rule, 3).await.unwrap(), 3);
+    assert_eq!(kept().await.iter().filter(|it| **it == (true, 0)).count(), 1);
+    assert_eq!(lab.store.prune(&rule, 99).await.unwrap(), 5);
+    assert_eq!(kept().await, [gone, gone, all, all, all]);
+    assert_eq!(lab.store.prune(&rule, 99).await.unwrap(), 0);
+    let none = Cut { keep_last: Some(0), ..rule };
+    assert_eq!(lab.store.prune(&none, 99).await.unwrap(), 8);
+    assert_eq!(kept().await, [gone, gone, gone, gone, all]);
+}

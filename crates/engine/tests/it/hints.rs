@@ -1,0 +1,243 @@
+//! What reaches the right node, and at once: two engines that never look by the clock.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::action::{Action, SqlAction};
+use domain::cluster::NodeRole;
+use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, Overlap};
+use domain::object::{Object, ObjectKind};
+use domain::partition::Partition;
+use domain::run::AttemptResult;
+use domain::schedule::Zones;
+use domain::shard::ShardBody;
+use engine::{Engine, Executor, NewJob, NodeInfo, Parts, Settings, Started, Stay, Stop, Trigger};
+use jiff::{SignedDuration, Timestamp};
+use store::sqlite::SqliteStore;
+use store::{Objects, Put, Shards, Store};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Only a broken engine takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
+fn random() -> u128 {
+    let id = Uuid::now_v7().as_u128();
+    id ^ id.swap_bytes()
+}
+
+/// Notes what it does. Whoever is asked to wait waits for the test.
+#[derive(Clone, Default)]
+struct Worker {
+    done: Arc<Mutex<Vec<RunId>>>,
+    go_on: Arc<Notify>,
+}
+
+impl Executor for Worker {
+    async fn execute(&self, run: Started, _: Stop) -> AttemptResult {
+        if run.run.run.parameters.as_deref() == Some("\"wait\"") {
+            self.go_on.notified().await;
+        }
+        self.done.lock().unwrap().push(run.run.grant.run);
+        AttemptResult::completed()
+    }
+}
+
+struct Room {
+    store: Arc<SqliteStore>,
+    _folder: tempfile::TempDir,
+}
+
+impl Room {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("punctual.db");
+        Room { store: Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap()), _folder: folder }
+    }
+
+    async fn engine(&self, name: &str, worker: &Worker, settings: Settings) -> Engine<SqliteStore> {
+        let parts = Parts {
+            clock: Arc::new(now),
+            steady: Arc::new(now),
+            random: Arc::new(random),
+            zones: Zones::bundled(),
+            tracer: None,
+        };
+        let settings = Settings {
+            info: NodeInfo {
+                name: name.to_owned(),
+                address: Some(name.to_owned()),
+                ..settings.info.clone()
+            },
+            lease: SignedDuration::from_secs(600),
+            ..settings
+        };
+        let store = Arc::clone(&self.store);
+        Engine::start(store, worker.clone(), Vec::new(), settings, parts).await.unwrap()
+    }
+
+    /// Waits until something is true.
+    async fn until(&self, what: &str, mut is: impl AsyncFnMut(&SqliteStore) -> bool) {
+        let waiting = async {
+            while !is(&self.store).await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not {what}"));
+    }
+
+    async fn ended(&self, run: RunId) {
+        let mut view = None;
+        let waiting = async {
+            loop {
+                let seen = self.store.run(run).await.unwrap().unwrap();
+                let is_ended = seen.state.to_string() == "COMPLETED";
+                view = Some(seen);
+                if is_ended {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            let parts = self.store.parts(&[run]).await.unwrap();
+            let mut states = Vec::new();
+            for part in &parts {
+                states.push(self.store.run(part.run).await.unwrap());
+            }
+            panic!("{view:#?} with {parts:#?}: {states:#?}");
+        }
+    }
+}
+
+async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
+    let definition = Definition { overlap: Overlap::Allow, ..definition };
+    let new = NewJob {
+        tenant: TenantId::DEFAULT,
+        owner: UserId::ADMIN,
+        name: name.into(),
+        definition,
+        state: JobState::Enabled,
+    };
+    engine.node().create_job(new).await.unwrap()
+}
+
+async fn trigger(engine: &Engine<SqliteStore>, job: &Job, parameters: Option<&str>) -> RunId {
+    let trigger = Trigger { parameters: parameters.map(str::to_owned), ..Trigger::default() };
+    let run = engine.node().triggered(job.id, trigger).await.unwrap();
+    assert_eq!(engine.submit(vec![run.clone()]).await.unwrap(), [true]);
+    run.id
+}
+
+/// A part belongs to another node, and nobody looks again before an hour has passed: without a hint
+/// it would not begin.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_for_another_node_needs_no_look_at_the_clock() {
+    let room = Room::new();
+    let body = ShardBody { node: Some("b".into()), ..ShardBody::default() };
+    let object = Object {
+        id: ObjectId(Uuid::from_u128(5)),
+        tenant: TenantId::DEFAULT,
+        kind: ObjectKind::Shard,
+        name: "shard".into(),
+        body: body.to_json(),
+        version: 0,
+        created_at: now(),
+        changed_at: now(),
+    };
+    assert!(matches!(room.store.put_object(&object, 0).await.unwrap(), Put::Done(_)));
+    let rarely =
+        || Settings { poll_every: SignedDuration::from_secs(3_600), ..Settings::default() };
+    let (at_a, at_b) = (Worker::default(), Worker::default());
+    let b = room.engine("b", &at_b, rarely()).await;
+    let owner: NodeId = b.node().id();
+    let owns =
+        async |store: &SqliteStore| store.shards(None).await.unwrap()[0].owner.node == Some(owner);
+    room.until("owned", owns).await;
+    let a = room.engine("a", &at_a, rarely()).await;
+    let definition = Definition { partition: Some(Partition::AllShards), ..Definition::default() };
+    let job = create(&a, "spread", definition).await;
+    let run = trigger(&a, &job, None).await;
+    room.ended(run).await;
+    let parts = room.store.parts(&[run]).await.unwrap();
+    assert_eq!(*at_b.done.lock().unwrap(), [parts[0].run]);
+    assert_eq!(*at_a.done.lock().unwrap(), []);
+}
+
+/// An agent elsewhere cannot do what only a server can: it is not handed to it, though every slot of
+/// the server is taken and the agent has nothing to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_agent_cannot_do_waits_for_a_server() {
+    let room = Room::new();
+    let worker = Worker::default();
+    let one = Settings {
+        max_concurrent_jobs: 1,
+        poll_every: SignedDuration::from_millis(50),
+        ..Settings::default()
+    };
+    let server = room.engine("server", &worker, one).await;
+    let sql = Action::Sql(SqlAction { sql: "SELECT 1".into(), database: None });
+    let plain = create(&server, "plain", Definition::default()).await;
+    let query = create(&server, "query", Definition { action: sql, ..Definition::default() }).await;
+    let busy = trigger(&server, &plain, Some("\"wait\"")).await;
+    let is_busy = async |store: &SqliteStore| {
+        store.run(busy).await.unwrap().unwrap().state.to_string() == "RUNNING"
+    };
+    room.until("busy", is_busy).await;
+    let can = |job: &Job| !matches!(job.definition.action, Action::Sql(_));
+    let stay = Stay { only_placed: false, can: Arc::new(can) };
+    let info = NodeInfo { capacity: 2, ..NodeInfo::named("far") };
+    let guest = server.host(info, stay, None).await.unwrap().unwrap();
+    let for_server = trigger(&server, &query, None).await;
+    let for_anybody = trigger(&server, &plain, None).await;
+    let mut seen = Vec::new();
+    for poll in 1..=60 {
+        let work = guest.work(poll, 2, &HashSet::new(), Duration::from_secs(1)).await;
+        seen.extend(work);
+        if !seen.is_empty() {
+            break;
+        }
+    }
+    let seen: Vec<RunId> = seen.iter().map(|run| run.run.grant.run).collect();
+    assert_eq!(seen, [for_anybody]);
+    worker.go_on.notify_one();
+    room.ended(for_server).await;
+    assert_eq!(*worker.done.lock().unwrap(), [busy, for_server]);
+    let attempts = room.store.attempts(for_server).await.unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(attempts[0].node, server.node().id());
+}
+
+/// Where no server executes, the agent gets what it cannot do: it says best what it lacks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
+    let room = Room::new();
+    let roles = vec![NodeRole::Scheduler];
+    let plans = Settings {
+        info: NodeInfo { roles, ..NodeInfo::default() },
+        poll_every: SignedDuration::from_millis(50),
+        ..Settings::default()
+    };
+    let server = room.engine("server", &Worker::default(), plans).await;
+    let job = create(&server, "job", Definition::default()).await;
+    let stay = Stay { only_placed: false, can: Arc::new(|_| false) };
+    let info = NodeInfo { capacity: 1, ..NodeInfo::named("far") };
+    let guest = server.host(info, stay, None).await.unwrap().unwrap();
+    let run = trigger(&server, &job, None).await;
+    for poll in 1..=60 {
+        let work = guest.work(poll, 1, &HashSet::new(), Duration::from_secs(1)).await;
+        if let Some(first) = work.first() {
+            assert_eq!(first.run.grant.run, run);
+            return;
+        }
+    }
+    panic!("nobody got it");
+}
