@@ -138,7 +138,7 @@ async fn a_run_goes_out_and_its_output_and_result_come_in() {
     assert_eq!(torn.error(), (400, "INVALID_REQUEST".into(), "position".into()));
     assert_eq!(agent.output(item, 8, [b"three\n", b""]).await.status, 200);
     let renewed = agent.call("renew", &json!({"session": agent.session})).await.json();
-    assert_eq!(renewed, json!({"stop": [], "draining": false}));
+    assert_eq!(renewed, json!({"stop": [], "over": [], "draining": false}));
     assert_eq!(agent.settle(&agent.node, item).await, json!([true]));
     assert_eq!(agent.settle(&agent.node, item).await, json!([false]), "once");
     let ended = world.ended(&run).await;
