@@ -241,6 +241,11 @@ impl Visitor for Survey<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<QueryError> {
         let (name, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => (name, alias),
+            TableFactor::Table { name, alias, args, .. }
+                if names::calls_a_table(name, args.as_ref()) =>
+            {
+                (name, alias)
+            }
             TableFactor::Table { name, alias, args: Some(_), .. } => {
                 let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
                 self.function(name, alias.as_ref());

@@ -96,7 +96,7 @@ impl Pass<'_> {
                 return Err(not_supported("GROUPING SETS, CUBE and ROLLUP"));
             }
         }
-        Pass::name_columns(select);
+        self.name_columns(select);
         Ok(())
     }
 
