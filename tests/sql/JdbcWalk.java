@@ -18,7 +18,6 @@ import java.util.Arrays;
 import java.util.Properties;
 import java.util.StringJoiner;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 import org.postgresql.PGStatement;
@@ -315,32 +314,35 @@ public class JdbcWalk {
         } catch (SQLException error) {
             say("timeout", error.getSQLState());
         }
+        // The driver asks once, and what is asked before the statement has begun ends nothing. So it
+        // is asked later each time, until the statement was not ended by the clock.
         try (Statement statement = connection.createStatement()) {
-            AtomicBoolean isOver = new AtomicBoolean();
-            // What is asked before the statement began ends nothing, so it is asked again.
-            Thread other =
-                    new Thread(
-                            () -> {
-                                while (!isOver.get()) {
-                                    try {
-                                        statement.cancel();
-                                        Thread.sleep(20);
-                                    } catch (SQLException | InterruptedException error) {
-                                        return;
-                                    }
-                                }
-                            });
-            other.start();
-            try {
-                statement.executeQuery(SLOW);
-            } catch (SQLException error) {
-                say("cancelled", error.getSQLState());
-            } finally {
-                isOver.set(true);
+            statement.execute("SET statement_timeout = '2s'");
+            String ended = "";
+            for (int n = 0; n < 20 && !ended.contains("by its user"); n++) {
+                long pause = 20L << Math.min(n, 6);
+                Thread other = new Thread(() -> cancelAfter(statement, pause));
+                other.start();
+                try {
+                    statement.executeQuery(SLOW);
+                } catch (SQLException error) {
+                    ended = error.getSQLState() + " " + error.getMessage();
+                }
                 other.join();
             }
+            say("cancelled", ended);
+            statement.execute("RESET statement_timeout");
         }
         say("afterwards", one(connection, "SELECT 'fine'"));
+    }
+
+    private static void cancelAfter(Statement statement, long pause) {
+        try {
+            Thread.sleep(pause);
+            statement.cancel();
+        } catch (SQLException | InterruptedException error) {
+            System.err.println(error);
+        }
     }
 
     private static void notified(Connection connection) throws SQLException {

@@ -1,7 +1,7 @@
 //! Names: of tables, and of columns that have none.
 
-use sqlparser::ast::{AccessExpr, Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query};
 use sqlparser::ast::SetExpr;
+use sqlparser::ast::{AccessExpr, Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query};
 use sqlparser::ast::{FunctionArg, FunctionArgExpr, Select, SelectItem, TableAlias, TableFactor};
 use sqlparser::ast::{TableFunctionArgs, With};
 
@@ -98,6 +98,31 @@ fn select_from(what: &str, table: Ident) -> Query {
         .try_with_sql(&text)
         .expect("a text of ours is read");
     *parser.parse_query().expect("a text of ours is a query")
+}
+
+/// Writes `SELECT * FROM x` where `TABLE x` stands.
+pub(super) fn spell_out(body: &mut SetExpr) {
+    match body {
+        SetExpr::Table(table) => {
+            let parts = [table.schema_name.take(), table.table_name.take()];
+            // It is not known any more whether a name stood in quotes; no table needs them.
+            let parts = parts.into_iter().flatten().map(|name| Ident::new(name.to_lowercase()));
+            let name = ObjectName(parts.map(ObjectNamePart::Identifier).collect());
+            let mut made = select_from("*", Ident::new("_inner"));
+            if let SetExpr::Select(select) = made.body.as_mut()
+                && let Some(from) = select.from.first_mut()
+                && let TableFactor::Table { name: of, .. } = &mut from.relation
+            {
+                *of = name;
+            }
+            *body = *made.body;
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            spell_out(left);
+            spell_out(right);
+        }
+        _ => {}
+    }
 }
 
 /// A question about nothing.

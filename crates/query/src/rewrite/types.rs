@@ -138,6 +138,7 @@ impl Pass<'_> {
             | Expr::InSubquery { .. }
             | Expr::Between { .. }
             | Expr::Exists { .. } => of(Kind::Bool),
+            Expr::Cast { data_type: DataType::Blob(_), .. } => of(Kind::Bytes),
             Expr::Cast { data_type, .. } => match target(data_type)? {
                 Target::Type(of) => Some(of),
                 _ => None,
