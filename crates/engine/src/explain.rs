@@ -125,7 +125,7 @@ impl<S: Cluster + Desk + Shards> Node<S> {
                 node: run.node,
                 attempts: run.attempts + run.lost,
                 due_at: run.due_at,
-                said: [run.reason_text, run.message]
+                said: [run.message, run.reason_text]
                     .into_iter()
                     .flatten()
                     .find(|it| !it.is_empty()),

@@ -1,7 +1,7 @@
 //! Values that are made of several, in their binary form: arrays, numbers of any length, days.
 
 use bytes::Buf;
-use jiff::ToSpan;
+use jiff::Span;
 use jiff::civil::date as day;
 use pgwire::api::Type;
 
@@ -114,7 +114,8 @@ pub(super) fn numeric(mut bytes: &[u8]) -> Option<String> {
 
 /// The day so many days after the first of 2000.
 pub(super) fn date(days: i32) -> Option<String> {
-    day(2000, 1, 1).checked_add(days.days()).ok().map(|day| day.to_string())
+    let days = Span::new().try_days(days).ok()?;
+    day(2000, 1, 1).checked_add(days).ok().map(|day| day.to_string())
 }
 
 #[cfg(test)]
