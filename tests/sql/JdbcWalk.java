@@ -1,7 +1,7 @@
 // The way of a statement through JDBC: prints what tests/it/sql/drivers.rs expects.
 //
 // Started from its source, so that nothing is left behind. Its arguments: the address, the key of
-// the administrator, and a user of the tenant `acme` with a password.
+// the administrator, and another user with a password.
 
 import java.io.StringWriter;
 import java.sql.BatchUpdateException;
@@ -33,7 +33,7 @@ public class JdbcWalk {
 
     public static void main(String[] args) throws Exception {
         String address = args[0];
-        try (Connection connection = connect(address, "default", "admin", args[1], "disable")) {
+        try (Connection connection = connect(address, "admin", args[1], "disable")) {
             statements(connection);
             prepared(connection);
             values(connection);
@@ -47,11 +47,11 @@ public class JdbcWalk {
             copied(connection);
             dropped(connection);
         }
-        try (Connection connection = connect(address, "acme", args[2], args[3], "require")) {
+        try (Connection connection = connect(address, args[2], args[3], "require")) {
             say("tls", one(connection, "SELECT current_user || ' ' || current_database()"));
         }
         try {
-            connect(address, "acme", args[2], args[3] + "x", "require").close();
+            connect(address, args[2], args[3] + "x", "require").close();
             say("wrong password", "let in");
         } catch (SQLException refused) {
             say("wrong password", refused.getSQLState());
@@ -62,14 +62,13 @@ public class JdbcWalk {
         System.out.println(what + ": " + said);
     }
 
-    private static Connection connect(
-            String address, String tenant, String user, String secret, String tls)
+    private static Connection connect(String address, String user, String secret, String tls)
             throws SQLException {
         Properties properties = new Properties();
         properties.put("user", user);
         properties.put("password", secret);
         properties.put("sslmode", tls);
-        return DriverManager.getConnection("jdbc:postgresql://" + address + "/" + tenant, properties);
+        return DriverManager.getConnection("jdbc:postgresql://" + address + "/default", properties);
     }
 
     /** The rows of an answer; values with a blank between them, rows with a comma. */

@@ -102,7 +102,7 @@ heard: punctual_jobs true
 copied: 3 job_name,priority;b1,6;b2,7;b3,5
 dropped: 0
 left: 0
-tls: ann acme
+tls: ann default
 wrong password: 28P01
 ";
 
@@ -117,7 +117,8 @@ fn jdbc_binds_prepares_reads_and_asks_what_tools_ask() {
     let file_of = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key) = (file_of("cert.pem"), file_of("key.pem"));
     let bed = Bed::with(&["--tls-cert", &cert, "--tls-key", &key], &[]);
-    bed.tenant("acme", "ann", "correct horse");
+    let made = bed.ask("CREATE USER ann PASSWORD 'correct horse'");
+    assert_eq!(made, "CREATE ROLE\n");
     let mut java = program("java");
     // What starts fast is worth more here than what runs fast.
     java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"])
