@@ -5,14 +5,15 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::serve::Listener;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use server::{ShownCertificate, SqlTls};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -60,11 +61,15 @@ impl Certificate {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
+
+    fn current(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(self.current())
     }
 }
 
@@ -86,15 +91,43 @@ fn certified(files: &CertificateFiles) -> Result<CertifiedKey, Complaint> {
 }
 
 /// What agrees on keys with callers who want to speak one of these protocols.
-pub fn acceptor(certificate: Arc<Certificate>, protocols: &[&str]) -> io::Result<TlsAcceptor> {
+fn acceptor(
+    certificate: Arc<dyn ResolvesServerCert>,
+    protocols: &[&str],
+) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
+        .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Says to the SQL door which certificate a client is shown: a proof may be bound to it, so it must
+/// be known, and a session that is resumed must have been made under the same.
+pub fn of_sql(certificate: Arc<Certificate>) -> Result<SqlTls, rustls::Error> {
+    let made = |shown: &Arc<CertifiedKey>| {
+        let der = shown.end_entity_cert().map(|certificate| Arc::from(certificate.as_ref()));
+        let only = Arc::new(SingleCertAndKey::from(Arc::clone(shown)));
+        Ok::<_, rustls::Error>(ShownCertificate {
+            acceptor: acceptor(only, &["postgresql"])?,
+            certificate: der?,
+        })
+    };
+    let first = certificate.current();
+    let kept = Mutex::new((made(&first)?, first));
+    Ok(Arc::new(move || {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = certificate.current();
+        if !Arc::ptr_eq(&kept.1, &current) {
+            // What could be used once can be used again.
+            if let Ok(fresh) = made(&current) {
+                *kept = (fresh, current);
+            }
+        }
+        kept.0.clone()
+    }))
 }
 
 /// Callers who have agreed on keys.
@@ -106,7 +139,7 @@ pub struct TlsListener {
 impl TlsListener {
     /// Lets callers in who speak TLS. Who is slow keeps nobody else waiting.
     pub fn new(listener: TcpListener, certificate: Arc<Certificate>) -> io::Result<Self> {
-        let acceptor = acceptor(certificate, &["h2", "http/1.1"])?;
+        let acceptor = acceptor(certificate, &["h2", "http/1.1"]).map_err(io::Error::other)?;
         let address = listener.local_addr()?;
         let (send, agreed) = mpsc::channel(HANDSHAKES_MAX);
         tokio::spawn(take_in(listener, acceptor, send));

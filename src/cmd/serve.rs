@@ -288,9 +288,9 @@ async fn serve<S: FullStore>(
     let sql_address = match sql_listener {
         Some(listener) => {
             let address = listener.local_addr()?;
-            let tls = certificate
-                .map(|certificate| tls::acceptor(Arc::clone(certificate), &["postgresql"]));
-            let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls.transpose()?);
+            let tls = certificate.map(|certificate| tls::of_sql(Arc::clone(certificate)));
+            let tls = tls.transpose().map_err(std::io::Error::other)?;
+            let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls);
             let mut closed = closed.clone();
             let closed = async move { while closed.changed().await.is_ok() {} };
             doors.push(tokio::spawn(door.serve(listener, closed)));

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
@@ -37,6 +37,12 @@ const NEEDS: &[Need] = &[
     Need { what: "curl", found: has_curl, source: Source::Apt(&["curl"]) },
     Need { what: "Python", found: has_venv, source: Source::Apt(&["python3", "python3-venv"]) },
     Need { what: "Node.js", found: has_npm, source: Source::Apt(&["nodejs", "npm"]) },
+    Need { what: "Java", found: has_java, source: Source::Apt(&["default-jdk-headless"]) },
+    Need {
+        what: "PostgreSQL's JDBC driver",
+        found: has_jdbc,
+        source: Source::Apt(&["libpostgresql-jdbc-java"]),
+    },
     Need {
         what: "Python packages of the tests",
         found: || Packages::Python.are_installed(),
@@ -110,6 +116,16 @@ fn cargo_has(subcommand: &str) -> bool {
 
 fn has_curl() -> bool {
     find("curl", path_folders()).is_some()
+}
+
+/// Java that starts a program from its source, which takes the compiler.
+fn has_java() -> bool {
+    ["java", "javac"].iter().all(|program| find(program, path_folders()).is_some())
+}
+
+/// The driver, where Debian keeps it.
+fn has_jdbc() -> bool {
+    Path::new("/usr/share/java/postgresql.jar").is_file()
 }
 
 /// The library with which a test sets the clock of one process: where Debian keeps it.

@@ -2,13 +2,14 @@
 
 use domain::cluster::{Class, NodeRole, NodeState, Place};
 use domain::decide::explain::{
-    Cluster as ClusterFacts, Explanation, Question, Record, Upstream, explain,
+    Cluster as ClusterFacts, Division, Explanation, PartFacts, Question, Record, Upstream, explain,
 };
 use domain::id::{JobId, RunId};
 use domain::job::Job;
+use domain::partition::{Part, Progress};
 use domain::run::{Outcome, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cluster, Desk, NodeView, RunFilter, RunView};
+use store::{Cluster, Desk, NodeView, RunFilter, RunView, Shards};
 
 use crate::error::Result;
 use crate::node::Node;
@@ -19,14 +20,18 @@ const ROWS_MAX: u32 = 100;
 /// Runs of a job that are counted as active, at most.
 const ACTIVE_MAX: u32 = 100;
 
-impl<S: Cluster + Desk> Node<S> {
+/// Parts of a run that are told about: so many that ended, and so many that have not.
+const PARTS_TOLD: usize = 10;
+
+impl<S: Cluster + Desk + Shards> Node<S> {
     /// Says why a job did or did not run at a time, or what is to be expected of a time to come.
     pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
         let job = self.existing(id).await?;
         let schedule = job.definition.when.compile(&self.parts.zones)?;
         let running = RunFilter { states: vec![RunState::Running], ..RunFilter::of_job(id) };
         let active = self.store.list_runs(&running, None, ACTIVE_MAX).await?.items.len();
-        let record = self.record_of(id, at).await?;
+        let rows = self.rows_until(id, at).await?;
+        let record = record_of(&rows, at);
         let cluster = self.cluster_for(&job, record.as_ref()).await?;
         Ok(explain(Question {
             job: &job,
@@ -37,6 +42,7 @@ impl<S: Cluster + Desk> Node<S> {
             active,
             upstream: self.upstream_of(&job).await?,
             cluster,
+            division: self.division_of(&job, &rows, at).await?,
         }))
     }
 
@@ -68,18 +74,65 @@ impl<S: Cluster + Desk> Node<S> {
         }))
     }
 
-    /// The row of a nominal time, or the one that stands for it and others.
-    async fn record_of(&self, job: JobId, at: Timestamp) -> store::Result<Option<Record>> {
+    /// The last rows of a job up to a time, newest first.
+    async fn rows_until(&self, job: JobId, at: Timestamp) -> store::Result<Vec<RunView>> {
         let after = at.saturating_add(SignedDuration::from_millis(1)).unwrap_or(Timestamp::MAX);
         let filter = RunFilter { until: Some(after), ..RunFilter::of_job(job) };
-        let rows = self.store.list_runs(&filter, None, ROWS_MAX).await?.items;
-        let stands_for = |run: &&RunView| {
-            run.origin.is_tick()
-                && run.reason.as_deref() != Some("DST_GAP")
-                && run.scheduled_for <= at
-                && at <= run.scheduled_last
+        Ok(self.store.list_runs(&filter, None, ROWS_MAX).await?.items)
+    }
+
+    /// How far the run of a time has come that was divided, or the last one before it. The parts
+    /// of a run come behind it in the list.
+    async fn division_of(
+        &self,
+        job: &Job,
+        rows: &[RunView],
+        at: Timestamp,
+    ) -> store::Result<Option<Division>> {
+        let is_whole = |run: &&RunView| !run.id.is_part();
+        let has_begun = |run: &&RunView| {
+            !matches!(run.state, RunState::Ended(Outcome::Skipped | Outcome::Missed))
         };
-        Ok(rows.iter().find(stands_for).map(record))
+        let run = match rows.iter().filter(is_whole).find(|run| stands_for(run, at)) {
+            Some(run) => run,
+            None if job.definition.is_divided() => {
+                match rows.iter().filter(is_whole).find(has_begun) {
+                    Some(run) => run,
+                    None => return Ok(None),
+                }
+            }
+            None => return Ok(None),
+        };
+        let parts = self.store.parts(&[run.id]).await?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let bad = |part: &&Part| part.outcome.is_some_and(|it| it != Outcome::Completed);
+        let bad = parts.iter().filter(bad).take(PARTS_TOLD);
+        let live = parts.iter().filter(|part| part.outcome.is_none()).take(PARTS_TOLD);
+        let shards = self.store.shards(Some(job.tenant)).await?;
+        let mut told = Vec::new();
+        for part in bad.chain(live) {
+            // One that is gone has been pruned.
+            let Some(run) = self.store.run(part.run).await? else { continue };
+            let shard = shards.iter().find(|shard| shard.object.id.to_string() == part.shard);
+            let name = shard.map_or(&part.shard, |shard| &shard.object.name);
+            told.push(PartFacts {
+                run: run.id,
+                shard: Some(name.clone()).filter(|name| !name.is_empty()),
+                is_owned: shard.is_some_and(|shard| shard.owner.node.is_some()),
+                state: run.state,
+                node: run.node,
+                attempts: run.attempts + run.lost,
+                due_at: run.due_at,
+                said: [run.message, run.reason_text]
+                    .into_iter()
+                    .flatten()
+                    .find(|it| !it.is_empty()),
+            });
+        }
+        let progress = Progress::of(&parts);
+        Ok(Some(Division { run: run.id, scheduled_for: run.scheduled_for, progress, parts: told }))
     }
 
     async fn upstream_of(&self, job: &Job) -> store::Result<Vec<Upstream>> {
@@ -102,6 +155,19 @@ impl<S: Cluster + Desk> Node<S> {
         }
         Ok(upstream)
     }
+}
+
+/// Whether a row stands for a time of the schedule.
+fn stands_for(run: &RunView, at: Timestamp) -> bool {
+    run.origin.is_tick()
+        && run.reason.as_deref() != Some("DST_GAP")
+        && run.scheduled_for <= at
+        && at <= run.scheduled_last
+}
+
+/// The row of a nominal time, or the one that stands for it and others.
+fn record_of(rows: &[RunView], at: Timestamp) -> Option<Record> {
+    rows.iter().find(|run| stands_for(run, at)).map(record)
 }
 
 fn record(run: &RunView) -> Record {

@@ -22,30 +22,107 @@ const FIRST_OID: i64 = 16_384;
 const SCHEMAS: &[(&str, i64)] =
     &[("pg_catalog", 11), ("sys", 2_200), ("information_schema", 13_000)];
 
-/// Types besides those of the kinds: name, name for people, number.
-const TYPES: &[(&str, &str, i64)] = &[
-    ("bool", "boolean", 16),
-    ("bytea", "bytea", 17),
-    ("char", "\"char\"", 18),
-    ("name", "name", 19),
-    ("int8", "bigint", 20),
-    ("int2", "smallint", 21),
-    ("int4", "integer", 23),
-    ("text", "text", 25),
-    ("oid", "oid", 26),
-    ("json", "json", 114),
-    ("float4", "real", 700),
-    ("float8", "double precision", 701),
-    ("_text", "text[]", 1_009),
-    ("varchar", "character varying", 1_043),
-    ("date", "date", 1_082),
-    ("time", "time without time zone", 1_083),
-    ("timestamp", "timestamp without time zone", 1_114),
-    ("timestamptz", "timestamp with time zone", 1_184),
-    ("interval", "interval", 1_186),
-    ("numeric", "numeric", 1_700),
-    ("uuid", "uuid", 2_950),
-    ("jsonb", "jsonb", 3_802),
+/// A type.
+struct PgType {
+    /// Its name.
+    name: &'static str,
+    /// Its name for people.
+    long: &'static str,
+    /// Its number.
+    oid: i64,
+    /// How many bytes a value has; -1 when that differs.
+    length: i64,
+    /// The number of the array of it; 0 for none.
+    array: i64,
+}
+
+macro_rules! types {
+    ($($name:literal $long:literal $oid:literal $length:literal $array:literal;)*) => {
+        &[$(PgType {
+            name: $name, long: $long, oid: $oid, length: $length, array: $array,
+        },)*]
+    };
+}
+
+/// The types that clients hear of.
+const TYPES: &[PgType] = types! {
+    "bool" "boolean" 16 1 1_000;
+    "bytea" "bytea" 17 -1 1_001;
+    "char" "\"char\"" 18 1 0;
+    "name" "name" 19 64 0;
+    "int8" "bigint" 20 8 1_016;
+    "int2" "smallint" 21 2 1_005;
+    "int4" "integer" 23 4 1_007;
+    "text" "text" 25 -1 1_009;
+    "oid" "oid" 26 4 0;
+    "json" "json" 114 -1 0;
+    "float4" "real" 700 4 1_021;
+    "float8" "double precision" 701 8 1_022;
+    "_bool" "boolean[]" 1_000 -1 0;
+    "_bytea" "bytea[]" 1_001 -1 0;
+    "_int2" "smallint[]" 1_005 -1 0;
+    "_int4" "integer[]" 1_007 -1 0;
+    "_text" "text[]" 1_009 -1 0;
+    "_varchar" "character varying[]" 1_015 -1 0;
+    "_int8" "bigint[]" 1_016 -1 0;
+    "_float4" "real[]" 1_021 -1 0;
+    "_float8" "double precision[]" 1_022 -1 0;
+    "varchar" "character varying" 1_043 -1 1_015;
+    "date" "date" 1_082 4 0;
+    "time" "time without time zone" 1_083 8 0;
+    "timestamp" "timestamp without time zone" 1_114 8 1_115;
+    "_timestamp" "timestamp without time zone[]" 1_115 -1 0;
+    "timestamptz" "timestamp with time zone" 1_184 8 1_185;
+    "_timestamptz" "timestamp with time zone[]" 1_185 -1 0;
+    "interval" "interval" 1_186 16 0;
+    "_numeric" "numeric[]" 1_231 -1 0;
+    "numeric" "numeric" 1_700 -1 1_231;
+    "uuid" "uuid" 2_950 16 2_951;
+    "_uuid" "uuid[]" 2_951 -1 0;
+    "jsonb" "jsonb" 3_802 -1 0;
+};
+
+/// About how many rows a table has that has some. A join that begins with one that has none is over
+/// at once.
+const SIZES: &[(&str, i64)] = &[
+    ("generate_series", 1_000),
+    ("unnest", 10),
+    ("pg_attribute", 1_000),
+    ("pg_authid", 10),
+    ("pg_class", 100),
+    ("pg_database", 1),
+    ("pg_description", 500),
+    ("pg_get_keywords", 10),
+    ("pg_namespace", 3),
+    ("pg_am", 1),
+    ("pg_roles", 10),
+    ("pg_settings", 30),
+    ("pg_stat_activity", 1),
+    ("pg_tables", 100),
+    ("pg_tablespace", 1),
+    ("pg_type", 40),
+    ("pg_user", 10),
+    ("schemata", 3),
+    ("tables", 100),
+    ("columns", 1_000),
+];
+
+/// About how many rows a table of the catalogs has; none for other tables.
+pub(crate) fn size_of(table: &Table) -> Option<i64> {
+    let is_ours = matches!(table.schema, "pg_catalog" | "information_schema");
+    let size = SIZES.iter().find(|(name, _)| *name == table.name);
+    is_ours.then(|| size.map_or(0, |(_, size)| *size))
+}
+
+/// The function by which clients recognise arrays, and its number.
+pub(crate) const READS_ARRAYS: (&str, i64) = ("array_in", 750);
+
+/// Tables that clients ask as functions.
+pub(crate) const FUNCTIONS: &[&str] = &["pg_get_keywords"];
+
+/// Words of statements that other databases do not have. None is reserved.
+const KEYWORDS: &[&str] = &[
+    "backfill", "cancel", "execute", "job", "jobs", "pause", "recreate", "resume", "retry", "shard",
 ];
 
 /// Settings that clients ask for.
@@ -80,7 +157,8 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// All tables, in the order of their numbers.
 fn tables(source: &dyn Source) -> impl Iterator<Item = (i64, &'static Table)> {
-    let shown = TABLES.iter().filter(|table| table.arguments == 0);
+    let is_table = |table: &&Table| table.arguments == 0 && !FUNCTIONS.contains(&table.name);
+    let shown = TABLES.iter().filter(is_table);
     source.tables().iter().chain(shown).enumerate().map(|(n, table)| (FIRST_OID + n as i64, table))
 }
 
@@ -95,13 +173,13 @@ fn schema_oid(name: &str) -> i64 {
 
 /// The name of a type by its number.
 pub(crate) fn type_name(oid: i64) -> &'static str {
-    TYPES.iter().find(|(_, _, number)| *number == oid).map_or("???", |(_, name, _)| *name)
+    TYPES.iter().find(|known| known.oid == oid).map_or("???", |known| known.long)
 }
 
 /// The number of a type by one of its names.
 pub(crate) fn type_oid(name: &str) -> Option<i64> {
     let name = name.trim().trim_start_matches("pg_catalog.").trim_matches('"').to_lowercase();
-    TYPES.iter().find(|(short, long, _)| *short == name || *long == name).map(|(_, _, oid)| *oid)
+    TYPES.iter().find(|known| known.name == name || known.long == name).map(|known| known.oid)
 }
 
 /// The schema of a table by its number.

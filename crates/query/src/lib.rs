@@ -24,6 +24,6 @@ mod vtab;
 
 pub use engine::{Cancel, Engine, Limits, Prepared, Rows};
 pub use error::{QueryError, State};
-pub use source::{Constraint, Is, Order, Pages, Scan, Session, Source};
+pub use source::{Constraint, Is, Order, Pages, Scan, Session, Source, Used};
 pub use table::{Field, Keys, Table, tables_markdown};
 pub use value::{Column, Kind, Row, Value, show_time};

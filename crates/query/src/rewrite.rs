@@ -115,7 +115,17 @@ fn read(
     let mut statements = Parser::new(&PostgreSqlDialect {})
         .with_recursion_limit(DEPTH_MAX)
         .try_with_sql(text)
-        .and_then(|mut parser| parser.parse_statements())
+        .and_then(|mut parser| match parser.peek_token().token {
+            // `TABLE x` is a question only inside of others for the parser.
+            Token::Word(word) if word.keyword == Keyword::TABLE => {
+                let query = parser.parse_query()?;
+                let mut statements = vec![Statement::Query(query)];
+                while parser.consume_token(&Token::SemiColon) {}
+                statements.extend(parser.parse_statements()?);
+                Ok(statements)
+            }
+            _ => parser.parse_statements(),
+        })
         .map_err(|error| syntax(&error, places))?;
     let mut query = match (statements.pop(), statements.is_empty()) {
         (Some(Statement::Query(query)), true) => query,
@@ -130,6 +140,7 @@ fn read(
             ));
         }
     };
+    let _ = query.visit(&mut Whole);
     // The name that questions get which are put into others.
     let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
     let mut survey = Survey { tables, places, found };
@@ -212,6 +223,18 @@ struct Found {
     recursive: bool,
 }
 
+/// Before the walks: `TABLE x` is `SELECT * FROM x`.
+struct Whole;
+
+impl VisitorMut for Whole {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        names::spell_out(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
 /// The first walk.
 struct Survey<'a> {
     tables: &'a [&'static Table],
@@ -241,6 +264,11 @@ impl Visitor for Survey<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<QueryError> {
         let (name, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => (name, alias),
+            TableFactor::Table { name, alias, args, .. }
+                if names::calls_a_table(name, args.as_ref()) =>
+            {
+                (name, alias)
+            }
             TableFactor::Table { name, alias, args: Some(_), .. } => {
                 let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
                 self.function(name, alias.as_ref());

@@ -50,6 +50,22 @@ pub struct Scan {
     pub order: Option<Order>,
     /// No more rows than these are needed.
     pub limit: Option<u64>,
+    /// The columns that are looked at.
+    pub used: Used,
+}
+
+/// Columns of a table that a question looks at. The others may be left empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used(pub(crate) u64);
+
+impl Used {
+    /// All of them.
+    pub const ALL: Used = Used(u64::MAX);
+
+    /// Whether the column at a place is one of them. Those from the 64th on share one mark.
+    fn has(self, field: usize) -> bool {
+        self.0 & (1 << field.min(63)) != 0
+    }
 }
 
 /// A condition on a column.
@@ -116,6 +132,11 @@ impl Pages for Option<Vec<Row>> {
 }
 
 impl Scan {
+    /// Whether the question looks at a column.
+    pub fn uses(&self, name: &str) -> bool {
+        self.table.field(name).is_some_and(|field| self.used.has(field))
+    }
+
     /// The values that a column may have, if they are given.
     pub fn values(&self, name: &str) -> Option<&[Value]> {
         let field = self.table.field(name)?;

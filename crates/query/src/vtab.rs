@@ -15,7 +15,7 @@ use rusqlite::vtab::{
 use rusqlite::{Connection, Error, Result};
 
 use crate::budget::Budget;
-use crate::source::{Constraint, Is, Order, Pages, Scan, Source};
+use crate::source::{Constraint, Is, Order, Pages, Scan, Source, Used};
 use crate::table::{Keys, Table};
 use crate::value::{Kind, Row, Value};
 
@@ -85,7 +85,8 @@ unsafe impl<'vtab> VTab<'vtab> for Tab<'vtab> {
 
 /// What a scan uses of what SQLite offers, as a text that travels from planning to running:
 /// a word for each argument, `=3` `i3` `>3` `g3` `<3` `l3` with the place of a column, `L`, `O`,
-/// `k3` for a column that must be something, and last the order, `d3` or `n3`.
+/// `k3` for a column that must be something, the order, `d3` or `n3`, and last the columns that are
+/// looked at, `u` with a bit for each.
 struct Plan;
 
 impl Plan {
@@ -153,15 +154,17 @@ impl Plan {
             }
             if let Some(order) = order {
                 let word = if order.nulls_first { 'n' } else { 'd' };
-                let _ = write!(text, "{word}{}", order.field);
+                let _ = write!(text, "{word}{} ", order.field);
                 info.set_order_by_consumed(true);
             }
         }
         let (cost, rows) = match (equal, range) {
+            _ if let Some(size) = crate::catalog::size_of(table) => (1.0 + size as f64, size),
             (true, _) => (100.0, 100),
             (false, true) => (100_000.0, 100_000),
             (false, false) => (1_000_000.0, 1_000_000),
         };
+        let _ = write!(text, "u{}", info.col_used());
         info.set_estimated_cost(cost);
         info.set_estimated_rows(rows);
         info.set_idx_str(&text);
@@ -181,11 +184,16 @@ impl Plan {
     }
 
     fn read(text: &str, table: &'static Table, args: &Filters<'_>) -> Result<Scan> {
-        let mut scan = Scan { table, constraints: Vec::new(), order: None, limit: None };
+        let used = Used::ALL;
+        let mut scan = Scan { table, constraints: Vec::new(), order: None, limit: None, used };
         let mut args_used = 0;
         let mut window: Option<u64> = None;
         for word in text.split_whitespace() {
             let (op, field) = word.split_at(1);
+            if op == "u" {
+                scan.used = field.parse().map_or(Used::ALL, Used);
+                continue;
+            }
             let field: usize = field.parse().unwrap_or_default();
             let kind = table.fields.get(field).map_or(Kind::Text, |field| field.kind);
             if let "n" | "d" = op {

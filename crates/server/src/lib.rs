@@ -52,7 +52,7 @@ pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use oidc::{Fetcher, Issuer, Mapping, Oidc};
 pub use openapi::describe;
-pub use pg::{Door as SqlDoor, Terms as SqlTerms};
+pub use pg::{Door as SqlDoor, Shown as ShownCertificate, Terms as SqlTerms, Tls as SqlTls};
 pub use problem::{Code, Detail, Problem};
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};

@@ -24,4 +24,4 @@ mod startup;
 mod value;
 mod wire;
 
-pub use door::{Door, Terms};
+pub use door::{Door, Shown, Terms, Tls};

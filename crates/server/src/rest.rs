@@ -22,7 +22,7 @@ mod grants;
 mod jobs;
 mod keys;
 mod logs;
-mod nodes;
+pub(crate) mod nodes;
 mod objects;
 mod outlook;
 mod roles;

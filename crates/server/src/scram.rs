@@ -12,6 +12,9 @@
 //! The server sends the salt before it knows which of their secrets somebody will use, so all
 //! secrets of a user share one: it is made of the user's id and a number that the cluster drew
 //! once. A name that nobody has gets a salt in the same way, and the same refusal.
+//!
+//! Over TLS a client may bind its proof to the certificate that it was shown. Somebody in the middle
+//! who shows another one has a proof that is good for nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,8 +28,15 @@ use subtle::ConstantTimeEq;
 use crate::problem::{Code, Problem, Result};
 use crate::scheduler::Scheduler;
 
+mod binding;
+
+pub(crate) use binding::{Binding, end_point};
+
 /// What it is called on the wire.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// The same with a proof that is bound to the certificate of the connection.
+pub(crate) const BOUND_MECHANISM: &str = "SCRAM-SHA-256-PLUS";
 
 /// How often a secret is hashed. The client does that at each connection, the server once.
 pub(crate) const ITERATIONS: u32 = 16_384;
@@ -93,7 +103,7 @@ pub(crate) struct Exchange {
     /// `client-first-message-bare,server-first-message`
     said: String,
     nonce: String,
-    /// What the client must repeat of its first message.
+    /// What the client must repeat of its first message, with what it is bound to.
     binding: String,
 }
 
@@ -104,6 +114,7 @@ impl Exchange {
         salt: Salt,
         iterations: u32,
         drawn: u128,
+        binding: Binding<'_>,
     ) -> std::result::Result<(Self, String), Malformed> {
         let text = std::str::from_utf8(first).map_err(|_| Malformed("is not UTF-8"))?;
         let mut parts = text.splitn(3, ',');
@@ -111,10 +122,7 @@ impl Exchange {
         else {
             return Err(Malformed("has no header"));
         };
-        // The server offers no channel binding: `y` says that the client has seen that.
-        if !matches!(flag, "n" | "y") {
-            return Err(Malformed("asks for channel binding, which is not offered here"));
-        }
+        let binding = binding.repeated(flag)?;
         if !author.is_empty() {
             return Err(Malformed("names another identity"));
         }
@@ -131,7 +139,6 @@ impl Exchange {
         let nonce = nonce.filter(is_plain).ok_or(Malformed("has no good nonce"))?;
         let nonce = format!("{nonce}{}", STANDARD.encode(drawn.to_be_bytes()));
         let reply = format!("r={nonce},s={},i={iterations}", STANDARD.encode(salt));
-        let binding = STANDARD.encode(format!("{flag},,"));
         Ok((Exchange { said: format!("{bare},{reply}"), nonce, binding }, reply))
     }
 

@@ -44,6 +44,7 @@ fn rows(answer: &Value) -> Vec<(String, String)> {
         ("because", text(answer, "message")),
         ("run", text(answer, "execution_id")),
         ("in its way", lines("obstacles")),
+        ("parts", lines("parts")),
         ("time before", instant(answer, "previous_time")),
         ("time after", instant(answer, "next_time")),
         ("skipped", lines("skipped")),

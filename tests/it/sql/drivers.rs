@@ -1,5 +1,5 @@
 //! The drivers that people use: they log in, prepare, bind, read types and errors. Each has a
-//! program of `tests/sql`; JDBC is not among them.
+//! program of `tests/sql`, or a test here.
 
 use super::{Bed, file, program, tool};
 
@@ -46,6 +46,92 @@ fn node_postgres_binds_prepares_and_reads() {
     let mut node = program("node");
     node.arg("walk.mjs").args([&bed.address, &bed.server.key]).current_dir(bed.folder.path());
     assert_eq!(run(node), SAID);
+}
+
+/// The driver of JDBC, where Debian keeps it.
+const JDBC: &str = "/usr/share/java/postgresql.jar";
+
+/// What the program for JDBC prints.
+const JDBC_SAID: &str = "\
+created: 0
+altered: 0
+several: 1, done, 2
+started: 1
+explained: true
+valid: true
+parameters: uuid
+prepared: right right right right right right right right
+at the server: true
+changed: 7
+values: it's \\ é -41 1099511627776 t 1.5 2026-01-02 03:04:05.5+00 12.5 00000000-0000-0001-0000-000000000002 3 null
+arrays: 1
+little by little: 25
+no more than: 3
+two changes: 0A000
+block: hello, kept
+error: 42703 at 8
+error: 42601 at 14
+error: 42704 at 10
+error: 0A000 at 1
+batch: [0, 0]
+batch: 42710
+batch: 8
+batch: b1 6, b2 7, b3 5
+product: PostgreSQL 15
+catalogs: default
+schemas: information_schema, pg_catalog, sys
+tables: job_dependencies job_run_acks job_runs job_secrets jobs
+columns: job_uuid:uuid depends_on_job_uuid:uuid job_name:text depends_on_job_name:text condition:text
+keys: 0
+indexes: 0
+imported: 0
+exported: 0
+best row: 0
+version columns: 1
+procedures: 0
+functions: 0
+user types: 0
+types: true
+name length: 63
+keywords: true
+privileges: null sys jobs punctual PUBLIC SELECT
+timeout: 57014
+cancelled: 57014 ERROR: the statement was cancelled by its user
+afterwards: fine
+heard: punctual_jobs true
+copied: 3 job_name,priority;b1,6;b2,7;b3,5
+dropped: 0
+left: 0
+tls: ann default
+wrong password: 28P01
+";
+
+#[test]
+fn jdbc_binds_prepares_reads_and_asks_what_tools_ask() {
+    assert!(
+        std::path::Path::new(JDBC).exists(),
+        "{JDBC} is missing: `cargo xtask needs` installs it"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    crate::serve::tls::certificate(folder.path());
+    let file_of = |name: &str| folder.path().join(name).display().to_string();
+    let (cert, key) = (file_of("cert.pem"), file_of("key.pem"));
+    let bed = Bed::with(&["--tls-cert", &cert, "--tls-key", &key], &[]);
+    let made = bed.ask("CREATE USER ann PASSWORD 'correct horse'");
+    assert_eq!(made, "CREATE ROLE\n");
+    let mut java = program("java");
+    // What starts fast is worth more here than what runs fast.
+    java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"])
+        .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Duser.timezone=UTC"])
+        .args(["-cp", JDBC])
+        .arg(file("JdbcWalk.java"))
+        .args([&bed.address, &bed.server.key, "ann", "correct horse"])
+        .env("LC_ALL", "C.UTF-8");
+    let said = run(java);
+    for (said, wanted) in said.lines().zip(JDBC_SAID.lines()) {
+        assert_eq!(said, wanted);
+    }
+    assert_eq!(said, JDBC_SAID);
 }
 
 #[test]

@@ -92,3 +92,29 @@ fn sessions_of_psql_look_as_written_down() {
     }
     assert!(wrong.is_empty(), "if this is meant, UPDATE_GOLDEN=1 writes:\n{}", wrong.join("\n"));
 }
+
+/// Every example of docs/sql.md, one after the other, does what its page says. The ids of its
+/// examples belong to nobody, so runs of that name are not found.
+#[test]
+fn every_statement_of_the_reference_is_carried_out() {
+    let page = fs::read_to_string(file("../../docs/sql.md")).unwrap();
+    let blocks = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut script = String::new();
+    for line in blocks.flat_map(str::lines) {
+        // The same job is made once with each clause.
+        if line.starts_with("CREATE JOB j ") {
+            script.push_str("DROP JOB IF EXISTS j;\n");
+        }
+        script.push_str(line);
+        script.push('\n');
+    }
+    let bed = Bed::new();
+    let path = bed.folder.path().join("reference.sql");
+    fs::write(&path, script).unwrap();
+    let said = bed.psql("admin", &bed.server.key, "default", &["-a", "-f", path.to_str().unwrap()]);
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("ERROR:")).collect();
+    let (expected, others): (Vec<&str>, Vec<&str>) =
+        errors.iter().partition(|line| line.contains("there is no execution 018f2b2e"));
+    assert_eq!(others, [""; 0]);
+    assert_eq!(expected.len(), 2, "{said}");
+}

@@ -1,5 +1,7 @@
 //! Why a job did or did not run at a time, or what is to be expected of a time to come.
 
+mod division;
+
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +12,8 @@ use crate::id::RunId;
 use crate::job::{Definition, DependsOn, Job, JobState, Overlap};
 use crate::run::{Origin, Outcome, Reason, RunState};
 use crate::schedule::{Schedule, SkippedRange};
+
+pub use division::{Division, PartFacts};
 
 /// Late times of one job that are looked at, at most.
 const TICKS_MAX: usize = 500;
@@ -33,6 +37,8 @@ pub struct Question<'a> {
     pub upstream: Vec<Upstream>,
     /// What the cluster has for it, if it asks for something.
     pub cluster: Option<Cluster>,
+    /// The run of that time as far as its parts have come, or the last one before it.
+    pub division: Option<Division>,
 }
 
 /// What a cluster has for a job that not every node may execute at once.
@@ -95,6 +101,8 @@ pub struct Explanation {
     pub after: Option<Timestamp>,
     /// Local times between those two that do not happen, because clocks jump over them.
     pub skipped: Vec<SkippedRange>,
+    /// The run of that time as far as its parts have come, or the last one before it.
+    pub division: Option<Division>,
 }
 
 /// What became of a time, or will.
@@ -225,7 +233,8 @@ pub fn explain(question: Question<'_>) -> Explanation {
         }
         _ => Vec::new(),
     };
-    Explanation { at, verdict, obstacles, before, after, skipped }
+    let division = question.division;
+    Explanation { at, verdict, obstacles, before, after, skipped, division }
 }
 
 /// What becomes of a time without a record.

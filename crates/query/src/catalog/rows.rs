@@ -1,9 +1,12 @@
 //! The rows of the catalogs.
 
-use super::{OWNER, SCHEMAS, SETTINGS, TYPES, kind_oid, schema_oid, setting, tables, type_name};
+use super::{
+    KEYWORDS, OWNER, PgType, READS_ARRAYS, SCHEMAS, SETTINGS, TYPES, kind_oid, schema_oid, setting,
+    tables,
+};
 use crate::error::{QueryError, State};
 use crate::functions::array::items;
-use crate::source::{Pages, Scan, Source};
+use crate::source::{Pages, Scan, Source, Used};
 use crate::table::Table;
 use crate::value::{Kind, Row, Value};
 
@@ -58,6 +61,18 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
             tables(source).flat_map(|(oid, table)| attributes(scan.table, oid, table)).collect()
         }
         (_, "pg_type") => types(scan.table),
+        (_, "pg_get_keywords") => KEYWORDS
+            .iter()
+            .map(|word| {
+                make(&[
+                    ("word", text(word)),
+                    ("catcode", text("U")),
+                    ("barelabel", Value::Bool(true)),
+                    ("catdesc", text("unreserved")),
+                    ("baredesc", text("can be bare label")),
+                ])
+            })
+            .collect(),
         (_, "pg_database") => databases(source)
             .iter()
             .enumerate()
@@ -226,7 +241,7 @@ fn schema_rows(source: &dyn Source, of: &Table, name: &str) -> Vec<Row> {
 }
 
 fn short_name(kind: Kind) -> &'static str {
-    TYPES.iter().find(|(_, _, oid)| *oid == kind.oid()).map_or("text", |(name, _, _)| *name)
+    TYPES.iter().find(|known| known.oid == kind.oid()).map_or("text", |known| known.name)
 }
 
 fn class(of: &Table, oid: i64, table: &Table) -> Row {
@@ -245,6 +260,7 @@ fn class(of: &Table, oid: i64, table: &Table) -> Row {
             ("relnatts", Value::Int(table.fields.len() as i64)),
             ("relispopulated", Value::Bool(true)),
             ("relreplident", text("n")),
+            ("relacl", text("{=r/punctual}")),
         ],
     )
 }
@@ -296,32 +312,33 @@ fn types(of: &Table) -> Vec<Row> {
         "int2" | "int4" | "int8" | "float4" | "float8" | "numeric" | "oid" => "N",
         "date" | "time" | "timestamp" | "timestamptz" => "D",
         "interval" => "T",
-        "_text" => "A",
         "text" | "varchar" | "name" | "char" => "S",
+        name if name.starts_with('_') => "A",
         _ => "U",
     };
-    let one = |(name, _, oid): &(&str, &str, i64)| {
+    let one = |known: &PgType| {
+        let element = TYPES.iter().find(|other| other.array == known.oid);
         row(
             of,
             &[
-                ("oid", Value::Int(*oid)),
-                ("typname", text(name)),
+                ("oid", Value::Int(known.oid)),
+                ("typname", text(known.name)),
                 ("typnamespace", Value::Int(schema_oid("pg_catalog"))),
                 ("typowner", Value::Int(OWNER)),
-                ("typlen", Value::Int(-1)),
+                ("typlen", Value::Int(known.length)),
                 ("typtype", text("b")),
-                ("typcategory", text(category(name))),
+                ("typcategory", text(category(known.name))),
                 ("typisdefined", Value::Bool(true)),
                 ("typdelim", text(",")),
-                ("typelem", Value::Int(if *name == "_text" { 25 } else { 0 })),
-                ("typarray", Value::Int(if *name == "text" { 1_009 } else { 0 })),
+                ("typelem", Value::Int(element.map_or(0, |element| element.oid))),
+                ("typarray", Value::Int(known.array)),
+                ("typinput", Value::Int(element.map_or(0, |_| READS_ARRAYS.1))),
                 ("typalign", text("i")),
                 ("typstorage", text("p")),
                 ("typtypmod", Value::Int(-1)),
             ],
         )
     };
-    debug_assert!(TYPES.iter().all(|(_, name, oid)| type_name(*oid) == *name));
     TYPES.iter().map(one).collect()
 }
 
@@ -330,7 +347,7 @@ fn column(source: &dyn Source, table: &str, column: &str) -> Result<Vec<String>,
     let Some(table) = source.tables().iter().find(|known| known.name == table) else {
         return Ok(Vec::new());
     };
-    let scan = Scan { table, constraints: Vec::new(), order: None, limit: None };
+    let scan = Scan { table, constraints: Vec::new(), order: None, limit: None, used: Used::ALL };
     let field = table.field(column).unwrap_or_default();
     let mut pages = source.scan(&scan)?;
     let mut names = Vec::new();

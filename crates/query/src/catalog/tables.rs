@@ -33,6 +33,9 @@ catalog! {
     pg_catalog.unnest(1) {
         Text: unnest, list Equal;
     }
+    pg_catalog.pg_get_keywords {
+        Text: word, catcode; Bool: barelabel; Text: catdesc, baredesc;
+    }
     pg_catalog.pg_namespace { Int: oid; Text: nspname; Int: nspowner; Text: nspacl; }
     pg_catalog.pg_class {
         Int: oid; Text: relname;

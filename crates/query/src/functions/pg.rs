@@ -2,7 +2,7 @@
 
 use rusqlite::types::Value as Inner;
 
-use super::{Answer, Arguments, BOOL, INT, Scalar, TEXT, loose};
+use super::{Answer, Arguments, BOOL, INT, Scalar, TEXT, loose, strict};
 use crate::catalog;
 use crate::error::{QueryError, State};
 use crate::vtab::Shared;
@@ -33,6 +33,10 @@ fn database(shared: &Shared, _: &Arguments<'_>) -> Answer {
 
 fn schema(_: &Shared, _: &Arguments<'_>) -> Answer {
     Ok("sys".to_owned().into())
+}
+
+fn no_fields() -> QueryError {
+    QueryError::new(State::NotSupported, "a value has no fields here")
 }
 
 pub(crate) const SCALARS: &[Scalar] = &[
@@ -129,6 +133,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     zero("pg_indexes_size"),
     zero("pg_database_size"),
     zero("pg_my_temp_schema"),
+    zero("pg_stat_get_numscans"),
     loose("pg_size_pretty", (1, 1), TEXT, |_, arguments| {
         Ok(format!("{} bytes", arguments.int(0)?).into())
     }),
@@ -157,6 +162,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
         }
     }),
     loose("set_config", (3, 3), TEXT, |_, arguments| Ok(arguments.text(1).into())),
+    // Values with fields are made of keys of tables, and no table has keys.
+    strict("pg_expandarray", (1, 1), INT, |_, _| Err(no_fields())),
+    strict("_field", (2, 2), INT, |_, _| Err(no_fields())),
     loose("_regclass", (1, 1), INT, |shared, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);
@@ -191,6 +199,15 @@ pub(crate) const SCALARS: &[Scalar] = &[
         catalog::type_oid(&name).map(Inner::from).ok_or_else(|| {
             QueryError::new(State::InvalidValue, format!("there is no type {name:?}"))
         })
+    }),
+    // What has no number here is equal to none.
+    strict("_regproc", (1, 1), INT, |_, arguments| {
+        if let Ok(oid) = arguments.int(0) {
+            return Ok(oid.into());
+        }
+        let name = arguments.text(0);
+        let is_it = name.trim_start_matches("pg_catalog.") == catalog::READS_ARRAYS.0;
+        Ok(if is_it { catalog::READS_ARRAYS.1.into() } else { Inner::Null })
     }),
     loose("_regtype_text", (1, 1), TEXT, |_, arguments| {
         if arguments.is_null(0) {

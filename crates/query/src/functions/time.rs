@@ -35,7 +35,15 @@ pub(crate) const SCALARS: &[Scalar] = &[
     scalar!("_time", 1..=1, TIME, |shared, arguments| Ok(
         show_time(time(shared, arguments, 0)?).into()
     )),
-    scalar!("_date", 1..=1, DATE, |shared, arguments| Ok(day(time(shared, arguments, 0)?).into())),
+    scalar!("_date", 1..=1, DATE, |shared, arguments| {
+        // A day with an offset is that day, wherever it begins earlier or later.
+        if let ValueRef::Text(_) = arguments.raw(0)
+            && let Some((stated, _)) = day_with_offset(&arguments.text(0))
+        {
+            return Ok(stated.to_string().into());
+        }
+        Ok(day(time(shared, arguments, 0)?).into())
+    }),
     scalar!("_ms", 1..=1, INT, |shared, arguments| {
         Ok(time(shared, arguments, 0)?.as_millisecond().into())
     }),
@@ -58,10 +66,19 @@ pub(crate) const SCALARS: &[Scalar] = &[
     }),
 ];
 
+/// The parts of `2026-11-15 +01`, which is how JDBC writes a day.
+fn day_with_offset(text: &str) -> Option<(Date, &str)> {
+    let (day, offset) = text.trim().split_once(' ')?;
+    offset.starts_with(['+', '-']).then(|| day.parse().ok().zip(Some(offset))).flatten()
+}
+
 /// A time of a text: RFC 3339, ISO 8601, with a blank instead of `T`, with `+00` or without a zone,
-/// a day alone.
+/// a day alone or with an offset.
 pub(crate) fn read(text: &str) -> Option<Timestamp> {
     let text = text.trim();
+    if let Some((day, offset)) = day_with_offset(text) {
+        return read(&format!("{day}T00:00:00{offset}"));
+    }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);
     }

@@ -81,6 +81,11 @@ impl Pass<'_> {
                 let (alias, table) = &self.found.functions[&folded(ident)];
                 *expr = Expr::CompoundIdentifier(vec![quoted(alias), quoted(table.fields[0].name)]);
             }
+            Expr::CompoundIdentifier(idents) if self.of_function(idents).is_some() => {
+                if let Some(column) = self.of_function(idents) {
+                    idents[1] = quoted(column);
+                }
+            }
             // The schema of a table is a part of its name inside.
             Expr::CompoundIdentifier(idents) if idents.len() > 2 => {
                 idents.drain(..idents.len() - 2);
@@ -180,18 +185,46 @@ impl Pass<'_> {
             }
             Expr::Array(array) => *expr = call("_array", std::mem::take(&mut array.elem)),
             Expr::CompoundFieldAccess { root, access_chain } => {
-                let [AccessExpr::Subscript(Subscript::Index { index })] =
-                    access_chain.as_mut_slice()
-                else {
-                    return Err(not_supported("access to fields and slices"));
-                };
-                *expr = call("_item", vec![take(root), take(index)]);
+                let mut made = take(root);
+                let mut chain = std::mem::take(access_chain).into_iter().peekable();
+                // `t.x[1]`: a column of a table, unless the name stands in parentheses.
+                if let Expr::Identifier(first) = &made {
+                    let mut idents = vec![first.clone()];
+                    while let Some(AccessExpr::Dot(Expr::Identifier(name))) = chain
+                        .next_if(|access| matches!(access, AccessExpr::Dot(Expr::Identifier(_))))
+                    {
+                        idents.push(name);
+                    }
+                    if idents.len() > 1 {
+                        made = Expr::CompoundIdentifier(idents);
+                        self.expr(&mut made)?;
+                    }
+                }
+                for access in chain {
+                    made = match access {
+                        AccessExpr::Subscript(Subscript::Index { index }) => {
+                            call("_item", vec![made, index])
+                        }
+                        AccessExpr::Dot(Expr::Identifier(name)) => {
+                            call("_field", vec![made, text(folded(&name))])
+                        }
+                        _ => return Err(not_supported("access to slices")),
+                    };
+                }
+                *expr = made;
             }
             Expr::Function(_) => return self.function(expr),
             Expr::Overlay { .. } => return Err(not_supported("OVERLAY")),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The column of a function in FROM inside, if a name with its alias stands for it.
+    fn of_function(&self, idents: &[Ident]) -> Option<&'static str> {
+        let [of, column] = idents else { return None };
+        let (alias, table) = self.found.functions.get(&folded(column))?;
+        (*alias == folded(of)).then_some(table.fields[0].name)
     }
 
     /// Literals in the one form that SQLite has.
@@ -242,6 +275,7 @@ impl Pass<'_> {
             Target::Same => inner,
             Target::RegClass => call("_regclass", vec![inner]),
             Target::RegType => call("_regtype", vec![inner]),
+            Target::RegProc => call("_regproc", vec![inner]),
             Target::Type(of) => {
                 if let Type::Of(kind) = of {
                     self.expect(&inner, kind);
@@ -286,10 +320,12 @@ impl Pass<'_> {
             "char_length" | "length" => "char_length",
             "current_timestamp" | "localtimestamp" => "now",
             "current_date" => "_today",
+            "_pg_expandarray" => "pg_expandarray",
             name => name,
         };
         // What only lives inside is no function of the question.
-        if answers(inner).is_none() || (name.starts_with('_') && self.written(&function.name)) {
+        let is_hidden = inner == name && name.starts_with('_') && self.written(&function.name);
+        if answers(inner).is_none() || is_hidden {
             let idents = parts(&function.name);
             let at = idents.last().and_then(|ident| self.places.of_ident(ident));
             let text = format!("function {name}() does not exist");

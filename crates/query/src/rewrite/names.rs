@@ -1,11 +1,13 @@
 //! Names: of tables, and of columns that have none.
 
-use sqlparser::ast::{Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query, SetExpr};
+use sqlparser::ast::SetExpr;
+use sqlparser::ast::{AccessExpr, Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query};
 use sqlparser::ast::{FunctionArg, FunctionArgExpr, Select, SelectItem, TableAlias, TableFactor};
 use sqlparser::ast::{TableFunctionArgs, With};
 
 use super::types::type_word;
 use super::{Pass, find, folded, not_supported, parts};
+use crate::catalog::FUNCTIONS;
 use crate::error::QueryError;
 
 pub(super) fn quoted(name: &str) -> Ident {
@@ -42,7 +44,13 @@ pub(super) fn name_of(expr: &Expr) -> String {
         Expr::Interval(_) => "interval".into(),
         Expr::TypedString(typed) => type_word(&typed.data_type),
         Expr::AtTimeZone { .. } => "timezone".into(),
-        Expr::CompoundFieldAccess { root, .. } => name_of(root),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some(folded(name)),
+                _ => None,
+            });
+            field.unwrap_or_else(|| name_of(root))
+        }
         Expr::Subquery(query) => match query.body.as_ref() {
             SetExpr::Select(select) => match select.projection.first() {
                 Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
@@ -92,6 +100,31 @@ fn select_from(what: &str, table: Ident) -> Query {
     *parser.parse_query().expect("a text of ours is a query")
 }
 
+/// Writes `SELECT * FROM x` where `TABLE x` stands.
+pub(super) fn spell_out(body: &mut SetExpr) {
+    match body {
+        SetExpr::Table(table) => {
+            let parts = [table.schema_name.take(), table.table_name.take()];
+            // It is not known any more whether a name stood in quotes; no table needs them.
+            let parts = parts.into_iter().flatten().map(|name| Ident::new(name.to_lowercase()));
+            let name = ObjectName(parts.map(ObjectNamePart::Identifier).collect());
+            let mut made = select_from("*", Ident::new("_inner"));
+            if let SetExpr::Select(select) = made.body.as_mut()
+                && let Some(from) = select.from.first_mut()
+                && let TableFactor::Table { name: of, .. } = &mut from.relation
+            {
+                *of = name;
+            }
+            *body = *made.body;
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            spell_out(left);
+            spell_out(right);
+        }
+        _ => {}
+    }
+}
+
 /// A question about nothing.
 pub(super) fn nothing() -> Query {
     select_from("1", Ident::new("_inner"))
@@ -125,6 +158,11 @@ pub(super) fn array_of(query: Query) -> Expr {
 impl Pass<'_> {
     /// A table gets its name inside of SQLite, and keeps its own as an alias.
     pub(super) fn table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
+        if let TableFactor::Table { name, args, .. } = factor
+            && calls_a_table(name, args.as_ref())
+        {
+            *args = None;
+        }
         match factor {
             TableFactor::Table { args: Some(_), name, alias, with_ordinality, .. } => {
                 let function = last(name);
@@ -201,12 +239,17 @@ impl Pass<'_> {
     }
 
     /// Columns without a name get the one that PostgreSQL would give them.
-    pub(super) fn name_columns(select: &mut Select) {
+    pub(super) fn name_columns(&self, select: &mut Select) {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
-            if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = expr
-                && !is_keyword(expr)
-            {
+            // The column of a function is called otherwise inside.
+            let is_plain = |ident: &Ident| !self.found.functions.contains_key(&folded(ident));
+            let keeps_its_name = match &*expr {
+                Expr::Identifier(ident) => is_plain(ident) && !is_keyword(expr),
+                Expr::CompoundIdentifier(idents) => idents.last().is_none_or(is_plain),
+                _ => false,
+            };
+            if keeps_its_name {
                 continue;
             }
             let alias = quoted(&name_of(expr));
@@ -214,6 +257,11 @@ impl Pass<'_> {
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
+}
+
+/// Whether a function in FROM takes nothing and is a table here.
+pub(super) fn calls_a_table(name: &ObjectName, args: Option<&TableFunctionArgs>) -> bool {
+    args.is_some_and(|args| args.args.is_empty()) && FUNCTIONS.contains(&last(name).as_str())
 }
 
 /// Words that are functions although they look like columns.

@@ -19,9 +19,6 @@ impl Pass<'_> {
         {
             return Err(not_supported("changing tables"));
         }
-        if let SetExpr::Table(_) = body {
-            return Err(not_supported("TABLE").hint("Use SELECT * FROM.".to_owned()));
-        }
         if !query.locks.is_empty() {
             return Err(not_supported("FOR UPDATE and FOR SHARE"));
         }
@@ -96,7 +93,7 @@ impl Pass<'_> {
                 return Err(not_supported("GROUPING SETS, CUBE and ROLLUP"));
             }
         }
-        Pass::name_columns(select);
+        self.name_columns(select);
         Ok(())
     }
 

@@ -19,6 +19,8 @@ pub(super) enum Target {
     RegClass,
     /// The number of a type, shown as its name.
     RegType,
+    /// The number of a function.
+    RegProc,
     /// Something that is left as it is.
     Same,
 }
@@ -51,9 +53,7 @@ pub(super) fn target(data_type: &DataType) -> Option<Target> {
     let of = |kind| Target::Type(Type::Of(kind));
     Some(match type_word(data_type).as_str() {
         "bool" => of(Kind::Bool),
-        "int2" | "int4" | "int8" | "oid" | "xid" | "regproc" | "regnamespace" | "regrole" => {
-            of(Kind::Int)
-        }
+        "int2" | "int4" | "int8" | "oid" | "xid" | "regnamespace" | "regrole" => of(Kind::Int),
         "real" | "float" | "float4" | "float8" | "numeric" | "decimal" | "dec" => of(Kind::Float),
         "text" | "varchar" | "char" | "bpchar" | "name" | "string" | "citext" => of(Kind::Text),
         "timestamp" | "timestamptz" => of(Kind::Time),
@@ -64,6 +64,7 @@ pub(super) fn target(data_type: &DataType) -> Option<Target> {
         "bytea" => of(Kind::Bytes),
         "regclass" => Target::RegClass,
         "regtype" => Target::RegType,
+        "regproc" => Target::RegProc,
         "regprocedure" | "regoper" | "anyarray" | "pg_node_tree" | "unknown" | "regconfig" => {
             Target::Same
         }
@@ -137,6 +138,7 @@ impl Pass<'_> {
             | Expr::InSubquery { .. }
             | Expr::Between { .. }
             | Expr::Exists { .. } => of(Kind::Bool),
+            Expr::Cast { data_type: DataType::Blob(_), .. } => of(Kind::Bytes),
             Expr::Cast { data_type, .. } => match target(data_type)? {
                 Target::Type(of) => Some(of),
                 _ => None,

@@ -50,11 +50,23 @@ impl Default for Terms {
     }
 }
 
+/// A certificate, and what shows it to clients and nothing else.
+#[derive(Clone)]
+pub struct Shown {
+    /// What agrees on keys with a client.
+    pub acceptor: TlsAcceptor,
+    /// The certificate itself, in DER.
+    pub certificate: Arc<[u8]>,
+}
+
+/// What says for each client which certificate it is shown.
+pub type Tls = Arc<dyn Fn() -> Shown + Send + Sync>;
+
 /// The SQL door.
 pub struct Door {
     pub(crate) app: App,
     pub(crate) terms: Terms,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<Tls>,
     pub(crate) cancels: Cancels,
     pub(crate) limits: Limits,
     sessions: Arc<Semaphore>,
@@ -67,7 +79,7 @@ fn places(number: usize) -> Arc<Semaphore> {
 
 impl Door {
     /// A door to an app; with TLS if there is a certificate.
-    pub fn new(app: App, terms: Terms, tls: Option<TlsAcceptor>) -> Self {
+    pub fn new(app: App, terms: Terms, tls: Option<Tls>) -> Self {
         Door {
             sessions: places(terms.connections_max),
             strangers: places(terms.strangers_max),

@@ -15,17 +15,16 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion, PasswordMessageFamily};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 
 use super::cancel::{Registered, Secret};
-use super::door::Door;
+use super::door::{Door, Tls};
 use super::frame::Frame;
 use super::report::{self, Report};
 use super::wire::{Ended, Wire};
 use crate::admission::Guest;
 use crate::limit::Caller;
 use crate::problem::Code;
-use crate::scram::{Exchange, MECHANISM};
+use crate::scram::{BOUND_MECHANISM, Binding, Exchange, MECHANISM, end_point};
 
 /// The longest message of somebody whom nobody knows.
 pub(crate) const STRANGER_BYTES_MAX: usize = 10_000;
@@ -42,6 +41,14 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 const MAJOR: i32 = 3;
 /// The newest protocol that is spoken here is 3.2.
 const MINOR_MAX: i32 = 2;
+
+/// How a client is connected.
+enum Line {
+    /// In the clear.
+    Open,
+    /// With TLS. The certificate that the client was shown is this to a proof, if it is something.
+    Private(Option<Vec<u8>>),
+}
 
 /// What the first packet is.
 enum First {
@@ -71,7 +78,7 @@ pub(crate) async fn begin(
     stream: TcpStream,
     caller: IpAddr,
 ) -> Result<Option<Arrived>, Ended> {
-    let (mut wire, is_private) = match greet(door, stream).await? {
+    let (mut wire, line) = match greet(door, stream).await? {
         Some(greeted) => greeted,
         None => return Ok(None),
     };
@@ -90,7 +97,7 @@ pub(crate) async fn begin(
         }
         Err(report) => return refuse(wire, report).await,
     };
-    if door.terms.needs_tls && !is_private && !caller.to_canonical().is_loopback() {
+    if door.terms.needs_tls && matches!(line, Line::Open) && !caller.to_canonical().is_loopback() {
         let report = Report::new(report::NO_ENTRY, "this server is reached over TLS only");
         return refuse(wire, report.hint("connect with sslmode=require")).await;
     }
@@ -101,7 +108,8 @@ pub(crate) async fn begin(
     }
     let tenant = parameters.get("database").filter(|name| !name.is_empty());
     let tenant = tenant.map_or(user, String::as_str);
-    match authenticate(door, &mut wire, caller, tenant, user).await? {
+    let who = Claim { caller, tenant, user };
+    match authenticate(door, &mut wire, &line, &who).await? {
         Ok(guest) => {
             let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
             wire.bytes_max = door.terms.message_bytes_max;
@@ -119,16 +127,18 @@ pub(crate) async fn refuse<T>(mut wire: Wire, report: Report) -> Result<Option<T
     Ok(None)
 }
 
-/// Agrees on TLS, or that there is none. Answers also whether nobody listens.
-async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, bool)>, Ended> {
+/// Agrees on TLS, or that there is none.
+async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, Ended> {
     let mut byte = [0];
     if stream.peek(&mut byte).await? > 0 && byte[0] == TLS {
         let Some(tls) = &door.tls else { return Ok(None) };
-        let stream = tls.accept(stream).await?;
+        let shown = tls();
+        let stream = shown.acceptor.accept(stream).await?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Ok(None);
         }
-        return Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), true)));
+        let line = Line::Private(end_point(&shown.certificate));
+        return Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)));
     }
     let mut wire = Wire::new(stream, STRANGER_BYTES_MAX);
     // Each may be asked once; what comes then is an answer to something else.
@@ -149,18 +159,20 @@ async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, bool)>, E
             _ => break,
         }
     }
-    Ok(Some((wire, false)))
+    Ok(Some((wire, Line::Open)))
 }
 
-async fn encrypt(mut wire: Wire, tls: &TlsAcceptor) -> Result<Option<(Wire, bool)>, Ended> {
+async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ended> {
     // Whatever came in the clear behind the request was put there by somebody else.
     if !wire.has_read_all() {
         let text = "there is something in the clear behind the request for TLS";
         return refuse(wire, Report::new(report::PROTOCOL, text)).await;
     }
     wire.send_byte(b'S').await?;
-    let stream = tls.accept(wire.into_line()).await?;
-    Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), true)))
+    let shown = tls();
+    let stream = shown.acceptor.accept(wire.into_line()).await?;
+    let line = Line::Private(end_point(&shown.certificate));
+    Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)))
 }
 
 fn first_of(mut packet: BytesMut) -> Result<First, Report> {
@@ -204,29 +216,47 @@ fn negotiate(
     Ok(spoken)
 }
 
+/// Who somebody says that they are.
+struct Claim<'a> {
+    caller: IpAddr,
+    tenant: &'a str,
+    user: &'a str,
+}
+
 /// Asks for a proof.
 async fn authenticate(
     door: &Door,
     wire: &mut Wire,
-    caller: IpAddr,
-    tenant: &str,
-    user: &str,
+    line: &Line,
+    who: &Claim<'_>,
 ) -> Result<Result<Guest, Report>, Ended> {
-    let mechanisms = Authentication::SASL(vec![MECHANISM.to_owned()]);
-    say(wire, mechanisms).await?;
+    let Claim { caller, tenant, user } = *who;
+    let bound_to = match line {
+        Line::Private(Some(bytes)) => Some(bytes.as_slice()),
+        Line::Private(None) | Line::Open => None,
+    };
+    // What is better comes first.
+    let bound = bound_to.map(|_| BOUND_MECHANISM.to_owned());
+    let mechanisms = bound.into_iter().chain([MECHANISM.to_owned()]).collect();
+    say(wire, Authentication::SASL(mechanisms)).await?;
     let Some(first) = password_message(wire).await? else { return Ok(Err(out_of_order())) };
     let Some((mechanism, first)) = initial_response(&first) else { return Ok(Err(out_of_order())) };
-    if mechanism != MECHANISM {
-        let text = format!("the only way in is {MECHANISM}");
-        return Ok(Err(Report::new(report::NO_ENTRY, text)));
-    }
+    let binding = match (mechanism, bound_to) {
+        (MECHANISM, None) => Binding::None,
+        (MECHANISM, Some(_)) => Binding::Unused,
+        (BOUND_MECHANISM, Some(bytes)) => Binding::To(bytes),
+        _ => {
+            let text = format!("the only way in is {MECHANISM}");
+            return Ok(Err(Report::new(report::NO_ENTRY, text)));
+        }
+    };
     let challenge = match door.app.authority.challenge(tenant, user).await {
         Ok(challenge) => challenge,
         Err(problem) => return Ok(Err(problem.into())),
     };
     let (salt, iterations) = challenge.terms();
     let malformed = |what: &str| Report::new(report::PROTOCOL, format!("the proof {what}"));
-    let begun = Exchange::begin(first, salt, iterations, (door.app.random)());
+    let begun = Exchange::begin(first, salt, iterations, (door.app.random)(), binding);
     let (exchange, reply) = match begun {
         Ok(begun) => begun,
         Err(wrong) => return Ok(Err(malformed(wrong.0))),

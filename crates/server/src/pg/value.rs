@@ -241,6 +241,10 @@ fn read_binary(kind: &Type, mut bytes: &[u8]) -> Result<Option<Value>, Report> {
         (&Type::UUID, 16) => Uuid::from_slice(bytes).ok().map(Value::Uuid),
         (&Type::TIMESTAMPTZ | &Type::TIMESTAMP, 8) => time_since_2000(bytes.get_i64()),
         (&Type::BYTEA, _) => Some(Value::Bytes(bytes.into())),
+        (&Type::NUMERIC, _) => {
+            many::numeric(bytes).and_then(|text| read_text(&Type::NUMERIC, text.as_bytes()))
+        }
+        (&Type::DATE, 4) => many::date(bytes.get_i32()).map(|text| Value::Text(text.into())),
         // The first byte of jsonb is its version.
         (&Type::JSONB, 1..) if bytes[0] == 1 => read_text(&Type::TEXT, &bytes[1..]),
         (
@@ -262,9 +266,13 @@ fn read_binary(kind: &Type, mut bytes: &[u8]) -> Result<Option<Value>, Report> {
             | &Type::UUID
             | &Type::TIMESTAMPTZ
             | &Type::TIMESTAMP
+            | &Type::DATE
             | &Type::JSONB,
             _,
         ) => None,
+        (kind, _) if many::is_array(kind) => {
+            many::array(bytes)?.map(|text| Value::Text(text.into()))
+        }
         (kind, _) => {
             let text = format!("a parameter of the type {kind} is not read in binary here");
             return Err(Report::new(NOT_DONE, text).hint("send it as text"));
@@ -277,6 +285,8 @@ fn time_since_2000(micros: i64) -> Option<Value> {
     let time = epoch.checked_add(SignedDuration::from_micros(micros)).ok()?;
     Some(Value::Time(time))
 }
+
+mod many;
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,11 @@ pub struct Explained {
     pub execution_id: Option<Uuid>,
     /// What stands between a time to come and its run.
     pub obstacles: Vec<String>,
+    /// How far the parts of its execution have come, or of the last one before it, if it was
+    /// divided: first how many, then what is known of those that did not complete.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub parts: Vec<String>,
     /// The time of the schedule before it.
     pub previous_time: Option<Timestamp>,
     /// The time of the schedule after it.
@@ -63,6 +68,7 @@ impl Explained {
             message: explanation.verdict.to_string(),
             execution_id,
             obstacles: explanation.obstacles.iter().map(sentence).collect(),
+            parts: explanation.division.map(|it| it.sentences()).unwrap_or_default(),
             previous_time: explanation.before,
             next_time: explanation.after,
             skipped: skipped.collect(),

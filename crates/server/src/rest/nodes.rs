@@ -64,14 +64,20 @@ pub struct Worker {
     pub lease_until: Timestamp,
 }
 
+/// What a node is, as a word.
+pub(crate) fn kind_of(node: &NodeView) -> &'static str {
+    if node.info.address.is_none() { "AGENT" } else { "SERVER" }
+}
+
 impl Worker {
     fn of(node: NodeView, policy: Option<&str>) -> Self {
         let alive = matches!(node.state, NodeState::Active | NodeState::Draining);
         let differs = policy.is_some_and(|policy| policy != node.info.settings_hash);
+        let kind = kind_of(&node);
         Worker {
             worker_id: node.id.0,
             name: node.info.name,
-            kind: if node.info.address.is_none() { "AGENT" } else { "SERVER" },
+            kind,
             address: node.info.address,
             version: node.info.version,
             roles: node.info.roles.iter().map(|role| role.name()).collect(),

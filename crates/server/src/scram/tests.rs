@@ -58,7 +58,7 @@ fn last_message(first: &str, reply: &str, secret: &str) -> String {
 fn only_who_knows_a_secret_proves_it() {
     let (kept, salt) = pencil();
     for first in ["n,,n=,r=abc", "y,,n=somebody,r=abc"] {
-        let begin = Exchange::begin(first.as_bytes(), salt, 4096, 7);
+        let begin = Exchange::begin(first.as_bytes(), salt, 4096, 7, Binding::None);
         let (exchange, reply) = begin.unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let proves = |secret: &str| {
             let last = last_message(first, &reply, secret);
@@ -91,10 +91,14 @@ fn a_message_that_is_none_is_refused() {
         &long,
     ];
     for first in firsts {
-        assert!(Exchange::begin(first.as_bytes(), salt, 4096, 7).is_err(), "{first:?}");
+        assert!(
+            Exchange::begin(first.as_bytes(), salt, 4096, 7, Binding::None).is_err(),
+            "{first:?}"
+        );
     }
-    assert!(Exchange::begin(b"n,,n=,r=\xff", salt, 4096, 7).is_err());
-    let Ok((exchange, reply)) = Exchange::begin(b"n,,n=,r=abc", salt, 4096, 7) else {
+    assert!(Exchange::begin(b"n,,n=,r=\xff", salt, 4096, 7, Binding::None).is_err());
+    let Ok((exchange, reply)) = Exchange::begin(b"n,,n=,r=abc", salt, 4096, 7, Binding::None)
+    else {
         panic!("a plain message")
     };
     let right = last_message("n,,n=,r=abc", &reply, "pencil");

@@ -42,6 +42,12 @@ impl Session {
                 rows.push(row("ended", Some(finished), format!("it ended as {}", record.state)));
             }
         }
+        if let Some(division) = &answer.division {
+            let times =
+                std::iter::once(Some(division.scheduled_for)).chain(std::iter::repeat(None));
+            let sentences = division.sentences();
+            rows.extend(sentences.iter().zip(times).map(|(said, at)| row("parts", at, said)));
+        }
         for obstacle in &answer.obstacles {
             rows.push(row("obstacle", None, sentence(obstacle)));
         }

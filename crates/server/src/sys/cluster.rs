@@ -30,6 +30,7 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             Value::Int(node.info.capacity.into()),
             Value::text(format!("{{{}}}", node.info.labels.pairs().join(","))),
             Value::text(&node.info.settings_hash),
+            Value::text(crate::rest::nodes::kind_of(&node)),
         ]
     };
     Ok(all(nodes.into_iter().map(row).collect()))

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::id::{JobId, RunId};
+use domain::partition::Progress;
 use domain::run::RunState;
 use engine::{RunFilter, RunView, RunsOf};
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +23,7 @@ mod walk;
 
 use asked::Asked;
 use latest::{Best, sort};
-use row::{attempt_row, dead_row, last_row, ledger_row};
+use row::{attempt_row, dead_row, last_row, ledger_row, parts_of};
 pub(super) use walk::Walk;
 
 /// Most runs begin within this of their time.
@@ -35,6 +36,9 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(20);
 
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
+
+/// The columns that cost a look at the parts of runs.
+const PARTS: [&str; 4] = ["parent_id", "parts_total", "parts_completed", "parts_failed"];
 
 /// The identity of an attempt: that of the run for the first one, and for the others one that leads
 /// back to it.
@@ -50,8 +54,10 @@ pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
 /// The attempts that a scan asks for.
 pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let mut reader = Reader::new(sys);
+    reader.wants_parts = PARTS.iter().any(|name| scan.uses(name));
     if let Some(found) = reader.by_identity(scan)? {
         let mut rows = Vec::new();
+        reader.look_at_parts(&found)?;
         for run in found {
             rows.extend(reader.rows(run)?);
         }
@@ -123,15 +129,52 @@ fn size(scan: &Scan) -> u32 {
     scan.limit.map_or(ROWS, |limit| u32::try_from(limit).unwrap_or(ROWS).clamp(1, ROWS))
 }
 
-/// Reads runs, and remembers the names of their jobs.
+/// Reads runs, and remembers what is to be known of their jobs.
 pub(super) struct Reader {
     pub sys: Sys,
-    names: HashMap<JobId, Option<Arc<str>>>,
+    jobs: HashMap<JobId, Option<Known>>,
+    /// Whether somebody asks about the parts of runs.
+    wants_parts: bool,
+    /// How far those of the present page have come that were divided.
+    progress: HashMap<RunId, Progress>,
+    /// Of what those of the present page are parts that are some.
+    parents: HashMap<RunId, RunId>,
+}
+
+/// What is to be known of a job.
+#[derive(Clone)]
+struct Known {
+    name: Arc<str>,
+    is_divided: bool,
 }
 
 impl Reader {
     pub fn new(sys: &Sys) -> Self {
-        Reader { sys: sys.clone(), names: HashMap::new() }
+        Reader {
+            sys: sys.clone(),
+            jobs: HashMap::new(),
+            wants_parts: false,
+            progress: HashMap::new(),
+            parents: HashMap::new(),
+        }
+    }
+
+    /// Looks at the parts of a page of runs, if somebody asks about them and there may be some.
+    fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
+        if !self.wants_parts {
+            return Ok(());
+        }
+        let mut is_divided = false;
+        for run in runs {
+            // A part stays one when its job is gone or not divided any more.
+            is_divided |= run.id.is_part() || self.job(run.job)?.is_none_or(|job| job.is_divided);
+        }
+        if is_divided {
+            let scheduler = &self.sys.app.scheduler;
+            self.progress = self.sys.ask(scheduler.progress(&self.sys.actor, runs))?;
+            self.parents = self.sys.ask(scheduler.parents(&self.sys.actor, runs))?;
+        }
+        Ok(())
     }
 
     fn run(&self, id: RunId) -> Result<Option<RunView>, QueryError> {
@@ -219,6 +262,7 @@ impl Reader {
                 return Ok(Some(Vec::new()));
             };
             let mut page = Vec::new();
+            self.look_at_parts(&runs)?;
             for run in runs {
                 if seen.as_mut().is_none_or(|seen| seen.insert(run.id)) {
                     page.extend(rows(&mut self, run)?);
@@ -228,16 +272,23 @@ impl Reader {
         }))
     }
 
-    /// The name of a job, unless it is gone.
-    pub fn name(&mut self, job: JobId) -> Result<Value, QueryError> {
-        if !self.names.contains_key(&job) {
+    /// What is to be known of a job, unless it is gone.
+    fn job(&mut self, job: JobId) -> Result<Option<Known>, QueryError> {
+        if !self.jobs.contains_key(&job) {
             let scheduler = &self.sys.app.scheduler;
             let found = self.sys.ask(scheduler.jobs_by_id(&self.sys.actor, &[job]))?;
-            let name = found.first().map(|job| job.name.as_str().into());
-            self.names.insert(job, name);
+            let known = found.first().map(|job| Known {
+                name: job.name.as_str().into(),
+                is_divided: job.definition.is_divided(),
+            });
+            self.jobs.insert(job, known);
         }
-        let name = self.names.get(&job).cloned().flatten();
-        Ok(name.map_or(Value::Null, Value::Text))
+        Ok(self.jobs.get(&job).cloned().flatten())
+    }
+
+    /// The name of a job, unless it is gone.
+    pub fn name(&mut self, job: JobId) -> Result<Value, QueryError> {
+        Ok(self.job(job)?.map_or(Value::Null, |job| Value::Text(job.name)))
     }
 
     /// The rows of a run: one for each attempt, the last one first.
@@ -261,6 +312,8 @@ impl Reader {
                 rows.push(attempt_row(&run, &name, attempt));
             }
         }
+        let parts = parts_of(self.parents.get(&run.id), self.progress.get(&run.id));
+        rows.iter_mut().for_each(|row| row.extend(parts.clone()));
         Ok(rows)
     }
 }

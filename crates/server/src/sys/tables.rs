@@ -116,6 +116,10 @@ tables! {
         dead_letter Bool None "Whether the run waits for somebody to look at it.";
         parameters Json None "Values for the action.";
         result Json None "What the run produced, as JSON.";
+        parent_id Uuid None "The run that it is a part of.";
+        parts_total Int None "How many parts the run was divided into; nothing when it was not.";
+        parts_completed Int None "Those parts that completed.";
+        parts_failed Int None "Those parts that ended otherwise.";
     }
     job_run_acks "A row for each scheduler that has acknowledged a run which needs a quorum. Without a job or a run in the question, those of jobs of the class QUORUM_REQUIRED." {
         execution_uuid Uuid Equal "The run.";
@@ -208,6 +212,7 @@ tables! {
         capacity Int None "How many runs it executes at the same time.";
         labels Text None "What is known about its place, as an array of label=value.";
         settings_hash Text None "What its settings come to; the same on all nodes, or they drift apart.";
+        kind Text None "SERVER, or AGENT for one that has no store and executes runs elsewhere.";
     }
     shards "Slices of data that jobs are spread over. It takes the privilege ADMINISTER TENANT to see them." {
         shard_uuid Uuid None "The shard's identity.";

@@ -132,6 +132,9 @@ async fn a_run_goes_out_and_its_output_and_result_come_in() {
     let node = nodes["data"].as_array().unwrap().iter().find(|node| node["name"] == "far").unwrap();
     assert_eq!((&node["kind"], &node["version"]), (&json!("AGENT"), &json!("9.9")));
     assert_eq!(node["worker_id"], agent.node);
+    let kinds = json!({"sql": "SELECT kind FROM sys.nodes WHERE node_name = 'far'"});
+    let kinds = world.post("/v1/sql", kinds).await.json();
+    assert_eq!(kinds["results"][0]["rows"], json!([["AGENT"]]));
 
     assert_eq!(agent.output(item, 0, [b"one\n", b"two\n"]).await.status, 200);
     let torn = agent.output(item, 4, [b"", b""]).await;

@@ -5,6 +5,7 @@ use query::Value as Cell;
 use serde_json::{Value, json};
 use server::Actor;
 use server::sql::Session;
+use store::Verb;
 
 use crate::world::{World, until};
 
@@ -208,4 +209,76 @@ async fn s0_115_to_s0_124_shards_in_sql() {
     assert_eq!(row, [Cell::text("DYNAMIC"), Cell::text("SHARD_KEY(customer_id)")]);
     answer(&mut session, "ALTER SHARD shard_001 SET DATABASE = NONE; DROP SHARD shard_002").await;
     assert_eq!(answer(&mut session, "SELECT database_name FROM sys.shards").await, [[Cell::Null]]);
+}
+
+/// The sentences of EXPLAIN JOB about parts.
+async fn explained(session: &mut Session, job: &str) -> Vec<String> {
+    let rows = answer(session, &format!("EXPLAIN JOB {job}")).await;
+    let about = rows.into_iter().filter(|row| row[0] == Cell::text("parts"));
+    about
+        .map(|row| match &row[2] {
+            Cell::Text(said) => said.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sql_tells_how_far_the_parts_of_a_run_have_come() {
+    let world = with_shards(3).await;
+    let mut session = Session::new(world.app.clone(), Actor::from(Somebody::admin()));
+    answer(&mut session, "ALTER SHARD shard_003 ON NODE elsewhere").await;
+    until(|| async {
+        let shard = world.get("/v1/shards/shard_003").await.json();
+        shard.get("owner_id").is_none().then_some(())
+    })
+    .await;
+    assert_eq!(world.post("/v1/jobs", spread("bad", "http://fail")).await.status, 201);
+    assert_eq!(explained(&mut session, "bad").await, [""; 0]);
+    let id = world.trigger("bad").await;
+    until(|| async {
+        let whole = world.get(&format!("/v1/executions/{id}")).await.json();
+        (whole["parts"]["failed"] == 2).then_some(())
+    })
+    .await;
+    let told = [
+        format!("0 of 3 parts of run {id} completed, 2 did not, 1 has not ended"),
+        "shard shard_001 ended as FAILED: it answered 500".to_owned(),
+        "shard shard_002 ended as FAILED: it answered 500".to_owned(),
+        "shard shard_003 waits for a node that may own it: none is there".to_owned(),
+    ];
+    assert_eq!(explained(&mut session, "bad").await, told);
+    let over_rest = world.get("/v1/jobs/bad/explain").await.json();
+    assert_eq!(over_rest["parts"], json!(told));
+
+    // A column that nobody asks for costs no look, and one that somebody does one for a page.
+    let looks = || world.calls.of(Verb::Parents);
+    let before = looks();
+    let plain = "SELECT execution_uuid, state, shard_uuid FROM sys.job_runs";
+    assert_eq!(answer(&mut session, plain).await.len(), 4);
+    assert_eq!(looks(), before);
+    let counts = "SELECT parts_total, parts_completed, parts_failed, parent_id FROM sys.job_runs \
+                  WHERE job_name = 'bad' AND origin = 'MANUAL'";
+    let row = [Cell::Int(3), Cell::Int(0), Cell::Int(2), Cell::Null];
+    assert_eq!(answer(&mut session, counts).await, [row]);
+    let children =
+        format!("SELECT count(*), count(parts_total) FROM sys.job_runs WHERE parent_id = '{id}'");
+    assert_eq!(answer(&mut session, &children).await, [[Cell::Int(3), Cell::Int(0)]]);
+    assert!((1..=8).contains(&(looks() - before)), "{}", looks() - before);
+    // The run itself waits for its part, and ends with it.
+    answer(&mut session, "ALTER SHARD shard_003 ON NODE NONE").await;
+    world.ended(&id).await;
+    let parts = explained(&mut session, "bad").await;
+    assert_eq!(parts[0], format!("0 of 3 parts of run {id} completed, 3 did not"));
+
+    let mut held = spread("held", "http://held");
+    held["partition"] = json!({"strategy": "SINGLE_SHARD", "shard": "shard_002"});
+    assert_eq!(world.post("/v1/jobs", held).await.status, 201);
+    let id = world.trigger("held").await;
+    world.begun("held").await;
+    let parts = explained(&mut session, "held").await;
+    assert_eq!(parts[0], format!("0 of 1 parts of run {id} completed, 1 has not ended"));
+    assert!(parts[1].starts_with("shard shard_002 runs on node "), "{parts:?}");
+    world.call("POST", &format!("/v1/executions/{id}/cancel"), &[], None).await;
+    world.ended(&id).await;
 }

@@ -41,6 +41,7 @@ fn asked(job: &Job, time: &str, now: &str, record: Option<Record>) -> Explanatio
         active: 1,
         upstream: Vec::new(),
         cluster: None,
+        division: None,
     })
 }
 
@@ -176,6 +177,7 @@ fn jobs_that_are_waited_for_are_named() {
         active: 0,
         upstream: vec![upstream.clone()],
         cluster: None,
+        division: None,
     });
     assert_eq!(answer.obstacles, [Obstacle::DependsOn(upstream)]);
 }

@@ -116,11 +116,14 @@ fn what_is_no_value_is_told_with_its_number() {
         (Type::UUID, b"123456789012345", Format::Binary),
         (Type::TIMESTAMPTZ, &i64::MAX.to_be_bytes(), Format::Binary),
         (Type::JSONB, b"\x02{}", Format::Binary),
+        (Type::NUMERIC, b"1234", Format::Binary),
+        (Type::TEXT_ARRAY, b"1234", Format::Binary),
+        (Type::DATE, &i32::MAX.to_be_bytes(), Format::Binary),
     ];
     for (kind, bytes, format) in wrong {
         let report = read(7, kind, Some(bytes), *format).unwrap_err();
         assert!(report.message.contains("$7"), "{}", report.message);
     }
-    let report = read(1, &Type::NUMERIC, Some(&[0; 8]), Format::Binary).unwrap_err();
+    let report = read(1, &Type::INTERVAL, Some(&[0; 16]), Format::Binary).unwrap_err();
     assert_eq!(report.sqlstate, NOT_DONE);
 }

@@ -54,11 +54,8 @@ impl<'a> Best<'a> {
     }
 
     /// Takes the rows of runs that were not seen before.
-    fn take(
-        &mut self,
-        runs: Vec<RunView>,
-        mut rows: impl FnMut(RunView) -> Result<Vec<Row>, QueryError>,
-    ) -> Result<(), QueryError> {
+    fn take(&mut self, runs: Vec<RunView>, reader: &mut Reader) -> Result<(), QueryError> {
+        reader.look_at_parts(&runs)?;
         for run in runs {
             let (id, over) = (run.id, matches!(run.state, RunState::Ended(_)));
             match self.seen.insert(id, over) {
@@ -69,7 +66,7 @@ impl<'a> Best<'a> {
                 }
                 None => {}
             }
-            self.rows.extend(rows(run)?.into_iter().filter(|row| meets(row, self.wanted)));
+            self.rows.extend(reader.rows(run)?.into_iter().filter(|row| meets(row, self.wanted)));
         }
         sort(&mut self.rows, self.order);
         self.rows.truncate(self.limit);
@@ -115,7 +112,7 @@ impl Reader {
             while best.bound() != Some(i64::MAX)
                 && let Some(runs) = walk.next(&self.sys)?
             {
-                best.take(runs, |run| self.rows(run))?;
+                best.take(runs, self)?;
             }
         }
         let RunsOf::Job(job) = of else {
@@ -158,7 +155,7 @@ impl Reader {
                 while best.bound() != Some(i64::MAX)
                     && let Some(runs) = walk.next(&self.sys)?
                 {
-                    best.take(runs, |run| self.rows(run))?;
+                    best.take(runs, self)?;
                     walk.size = walk.size.saturating_mul(2).min(ROWS);
                 }
             }
@@ -171,7 +168,7 @@ impl Reader {
     /// if the run is among those that are read.
     fn by_start(&mut self, mut walk: Walk, best: &mut Best<'_>) -> Result<(), QueryError> {
         while let Some(runs) = walk.next(&self.sys)? {
-            best.take(runs, |run| self.rows(run))?;
+            best.take(runs, self)?;
             let place = walk.place().map(|place| match place.began {
                 Some(began) => began.as_millisecond(),
                 None if best.order.nulls_first => i64::MAX,
@@ -202,7 +199,7 @@ impl Reader {
             while best.bound() != Some(i64::MAX)
                 && let Some(runs) = walk.next(&self.sys)?
             {
-                best.take(runs, |run| self.rows(run))?;
+                best.take(runs, self)?;
                 let Some(bound) = best.bound().max(since) else { continue };
                 let bound = from_ms(bound);
                 let after = ends.take().unwrap_or_else(|| {
@@ -237,7 +234,7 @@ impl Reader {
                 && best.seen.get(&end.id) != Some(&true)
             {
                 let run = self.run(end.id)?;
-                best.take(run.into_iter().collect(), |run| self.rows(run))?;
+                best.take(run.into_iter().collect(), self)?;
             }
         }
         Ok(next)
@@ -256,7 +253,7 @@ impl Reader {
             let mut walk = Walk::ids(RunFilter { states: states.clone(), ..list }, best.size());
             while let Some(runs) = walk.next(&self.sys)? {
                 let last = runs.last().map(|run| run.id.time().as_millisecond());
-                best.take(runs, |run| self.rows(run))?;
+                best.take(runs, self)?;
                 // No run stands for a later time than its id says.
                 if best.bound().zip(last).is_some_and(|(bound, last)| last <= bound) {
                     break;

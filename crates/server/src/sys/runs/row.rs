@@ -1,5 +1,7 @@
 //! Rows of runs and of their attempts.
 
+use domain::id::RunId;
+use domain::partition::Progress;
 use domain::run::RunState;
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
@@ -141,6 +143,18 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Bool(run.dead_letter),
         text_of(run.parameters.as_ref()),
         of_run(run.result.as_deref()),
+    ]
+}
+
+/// The columns at the end of a row of `sys.job_runs`: what a run is a part of, and how far its own
+/// parts have come.
+pub(super) fn parts_of(parent: Option<&RunId>, progress: Option<&Progress>) -> [Value; 4] {
+    let count = |of: fn(&Progress) -> usize| maybe(progress, |it| Value::Int(of(it) as i64));
+    [
+        maybe(parent, |parent| Value::Uuid(parent.0)),
+        count(|progress| progress.parts),
+        count(|progress| progress.completed),
+        count(|progress| progress.failed),
     ]
 }
 
