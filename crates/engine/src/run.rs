@@ -27,6 +27,7 @@ use crate::settings::{Parts, Settings};
 mod driver;
 mod guest;
 mod outbox;
+mod patience;
 
 use driver::{Driver, Hands, Here, notify_present};
 pub use guest::{Carried, Guest, Renewal, Stay};

@@ -10,6 +10,7 @@ use store::{FullStore, StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::patience::{Patience, WATCH, Watch};
 use super::{Executor, Shared, Stop};
 use crate::courier::{Courier, Couriers};
 use crate::error::EngineError;
@@ -21,15 +22,6 @@ pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 
 /// How soon the rights of a run's owner are asked for again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
-
-/// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
-const WATCH: Duration = Duration::from_millis(2);
-
-/// Times that follow each other more closely than this are left to the timer.
-const WATCH_REST: Duration = Duration::from_millis(100);
-
-/// Looks at the clock in one watch at most.
-const WATCH_LOOKS_MAX: u32 = 10_000;
 
 /// The least time between two looks for runs that ask for a place, as far as hints make them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
@@ -68,61 +60,6 @@ impl<S> Clone for Driver<S> {
             node: Arc::clone(&self.node),
             shared: Arc::clone(&self.shared),
             hands: Arc::clone(&self.hands),
-        }
-    }
-}
-
-/// Watching the clock costs a core as long as it lasts, so it is followed by a rest.
-#[derive(Default)]
-struct Watch {
-    looks: u32,
-    rests_until: Option<tokio::time::Instant>,
-}
-
-impl Watch {
-    fn goes_on(&mut self) -> bool {
-        let now = tokio::time::Instant::now();
-        if self.rests_until.is_none_or(|until| until <= now) {
-            *self = Watch { looks: 0, rests_until: Some(now + WATCH_REST) };
-        }
-        self.looks += 1;
-        // A clock that stands still is not worth watching.
-        self.looks <= WATCH_LOOKS_MAX
-    }
-}
-
-/// Says once that the store is away and once that it is back, and waits in between.
-struct Patience<'a> {
-    shared: &'a Shared,
-    what: &'static str,
-    failures: u32,
-}
-
-impl<'a> Patience<'a> {
-    fn new(shared: &'a Shared, what: &'static str) -> Self {
-        Patience { shared, what, failures: 0 }
-    }
-
-    async fn after<T>(&mut self, result: store::Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => {
-                if self.failures > 0 {
-                    tracing::info!(step = self.what, "the store is back");
-                    self.failures = 0;
-                    self.shared.ready.store(true, Ordering::Relaxed);
-                }
-                Some(value)
-            }
-            Err(error) => {
-                if self.failures == 0 {
-                    tracing::error!(step = self.what, %error, "waiting for the store");
-                    self.shared.ready.store(false, Ordering::Relaxed);
-                }
-                self.failures += 1;
-                self.shared.errors.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(100 << self.failures.min(5))).await;
-                None
-            }
         }
     }
 }
