@@ -10,7 +10,7 @@ use store::{FullStore, StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::patience::{Patience, WATCH, Watch};
+use super::patience::{NOT_EARLY, Patience, WATCH, Watch};
 use super::{Executor, Shared, Stop};
 use crate::courier::{Courier, Couriers};
 use crate::error::EngineError;
@@ -213,7 +213,8 @@ impl<S: FullStore> Driver<S> {
             let wait = self
                 .node
                 .next_prepared()
-                .map(|due_at| std_duration(due_at.duration_since(now).max(SignedDuration::ZERO)));
+                .map(|due_at| due_at.duration_since(now))
+                .map(|wait| std_duration((wait + NOT_EARLY).max(SignedDuration::ZERO)));
             match wait {
                 Some(Duration::ZERO) => self.start_due(&mut patience).await,
                 Some(wait) if wait > WATCH => {
@@ -311,6 +312,7 @@ impl<S: FullStore> Driver<S> {
             let is_due = attended_at.is_none_or(|at| at.elapsed() >= poll);
             let attended = if is_due {
                 attended_at = Some(tokio::time::Instant::now());
+                patience.after(self.node.hear_clock().await).await;
                 self.node.attend().await
             } else {
                 self.node.attend_places().await

@@ -3,10 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::Shared;
 
 /// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
 pub(super) const WATCH: Duration = Duration::from_millis(2);
+
+/// What is known of the store's clock may be off by about so much. Who asks before the time has
+/// come there is sent away, and asks twice.
+pub(super) const NOT_EARLY: SignedDuration = SignedDuration::from_micros(250);
 
 /// Times that follow each other more closely than this are left to the timer.
 const WATCH_REST: Duration = Duration::from_millis(100);
