@@ -135,7 +135,9 @@ impl PostgresAddress {
             Unmade::Store(error) => error,
             Unmade::Database(error) => error.into(),
             Unmade::Migration(error) => {
-                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                // The last cause is what the database said.
+                let causes = std::iter::successors(error.source(), |&cause| cause.source());
+                let cause = causes.last().map(|cause| format!(": {cause}")).unwrap_or_default();
                 StoreError::Unavailable(format!("migrating the database: {error}{cause}"))
             }
         }
