@@ -12,6 +12,7 @@ impl<S: Cluster> Node<S> {
         let (call, want, epoch) = {
             let mut state = self.state();
             state.seeks_place = false;
+            state.place_first = false;
             if state.unsure || !self.takes(&state) {
                 return Ok(0);
             }
@@ -25,7 +26,6 @@ impl<S: Cluster> Node<S> {
             };
             // The next slot is for them: with much other work, it would be gone before the next look.
             state.place_first = spare == 0;
-            state.place_waits |= spare == 0;
             let epoch = state.leads;
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
             (call, want, epoch)
@@ -44,9 +44,11 @@ impl<S: Cluster> Node<S> {
         Ok(count)
     }
 
-    /// Whether a run was recorded here that asks for something, since anybody last looked.
+    /// Whether a run was recorded here that asks for something, since anybody last looked, or a
+    /// slot is kept for one.
     pub fn seeks_place(&self) -> bool {
-        self.state().seeks_place
+        let state = self.state();
+        state.seeks_place || state.place_first && state.free > state.crowded.len()
     }
 
     /// The definitions of runs are read before their time comes.

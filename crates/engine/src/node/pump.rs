@@ -69,7 +69,7 @@ impl<S: Store> Node<S> {
         let call = {
             let near = self.near(runs) as u32;
             let mut state = self.state();
-            let room = state.free.saturating_sub(state.crowded.len()).min(near);
+            let room = state.free_for_all().saturating_sub(state.crowded.len()).min(near);
             let open = self.takes(&state) && !state.unsure;
             let room = if open { room } else { 0 };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
