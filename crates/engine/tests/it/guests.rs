@@ -9,15 +9,15 @@ use domain::cluster::{Labels, NodeRole};
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
-use domain::schedule::Zones;
 use engine::{
-    Applied, Carried, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Parts, Settings,
-    Started, Stay, Stop, Trigger,
+    Applied, Carried, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Settings, Started,
+    Stay, Stop, Trigger,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use store::Store;
 use store::sqlite::SqliteStore;
-use uuid::Uuid;
+
+use crate::present::{Clock, now, parts, until};
 
 /// Nothing is executed by the servers themselves.
 struct Nobody;
@@ -27,20 +27,6 @@ impl Executor for Nobody {
         panic!("{} was not for this server", run.run.grant.run);
     }
 }
-
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn random() -> u128 {
-    let id = Uuid::now_v7().as_u128();
-    id ^ id.swap_bytes()
-}
-
-/// Shows the present, and what a test adds to it.
-type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 struct Servers {
     /// How much later it is for the store and the servers.
@@ -53,13 +39,7 @@ struct Servers {
 }
 
 async fn engine(store: &Arc<SqliteStore>, name: &str, clock: &Clock) -> Engine<SqliteStore> {
-    let parts = Parts {
-        clock: Arc::clone(clock),
-        steady: Arc::clone(clock),
-        random: Arc::new(random),
-        zones: Zones::bundled(),
-        tracer: None,
-    };
+    let parts = parts(clock);
     let roles = vec![NodeRole::Scheduler];
     let settings = Settings {
         info: NodeInfo { roles, ..NodeInfo::named(name) },
@@ -239,16 +219,11 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     }
     assert!(servers.store.attempts(run).await.unwrap().is_empty());
     servers.later_s.store(700, Ordering::SeqCst);
-    let ended = async {
-        loop {
-            let attempts = servers.store.attempts(run).await.unwrap();
-            if !attempts.is_empty() {
-                return attempts;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let attempts = tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it goes on");
+    let attempts = until("ended by the server", async || {
+        let attempts = servers.store.attempts(run).await.unwrap();
+        (!attempts.is_empty()).then_some(attempts)
+    });
+    let attempts = attempts.await;
     assert_eq!(attempts[0].end, "TIMEOUT");
     let said = attempts[0].message.as_deref().unwrap();
     assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");

@@ -11,28 +11,15 @@ use domain::job::{Definition, Job, JobState, Overlap};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Partition;
 use domain::run::AttemptResult;
-use domain::schedule::Zones;
 use domain::shard::ShardBody;
-use engine::{Engine, Executor, NewJob, NodeInfo, Parts, Settings, Started, Stay, Stop, Trigger};
-use jiff::{SignedDuration, Timestamp};
+use engine::{Engine, Executor, NewJob, NodeInfo, Settings, Started, Stay, Stop, Trigger};
+use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
 use store::{Objects, Put, Shards, Store};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// Only a broken engine takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn random() -> u128 {
-    let id = Uuid::now_v7().as_u128();
-    id ^ id.swap_bytes()
-}
+use crate::present::{now, real_parts, until};
 
 /// Notes what it does. Whoever is asked to wait waits for the test.
 #[derive(Clone, Default)]
@@ -64,13 +51,7 @@ impl Room {
     }
 
     async fn engine(&self, name: &str, worker: &Worker, settings: Settings) -> Engine<SqliteStore> {
-        let parts = Parts {
-            clock: Arc::new(now),
-            steady: Arc::new(now),
-            random: Arc::new(random),
-            zones: Zones::bundled(),
-            tracer: None,
-        };
+        let parts = real_parts();
         let settings = Settings {
             info: NodeInfo {
                 name: name.to_owned(),
@@ -86,35 +67,14 @@ impl Room {
 
     /// Waits until something is true.
     async fn until(&self, what: &str, mut is: impl AsyncFnMut(&SqliteStore) -> bool) {
-        let waiting = async {
-            while !is(&self.store).await {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not {what}"));
+        until(what, async || is(&self.store).await.then_some(())).await;
     }
 
     async fn ended(&self, run: RunId) {
-        let mut view = None;
-        let waiting = async {
-            loop {
-                let seen = self.store.run(run).await.unwrap().unwrap();
-                let is_ended = seen.state.to_string() == "COMPLETED";
-                view = Some(seen);
-                if is_ended {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-            let parts = self.store.parts(&[run]).await.unwrap();
-            let mut states = Vec::new();
-            for part in &parts {
-                states.push(self.store.run(part.run).await.unwrap());
-            }
-            panic!("{view:#?} with {parts:#?}: {states:#?}");
-        }
+        self.until(&format!("completed: run {run}"), async |store| {
+            store.run(run).await.unwrap().unwrap().state.to_string() == "COMPLETED"
+        })
+        .await;
     }
 }
 

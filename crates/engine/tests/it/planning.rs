@@ -7,16 +7,15 @@ use domain::bucket::{BUCKETS, Buckets};
 use domain::cluster::NodeRole;
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Definition, JobState, Overlap, When};
-use domain::schedule::Zones;
-use engine::{NewJob, Node, NodeInfo, Parts, Settings, Steer};
+use engine::{NewJob, Node, NodeInfo, Settings, Steer};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
 use store::{Cluster, RunFilter, Store};
 use testbed::postgres::Server;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
+use crate::present::{now, random, real_parts};
 use crate::world::{Steps, TestNode, World, cron};
 
 /// A scheduler that shares its work with others however little there is of it.
@@ -172,16 +171,6 @@ async fn who_only_executes_plans_nothing() {
     assert_eq!(shares, BUCKETS as u32);
 }
 
-#[expect(clippy::disallowed_methods, reason = "PostgreSQL has no other time than the real one")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "nodes of a real database have real ids")]
-fn random() -> u128 {
-    Uuid::now_v7().as_u128().rotate_left(64)
-}
-
 /// A database for one test.
 async fn database() -> String {
     let name = format!("planning_{:x}", random());
@@ -197,13 +186,7 @@ async fn database() -> String {
 /// A scheduler with connections of its own, as another process would have them.
 async fn scheduler(url: &str, settings: Settings) -> Node<PostgresStore> {
     let store = PostgresStore::connect(url, PostgresOptions { pool_size: 2 }).await.unwrap();
-    let parts = Parts {
-        clock: Arc::new(now),
-        steady: Arc::new(now),
-        random: Arc::new(random),
-        zones: Zones::bundled(),
-        tracer: None,
-    };
+    let parts = real_parts();
     let node = Node::new(Arc::new(store), settings, parts);
     node.join().await.unwrap();
     node

@@ -6,13 +6,13 @@ use std::time::Duration;
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult};
-use domain::schedule::Zones;
-use engine::{Engine, Executor, NewJob, Parts, Settings, Started, Stop, Trigger};
+use engine::{Engine, Executor, NewJob, Settings, Started, Stop, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{RunView, Store};
 use tokio::sync::mpsc;
-use uuid::Uuid;
+
+use crate::present::{now, real_parts};
 
 /// What the executor tells the test.
 #[derive(Debug, PartialEq)]
@@ -47,28 +47,12 @@ struct Process {
     _folder: tempfile::TempDir,
 }
 
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "these tests run in real time")]
-fn random() -> u128 {
-    Uuid::now_v7().as_u128()
-}
-
 async fn start() -> Process {
     let folder = tempfile::tempdir().unwrap();
     let store =
         Arc::new(SqliteStore::open(&folder.path().join("punctual.db"), Arc::new(now)).unwrap());
     let (send, seen) = mpsc::unbounded_channel();
-    let parts = Parts {
-        clock: Arc::new(now),
-        steady: Arc::new(now),
-        random: Arc::new(random),
-        zones: Zones::bundled(),
-        tracer: None,
-    };
+    let parts = real_parts();
     let settings = Settings { max_concurrent_jobs: 16, ..Settings::default() };
     let engine = Engine::start(Arc::clone(&store), TestExecutor(send), Vec::new(), settings, parts)
         .await
