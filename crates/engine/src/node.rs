@@ -123,6 +123,10 @@ struct State {
     asked_soon: u32,
     /// Calls under way that end or take grants.
     calls: u32,
+    /// Those among them that tell of ends.
+    tells: u32,
+    /// Those among them that ask for runs.
+    asks: u32,
     /// Whether a claim may have gone unheard.
     unsure: bool,
     /// The node for which the store is being asked what it holds.
@@ -197,6 +201,8 @@ impl<S: Store> Node<S> {
             done: Vec::new(),
             asked_soon: 0,
             calls: 0,
+            tells: 0,
+            asks: 0,
             unsure: false,
             asking: None,
             let_go: VecDeque::new(),
@@ -272,7 +278,7 @@ impl<S: Store> Node<S> {
         if state.unsure {
             return state.calls == 0 && !state.is_asking();
         }
-        !state.done.is_empty() || self.seeks(&state) && state.free_for_all() > 0
+        state.has_much_to_tell() || self.seeks(&state) && state.has_much_to_fill()
     }
 
     /// Whether this node asks for runs that any node may have.

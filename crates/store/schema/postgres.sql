@@ -83,6 +83,7 @@ claims.claimed_at bigint not null
 claims.run_ids uuid[] not null storage e
 claims.turns integer[] not null
 claims.whole boolean not null default true
+claims.due_until bigint not null default '9223372036854775807'::bigint
 compatibility.one smallint not null
 compatibility.needs integer not null
 dead_letter_notices.tenant_id uuid not null
@@ -97,6 +98,11 @@ deliveries.begun_at bigint not null default 0
 deliveries.tried_at bigint not null default 0
 gate.one smallint not null
 gate.fence bigint not null
+gate.front_tenant uuid
+gate.front_priority smallint
+gate.front_due_at bigint
+gate.front_looks integer not null default 0
+gate.vacuum_fence bigint not null default 0
 history.id uuid not null
 history.job_id uuid not null
 history.tenant_id uuid not null

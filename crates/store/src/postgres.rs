@@ -66,7 +66,6 @@ pub use address::PostgresAddress;
 pub use dial::AddressError;
 use holdings::Holdings;
 use pipeline::Value;
-use pump::Front;
 use signal::Signal;
 use vacuum::Vacuum;
 
@@ -99,8 +98,6 @@ struct Shared {
     claiming: RwLock<()>,
     /// How deep claims look into the work of each tenant.
     depth: AtomicI64,
-    /// Where large claims begin to look.
-    front: Mutex<Option<Front>>,
     vacuum: Vacuum,
     signal: Signal,
 }
@@ -146,7 +143,6 @@ impl PostgresStore {
             own: Mutex::default(),
             claiming: RwLock::default(),
             depth: AtomicI64::new(1),
-            front: Mutex::default(),
             vacuum: Vacuum::default(),
             signal: Signal::start(address, tls),
         });

@@ -13,7 +13,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     pub nodes: Vec<usize>,
     /// Runs to process
-    #[arg(long, default_value_t = 50_000)]
+    #[arg(long, default_value_t = 200_000)]
     pub runs: u32,
     /// Each node's max_concurrent_jobs
     #[arg(long, default_value_t = 1_024)]

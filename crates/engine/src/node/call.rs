@@ -29,6 +29,8 @@ pub(super) struct Call<'a> {
     pub due: u32,
     /// Runs that it asks for ahead of their time.
     pub soon: u32,
+    /// Whether it ends any.
+    tells: bool,
     answered: bool,
 }
 
@@ -41,10 +43,13 @@ impl<'a> Call<'a> {
         due: u32,
         soon: u32,
     ) -> Self {
+        let tells = !done.is_empty();
         state.calls += 1;
+        state.tells += u32::from(tells);
+        state.asks += u32::from(due + soon > 0);
         state.free -= due;
         state.asked_soon += soon;
-        Call { state: of, node: state.id, done, due, soon, answered: false }
+        Call { state: of, node: state.id, done, due, soon, tells, answered: false }
     }
 
     /// The answer came, and what it brought is taken in.
@@ -60,6 +65,8 @@ impl Drop for Call<'_> {
             return;
         }
         state.calls -= 1;
+        state.tells -= u32::from(self.tells);
+        state.asks -= u32::from(self.due + self.soon > 0);
         state.free += self.due;
         state.asked_soon -= self.soon;
         if self.due > 0 {

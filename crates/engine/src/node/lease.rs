@@ -58,6 +58,8 @@ impl<S: Store> Node<S> {
         state.done.clear();
         state.asked_soon = 0;
         state.calls = 0;
+        state.tells = 0;
+        state.asks = 0;
         state.unsure = false;
         state.hungry = true;
         state.leads = None;

@@ -4,8 +4,8 @@ use domain::run::{Grant, NewRun};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
 
-use super::Node;
 use super::call::Call;
+use super::{Node, State};
 
 /// How long a run is in line here while every slot is taken.
 const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
@@ -16,6 +16,22 @@ const BATCHES_AT_ONCE: u32 = 2;
 
 /// So much is told along with a question: who waits for work does not wait for much else.
 const TOLD_BESIDE_MAX: usize = 100;
+
+/// While one call is under way, another one of its kind is worth it for so many runs: each costs
+/// the store a commit, and all nodes wait for each other's claims.
+const TOGETHER_MIN: u32 = 500;
+
+impl State {
+    /// Whether a call should tell what has ended.
+    pub(super) fn has_much_to_tell(&self) -> bool {
+        self.done.len() as u32 >= if self.tells == 0 { 1 } else { TOGETHER_MIN }
+    }
+
+    /// Whether a call should ask for runs.
+    pub(super) fn has_much_to_fill(&self) -> bool {
+        self.free_for_all() >= if self.asks == 0 { 1 } else { TOGETHER_MIN }
+    }
+}
 
 impl<S: Store> Node<S> {
     /// One call to the store. Answers whether another one would have something to say.
@@ -61,7 +77,7 @@ impl<S: Store> Node<S> {
             let jobs = self.definitions.read(self.store.as_ref(), &ahead, now).await;
             self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }
-        Ok(full || !self.state().done.is_empty())
+        Ok(full || self.state().has_much_to_tell())
     }
 
     /// Records runs that somebody asked for; those that are due start here if there is room.
@@ -120,7 +136,7 @@ impl<S: Store> Node<S> {
         let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
-        if self.seeks(&state) {
+        if self.seeks(&state) && (state.asks == 0 || state.has_much_to_fill()) {
             let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
             // A slot is worth a look at the store even if those in line here could fill it: a
             // tenant who is not among them may have waited longer for a turn.
@@ -135,6 +151,7 @@ impl<S: Store> Node<S> {
         let asks = want.due > 0 || want.soon > 0;
         let batch = if asks { TOLD_BESIDE_MAX } else { most as usize };
         let done = match state.done.len() {
+            _ if !asks && !state.has_much_to_tell() => Vec::new(),
             // Where there is much to tell, another call tells it while this one asks.
             len if asks && len > batch => Vec::new(),
             len if len <= batch => std::mem::take(&mut state.done),

@@ -1,7 +1,8 @@
 -- Hands runs to a node, under the gate: fair between tenants, then by priority with ageing, then by time.
 -- $1 node, $2 how many due runs, $3 how many that are due soon, $4 how soon, $5 the most a tenant may hold,
--- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at. $7 to $9 a lane, and
--- the time before which everything in it was held a moment ago, if that is known.
+-- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at. $7 so much is a large
+-- claim: to step over what is held already would cost most of it. $8 so many large claims in a row begin where the one
+-- before ended, whoever made it; the next one looks at what has come back since.
 WITH RECURSIVE
 clock AS MATERIALIZED (SELECT clock() AS now),
 -- The (tenant, priority) pairs that have work, and the first time in each, by one step in the index.
@@ -20,8 +21,17 @@ lanes (tenant_id, priority, first) AS (
         ORDER BY tenant_id, priority, due_at LIMIT 1
     ) AS n
 ),
+-- A time in a lane before which everything was held a moment ago.
+front AS MATERIALIZED (
+    SELECT front_tenant AS tenant_id, front_priority AS priority, front_due_at AS due_at, front_looks AS looks
+    FROM gate
+    WHERE $2::bigint >= $7::bigint AND front_looks < $8::integer
+),
 busy AS MATERIALIZED (
-    SELECT tenant_id, priority, first FROM lanes WHERE first <= (SELECT now FROM clock)
+    SELECT l.tenant_id, l.priority, greatest(l.first, f.due_at) AS first
+    FROM lanes l
+    LEFT JOIN front f ON f.tenant_id = l.tenant_id AND f.priority = l.priority
+    WHERE l.first <= (SELECT now FROM clock)
 ),
 -- The tenants that may have only so many runs at work, and whether anybody is counted.
 limits AS MATERIALIZED (SELECT tenant_id, max_concurrent AS n FROM quotas WHERE max_concurrent IS NOT NULL),
@@ -44,10 +54,10 @@ due AS NOT MATERIALIZED (
             r.coalesced, r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn
         FROM runs r
         WHERE r.wait = 0 AND r.place IS NULL AND r.tenant_id = b.tenant_id AND r.priority = b.priority
-            AND r.due_at
-                >= CASE WHEN b.tenant_id = $7::uuid AND b.priority = $8::smallint THEN greatest(b.first, $9::bigint) ELSE b.first END
-            AND r.due_at <= (SELECT now FROM clock)
-            AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
+            AND r.due_at >= b.first AND r.due_at <= (SELECT now FROM clock)
+            AND (r.id, r.turn) NOT IN (
+                SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c WHERE c.due_until >= (SELECT min(first) FROM busy)
+            )
         ORDER BY r.due_at
         LIMIT (SELECT n FROM quota)
     ) AS r
@@ -87,7 +97,9 @@ soon AS (
         FROM runs r
         WHERE r.wait = 0 AND r.place IS NULL AND r.tenant_id = l.tenant_id AND r.priority = l.priority
             AND r.due_at > (SELECT now FROM clock) AND r.due_at <= (SELECT now FROM clock) + $4::bigint
-            AND (r.id, r.turn) NOT IN (SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c)
+            AND (r.id, r.turn) NOT IN (
+                SELECT unnest(c.run_ids), unnest(c.turns) FROM claims c WHERE c.due_until > (SELECT now FROM clock)
+            )
         ORDER BY r.due_at
         LIMIT $3::bigint
     ) AS r
@@ -116,10 +128,23 @@ chosen AS MATERIALIZED (
 ),
 base AS MATERIALIZED (SELECT fence - $2::bigint - $3::bigint AS fence FROM gate),
 claim AS (
-    INSERT INTO claims (id, node_id, claimed_at, run_ids, turns)
-    SELECT (SELECT fence FROM base), $1, (SELECT now FROM clock), array_agg(id), array_agg(turn)
+    INSERT INTO claims (id, node_id, claimed_at, run_ids, turns, due_until)
+    SELECT (SELECT fence FROM base), $1, (SELECT now FROM clock), array_agg(id), array_agg(turn), max(due_at)
     FROM chosen
     HAVING count(*) > 0
+),
+-- A large claim that got all it wanted from one lane has left nothing before its end.
+moved AS (
+    UPDATE gate
+    SET
+        (front_tenant, front_priority, front_due_at) = (
+            SELECT tenant_id, priority, max(due_at) FROM chosen
+            WHERE due_at <= (SELECT now FROM clock)
+            GROUP BY tenant_id, priority
+            HAVING count(*) = $2::bigint
+        ),
+        front_looks = coalesce((SELECT looks FROM front) + 1, 0)
+    WHERE $2::bigint >= $7::bigint
 )
 SELECT
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, priority, origin, coalesced,

@@ -1,7 +1,7 @@
 -- Buried nodes whose last run was handed on.
 WITH claim AS (
-    DELETE FROM claims c USING nodes n
-    WHERE n.buried AND NOT n.cleared AND c.node_id = n.id AND NOT EXISTS (
+    DELETE FROM claims c
+    WHERE c.node_id = ANY (ARRAY(SELECT id FROM nodes WHERE buried AND NOT cleared)) AND NOT EXISTS (
         SELECT 1 FROM unnest(c.run_ids, c.turns) AS h (id, turn)
         JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
     )

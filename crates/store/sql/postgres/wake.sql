@@ -1,4 +1,5 @@
--- Runs of jobs have ended or stepped aside: whoever waited for that goes on. Under the gate.
+-- Runs of jobs have ended or stepped aside: whoever waited for that goes on. While nobody begins to wait, and under the
+-- gate where others depend on these jobs or runs step aside.
 -- $1 jobs, $2 how many of their runs, $3 all runs that may have ended, $4 those of them whose job is not known,
 -- $5 runs that may wait for other jobs now, $6 how many fences the gate has just handed out.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
@@ -11,15 +12,16 @@ freed AS MATERIALIZED (
     ) AS u
     GROUP BY job_id
 ),
--- The next in line of the same job, one for each that made room. Who steps aside makes room only
--- for those behind.
+-- The next in line of the same job, one for each that made room. Others may wake runs of the same jobs in this moment:
+-- all lock them in one order, and who comes second takes those behind. Who steps aside makes room only for those behind.
 in_line AS (
     SELECT w.id
-    FROM freed f
+    FROM (SELECT job_id, n FROM freed ORDER BY job_id) AS f
     CROSS JOIN LATERAL (
         SELECT w.id FROM runs w
         WHERE w.job_id = f.job_id AND w.wait = 1
         ORDER BY w.order_at, w.id LIMIT f.n
+        FOR NO KEY UPDATE
     ) AS w
     UNION
     SELECT w.id

@@ -15,6 +15,7 @@ impl Shared {
     pub(super) async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("run_lock"), values![run.0]);
+        pipeline.push(sql!("waits_share"), values![]);
         pipeline.push(sql!("gate"), values![0_i64]);
         let cancel = pipeline
             .push(sql!("run_cancel"), values![run.0, reason.code.name(), text(&reason.text)]);

@@ -1,6 +1,6 @@
 //! The lead, runs that not every node may execute, and acknowledgements.
 //!
-//! Locks are taken in one order: the node's, the gate, the lead.
+//! Locks are taken in one order: the node's, waits, the gate, the lead.
 
 use std::collections::HashMap;
 

@@ -118,6 +118,7 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     if wave.iter().all(|change| change.expected.is_none()) && jobs.is_empty() {
         return;
     }
+    pipeline.push(sql!("waits_alone"), values![]);
     pipeline.push(sql!("gate"), values![0_i64]);
     pipeline.push(sql!("job_edges"), values![ids(|_| true), jobs, upstream.clone()]);
     if !upstream.is_empty() {

@@ -59,17 +59,19 @@ impl<'a> Ending<'a> {
         Ending { done, ends, agains: None, wake: None }
     }
 
-    /// Lets runs go on, and wakes whoever waited for one of the runs. The gate has just handed
-    /// out so many fences.
-    pub fn behind_gate(
+    /// Lets runs go on, and wakes whoever waited for one of the runs, behind the locks that this
+    /// needs. The gate hands out so many fences. The second column at the place that is returned
+    /// is the time.
+    pub fn pass_gate(
         &mut self,
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
         holdings: &Holdings,
         fences: i64,
-    ) {
+    ) -> usize {
         let mut agains = Agains::default();
         let mut freed = Freed::default();
+        let mut waits = false;
         for finish in &self.done {
             let known = holdings.job(finish.grant.fence);
             match &finish.verdict {
@@ -84,6 +86,7 @@ impl<'a> Ending<'a> {
                     }
                 }
                 Verdict::Wait(wait, until) => {
+                    waits = true;
                     agains.push(finish, None, Some((*wait, until.map(us))));
                     if *wait == Wait::Upstream {
                         freed.push_aside(finish.grant.run);
@@ -92,9 +95,22 @@ impl<'a> Ending<'a> {
                 Verdict::Release => agains.push(finish, None, None),
             }
         }
-        self.agains =
-            (!agains.grants.run.is_empty()).then(|| agains.into_step(pipeline, holder, holdings));
+        let goes_on = !agains.grants.run.is_empty();
+        let mut clock = match waits {
+            true => pipeline.push(sql!("waits_alone"), values![]),
+            false => pipeline.push(sql!("waits_share"), values![]),
+        };
+        if fences > 0 || goes_on || !freed.unknown.is_empty() {
+            clock = pipeline.push(sql!("gate"), values![fences]);
+        } else if !freed.jobs.is_empty() {
+            let jobs: Vec<Uuid> = freed.jobs.keys().map(|job| job.0).collect();
+            pipeline.push(sql!("gate_of_ends"), values![jobs]);
+        }
+        if goes_on {
+            self.agains = Some(agains.into_step(pipeline, holder, holdings));
+        }
         self.wake = freed.into_step(pipeline, fences);
+        clock
     }
 
     /// What became of each finish, as far as the transaction tells. `None` was not valid.

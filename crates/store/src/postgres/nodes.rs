@@ -214,8 +214,7 @@ impl Shared {
         let holdings = Holdings::default();
         let mut pipeline = Pipeline::default();
         let mut ending = Ending::before_gate(&mut pipeline, None, &holdings, lost.clone());
-        pipeline.push(sql!("gate"), values![0_i64]);
-        ending.behind_gate(&mut pipeline, None, &holdings, 0);
+        ending.pass_gate(&mut pipeline, None, &holdings, 0);
         pipeline.push(sql!("node_clear"), values![]);
         let answers = pipeline.commit(&self.pool).await?;
         let applied = ending.applied(&answers)?;

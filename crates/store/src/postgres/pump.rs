@@ -1,49 +1,40 @@
 //! The hot path: ends grants and takes new ones, in one transaction and one round trip.
 //!
 //! ```text
-//!   BEGIN ─ share the node's lock ─ end runs ─▶ gate ─ let runs go on ─ wake ─ claim ─ COMMIT
-//!                                                └───── one at a time, in the whole cluster ────┘
+//!   BEGIN ─ node's lock, shared ─ end runs ─ waits, shared ─ wake ─ COMMIT
+//!   BEGIN ─ node's lock, shared ─ waits, alone ──▶ gate ─ begin to wait ─ wake ─ COMMIT
+//!   BEGIN ─ node's lock, shared ─ waits, shared ─▶ gate ─ claim ─ COMMIT
+//!                                                   └─ one at a time, in the whole cluster
 //! ```
 //!
 //! A run costs one delete and one insert. Taking it costs nothing of its own: a claim is one row
 //! for a whole batch, and a run is held if a claim lists it. So that two claims see each other,
 //! they pass a gate: a row that a transaction locks before the statement that looks.
 //!
-//! The same gate keeps wake-ups from getting lost. A run that ends passes it before it looks for
-//! runs that wait, and a run that begins to wait passes it before it looks whether there still is
-//! something to wait for; whoever comes second sees the first.
+//! A lock keeps wake-ups from getting lost. Runs that end share it, before they look for runs that
+//! wait; a run that begins to wait has it alone, before it looks whether there still is something
+//! to wait for. Whoever comes second sees the first. Most runs end beside each other like this.
+//! Where other jobs depend on one, its ends pass the gate as well: they are compared by fence with
+//! what a claim may have missed.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use domain::id::{NodeId, TenantId};
+use domain::id::NodeId;
 use domain::run::ClaimedRun;
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::finish::Ending;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, claimed, outcome, signed, span_us, us};
+use super::row::{at, claimed, outcome, signed, span_us};
 use super::{Shared, first, lock_of};
 use crate::{Applied, Finish, Pumped, Result, Want};
 
-/// So much is a large claim: stepping over what is held already would cost most of it.
-const FRONT_CLAIM_MIN: u32 = 100;
+/// So much is a large claim.
+const FRONT_CLAIM_MIN: i64 = 100;
 
-/// So many large claims in a row begin where the one before ended. The next one looks at what has
-/// come back since.
-const FRONT_LOOKS_MAX: u32 = 8;
-
-/// A time in a lane before which everything was held a moment ago.
-#[derive(Clone, Copy)]
-pub(super) struct Front {
-    tenant: TenantId,
-    priority: u8,
-    due_at: Timestamp,
-    /// How many claims in a row have begun so.
-    looks: u32,
-}
+/// So many large claims in a row begin where the one before ended.
+const FRONT_LOOKS_MAX: i32 = 8;
 
 /// How much deeper than an even share a claim looks at most.
 const DEPTH_MAX: i64 = 1_024;
@@ -57,20 +48,18 @@ impl Shared {
         let claiming = self.claiming.read().await;
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
-        let (ending, gate, spent) = {
+        let (ending, clock, spent) = {
             let holdings = self.holdings();
             let done = done.iter().collect();
             let mut ending = Ending::before_gate(&mut pipeline, Some(node), &holdings, done);
-            let gate = pipeline.push(sql!("gate"), values![fences]);
-            ending.behind_gate(&mut pipeline, Some(node), &holdings, fences);
-            (ending, gate, holdings.spent())
+            let clock = ending.pass_gate(&mut pipeline, Some(node), &holdings, fences);
+            (ending, clock, holdings.spent())
         };
         if !spent.is_empty() {
             pipeline.push(sql!("claim_spent"), values![spent.clone()]);
         }
         let depth = self.depth.load(Ordering::Relaxed);
-        let front = self.front(want);
-        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth, front));
+        let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
             // Somebody stood in the way, or a run has a record although it is live, which must
@@ -84,14 +73,13 @@ impl Shared {
         let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
         let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
         self.look_deeper(want, &claimed, depth);
-        self.move_front(want, &claimed, front);
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
         drop(claiming);
         if ending.woke(&answers)? {
             self.signal.send();
         }
-        let now = at(first(answers.swap_remove(gate))?.try_get(1)?);
+        let now = at(first(answers.swap_remove(clock))?.try_get(1)?);
         let applied = self.known(done.iter().collect(), applied).await?;
         let thin = self.holdings().thin();
         self.split(thin).await;
@@ -104,29 +92,6 @@ impl Shared {
         let filled = claimed.len() >= want.due as usize;
         let deeper = if filled { depth / 2 } else { depth.saturating_mul(2) };
         self.depth.store(deeper.clamp(1, DEPTH_MAX), Ordering::Relaxed);
-    }
-
-    /// Where a claim begins to look.
-    fn front(&self, want: Want) -> Option<Front> {
-        let front = *self.front.lock().unwrap_or_else(PoisonError::into_inner);
-        front.filter(|front| want.due >= FRONT_CLAIM_MIN && front.looks < FRONT_LOOKS_MAX)
-    }
-
-    /// A large claim that got all it wanted from one lane has left nothing before its end.
-    fn move_front(&self, want: Want, claimed: &[ClaimedRun], before: Option<Front>) {
-        if want.due < FRONT_CLAIM_MIN {
-            return;
-        }
-        let due = claimed.get(..want.due as usize).unwrap_or_default();
-        let lane = |claimed: &ClaimedRun| (claimed.run.tenant, claimed.run.priority);
-        let front = due.last().filter(|last| due.iter().all(|run| lane(run) == lane(last)));
-        let front = front.map(|last| Front {
-            tenant: last.run.tenant,
-            priority: last.run.priority,
-            due_at: last.run.due_at,
-            looks: before.map_or(0, |before| before.looks + 1),
-        });
-        *self.front.lock().unwrap_or_else(PoisonError::into_inner) = front;
     }
 
     /// Brings the list of holdings in line with what was committed.
@@ -172,13 +137,7 @@ impl Shared {
     }
 }
 
-fn claim(
-    pipeline: &mut Pipeline<'_>,
-    node: NodeId,
-    want: Want,
-    depth: i64,
-    front: Option<Front>,
-) -> usize {
+fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> usize {
     let (due, soon) = (i64::from(want.due), i64::from(want.soon));
     let tenant_max = want.tenant_max.map(signed);
     let values = values![
@@ -188,9 +147,8 @@ fn claim(
         span_us(want.ahead),
         tenant_max,
         depth,
-        front.map(|front| front.tenant.0),
-        front.map(|front| i16::from(front.priority)),
-        front.map(|front| us(front.due_at)),
+        FRONT_CLAIM_MIN,
+        FRONT_LOOKS_MAX,
     ];
     pipeline.push(sql!("claim"), values)
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use domain::id::NodeId;
 use domain::job::JobState;
-use domain::run::{NewRun, Outcome, RunState};
+use domain::run::{NewRun, Outcome, RunState, Wait};
 use store::postgres::PostgresStore;
-use store::{Applied, Change, Changed, ClaimFor, Prepared, Store, StoreError};
+use store::{
+    Applied, Change, Changed, ClaimFor, FactsFor, Prepared, Store, StoreError, Verdict, Want,
+};
 use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, minutes, question, seconds, want, want_soon};
+use crate::lab::{Lab, completed, minutes, question, seconds, untried, want, want_soon};
 use crate::postgres_bench::PostgresBench;
 
 /// Only a broken store takes longer; the tests themselves wait for no time.
@@ -169,5 +171,53 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let applied = lab.finish(node, completed(node, &held)).await;
     assert!(!may_start || applied != Applied::Stale, "it started and has no record: {facts:?}");
     assert_eq!(applied, Applied::Stale, "the change came first");
+    lab.close().await;
+}
+
+/// A run has ended, and its transaction is not over. Who is handed a run now that depends on it, and
+/// does not see the end, must be found by it or find it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_under_way_is_not_missed() {
+    let bench = PostgresBench::empty().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let (node, cause) = (lab.node().await, lab.job("cause").await);
+    let effect = lab.job_after("effect", &[&cause]).await;
+    // What both of them know.
+    let before = lab.started(node, &cause).await;
+    lab.finish(node, completed(node, &before)).await;
+    let of_cause = |held| FactsFor { upstream: vec![cause.id], ..question(held) };
+    let first = lab.started(node, &cause).await;
+    let known = lab.store.facts(node, &[of_cause(&first)]).await.unwrap().remove(0).upstream;
+    let second = lab.due(&effect).await;
+
+    // What an end writes last has to wait.
+    let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
+    let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
+    other.batch_execute(lock).await.unwrap();
+    let (store, done) = (Arc::clone(&lab.store), completed(node, &first));
+    let ending =
+        tokio::spawn(async move { store.pump(node, &[done], Want::default()).await.unwrap() });
+    let waits = "SELECT 1 FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event = 'transactionid'";
+    while look.query(waits, &[]).await.unwrap().is_empty() {}
+    let store = Arc::clone(&lab.store);
+    let mut starting = tokio::spawn(async move {
+        let held = store.pump(node, &[], want(1)).await.unwrap().claimed.remove(0);
+        let about = FactsFor { upstream: vec![cause.id], ..question(&held) };
+        if store.facts(node, &[about]).await.unwrap()[0].upstream == known {
+            let wait = untried(&held, Verdict::Wait(Wait::Upstream, None));
+            store.pump(node, &[wait], Want::default()).await.unwrap();
+        }
+    });
+    // It may have to wait for the end, or not. Either is right, as long as it does not miss it.
+    let answer = tokio::time::timeout(Duration::from_millis(300), &mut starting).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    match answer {
+        Ok(started) => started.unwrap(),
+        Err(_) => starting.await.unwrap(),
+    }
+    assert_eq!(ending.await.unwrap().applied, [Applied::Ended(Outcome::Completed)]);
+    assert_ne!(lab.state(second.id).await, RunState::Pending, "it waits for what has happened");
     lab.close().await;
 }

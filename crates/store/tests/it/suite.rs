@@ -339,5 +339,6 @@ promises! {
         a_tenant_has_no_more_runs_at_work_than_it_may
         a_job_remembers_its_owner;
     storm:
-        every_verb_at_once;
+        every_verb_at_once
+        no_wake_up_is_lost;
 }

@@ -1,23 +1,24 @@
 //! Everything at once: many tasks use every verb on the same few jobs, and the promises hold.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use domain::id::{NodeId, RunId};
+use domain::facts::{EarlierRun, StartFacts};
+use domain::id::{JobId, NodeId, RunId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::Timestamp;
 use store::{
     Applied, Cancelled, Change, ClaimFor, Cut, FactsFor, Finish, NodeInfo, Prepared, RunFilter,
-    Store, Verdict,
+    Store, Verdict, Want,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, completed, ended, lost, retried, seconds, skipped, stop, tenant, untried, want,
+    Lab, completed, ended, lost, question, retried, seconds, skipped, stop, tenant, untried, want,
 };
 
 /// Numbers that look random and are the same in every run.
@@ -205,4 +206,79 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
             lab.store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap().items.len();
     }
     assert_eq!(recorded, runs.len());
+}
+
+/// How a run goes on when its node has looked, as an engine would decide.
+fn decided(node: NodeId, held: &ClaimedRun, facts: &StartFacts) -> Finish {
+    if facts.upstream.iter().any(|upstream| upstream.last.is_none()) {
+        return untried(held, Verdict::Wait(Wait::Upstream, None));
+    }
+    let blocks = |earlier: &EarlierRun| !earlier.waits_for_upstream;
+    if facts.earlier.iter().any(blocks) {
+        return untried(held, Verdict::Wait(Wait::Overlap, None));
+    }
+    completed(node, held)
+}
+
+/// A node that claims, looks and decides until every run has ended.
+async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<JobId, JobId>) {
+    loop {
+        let held = store.pump(node, &[], want(2)).await.unwrap().claimed;
+        if held.is_empty() {
+            let counts = store.counts().await.unwrap();
+            if counts.held + counts.queued + counts.pending == 0 {
+                return;
+            }
+            let is_stuck = counts.held + counts.queued == 0;
+            assert!(!is_stuck, "{} runs wait, and nobody is left to wake them", counts.pending);
+        }
+        let about = |held: &ClaimedRun| FactsFor {
+            earlier: true,
+            upstream: upstream.get(&held.run.job).copied().into_iter().collect(),
+            ..question(held)
+        };
+        let questions: Vec<_> = held.iter().map(about).collect();
+        let facts = store.facts(node, &questions).await.unwrap();
+        let done = held.iter().zip(&facts).map(|(held, facts)| decided(node, held, facts));
+        // Each by itself: who asks or waits besides passes other locks than who only ends.
+        for finish in done {
+            store.pump(node, &[finish], Want::default()).await.unwrap();
+        }
+    }
+}
+
+/// Runs end while others begin to wait for just that. Nobody waits with a limit here, so whoever is
+/// missed waits for ever.
+pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
+    let past = lab.ago(60).await;
+    let mut nodes = Vec::new();
+    for _ in 0..4 {
+        let door = lab.bench.door().await;
+        nodes.push((lab.node_behind(&door).await, door));
+    }
+    for round in 0..20 {
+        let line = lab.job(&format!("line {round}")).await;
+        let cause = lab.job(&format!("cause {round}")).await;
+        let effect = lab.job_after(&format!("effect {round}"), &[&cause]).await;
+        let of = |job: &Job, count: usize| vec![lab.run(job, past); count].into_iter();
+        let runs: Vec<_> = of(&line, 4).chain(of(&cause, 2)).chain(of(&effect, 4)).collect();
+        let runs = runs.into_iter().map(|run| NewRun { id: lab.run(&line, past).id, ..run });
+        let mut runs: Vec<_> = runs.collect();
+        // Everybody's turn comes at another time in each round.
+        let first = round % runs.len();
+        runs.rotate_left(first);
+        for (n, run) in runs.iter_mut().enumerate() {
+            run.due_at = past + seconds(n as i64);
+        }
+        lab.submit(&runs).await;
+        let upstream = HashMap::from([(effect.id, cause.id)]);
+        let mut turns = JoinSet::new();
+        for (node, door) in &nodes {
+            turns.spawn(take_turns(Arc::clone(door), *node, upstream.clone()));
+        }
+        turns.join_all().await;
+        for run in &runs {
+            assert_eq!(lab.state(run.id).await, RunState::Ended(Outcome::Completed));
+        }
+    }
 }
