@@ -127,6 +127,8 @@ struct State {
     tells: u32,
     /// Those among them that ask for runs.
     asks: u32,
+    /// Batches of runs that are about to start.
+    starts: u32,
     /// Whether a claim may have gone unheard.
     unsure: bool,
     /// The node for which the store is being asked what it holds.
@@ -203,6 +205,7 @@ impl<S: Store> Node<S> {
             calls: 0,
             tells: 0,
             asks: 0,
+            starts: 0,
             unsure: false,
             asking: None,
             let_go: VecDeque::new(),

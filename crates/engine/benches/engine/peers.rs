@@ -90,16 +90,22 @@ fn note(values: &mut Values, peer: &str, metric: &Value, value: &Value) {
     remember(format!("{metric}.p99"), &value["p99"]);
 }
 
-/// Medians, and ours divided by each peer's.
+/// Medians, and ours divided by each peer's: as medians, and as the median of what each round came
+/// to, which a machine that slows down between two rounds disturbs less.
 fn compare(metric: &str, by_peer: &BTreeMap<String, Vec<f64>>, args: &Args) {
-    let ours = by_peer.get(OURS).map(|values| median(values.clone()));
+    let rounds = by_peer.get(OURS).cloned().unwrap_or_default();
+    let ours = (!rounds.is_empty()).then(|| median(rounds.clone()));
     for (peer, values) in by_peer {
         let middle = median(values.clone());
+        let ratios: Vec<f64> =
+            rounds.iter().zip(values).map(|(ours, theirs)| round(ours / theirs)).collect();
         let settings = json!({
             "store": args.store.name(),
             "of": peer,
             "rounds": values,
             "punctual_ratio": ours.map(|ours| round(ours / middle)),
+            "punctual_ratio_by_round": (!ratios.is_empty()).then(|| median(ratios.clone())),
+            "ratios": ratios,
         });
         Figure::new(format!("median.{metric}"), round(middle), "median", settings).print();
     }

@@ -60,6 +60,7 @@ impl<S: Store> Node<S> {
         state.calls = 0;
         state.tells = 0;
         state.asks = 0;
+        state.starts = 0;
         state.unsure = false;
         state.hungry = true;
         state.leads = None;

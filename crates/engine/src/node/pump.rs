@@ -22,9 +22,14 @@ const TOLD_BESIDE_MAX: usize = 100;
 const TOGETHER_MIN: u32 = 500;
 
 impl State {
-    /// Whether a call should tell what has ended.
+    /// Whether a call should tell what has ended. What is due comes before what is over.
     pub(super) fn has_much_to_tell(&self) -> bool {
-        self.done.len() as u32 >= if self.tells == 0 { 1 } else { TOGETHER_MIN }
+        let enough = match (self.tells, self.starts) {
+            (0, 0) => 1,
+            (_, 0) => TOGETHER_MIN,
+            _ => 2 * TOGETHER_MIN,
+        };
+        self.done.len() as u32 >= enough
     }
 
     /// Whether a call should ask for runs.

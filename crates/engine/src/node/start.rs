@@ -1,6 +1,6 @@
 //! Starting what is due, and saying what its end means.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::cluster::Class;
 use domain::decide::settle::{Settlement, settle, settle_lost};
@@ -17,6 +17,38 @@ use super::divide::is_divided;
 use super::notify::late_start;
 use super::{Ended, Held, Node, Started, State};
 
+/// So many start together. Few, so that the first need not wait until the store knows about the
+/// last; and many, so that to ask costs little.
+const START_BATCH: usize = 125;
+
+/// A batch that is about to start.
+struct Starting<'a> {
+    state: &'a Mutex<State>,
+    node: NodeId,
+}
+
+impl<'a> Starting<'a> {
+    fn begin(state: &'a Mutex<State>, node: NodeId) -> Self {
+        let starting = Starting { state, node };
+        starting.count(|starts| *starts += 1);
+        starting
+    }
+
+    /// Unless the node is another one by now.
+    fn count(&self, change: impl FnOnce(&mut u32)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.id == self.node {
+            change(&mut state.starts);
+        }
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.count(|starts| *starts -= 1);
+    }
+}
+
 impl<S: Shards> Node<S> {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
     /// every pump.
@@ -26,6 +58,7 @@ impl<S: Shards> Node<S> {
         if due.is_empty() {
             return Ok(Vec::new());
         }
+        let _starting = Starting::begin(&self.state, node);
         match self.admit(node, &due).await {
             Ok(started) => Ok(started),
             Err(error) => {
@@ -79,7 +112,7 @@ impl<S: Shards> Node<S> {
             }
         }
         let mut due = Vec::new();
-        while state.free > 0 && due.len() < self.settings.batch_max as usize {
+        while state.free > 0 && due.len() < START_BATCH {
             let Some(run) = state.crowded.pop() else { break };
             let waiting = state.held.get(&run).filter(|held| held.running.is_none());
             if let Some(held) = waiting {

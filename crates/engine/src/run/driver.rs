@@ -231,19 +231,30 @@ impl<S: FullStore> Driver<S> {
     }
 
     async fn start_due(&self, patience: &mut Patience<'_>) {
+        // While the store is asked about some, others begin.
         loop {
-            let Some(started) = patience.after(self.node.start_due().await).await else { continue };
-            if started.is_empty() {
+            let (one, other) = tokio::join!(self.start_all(), self.start_all());
+            if patience.after(one.and(other)).await.is_some() {
                 break;
-            }
-            for run in started {
-                Arc::clone(&self.hands).take(self.clone(), run);
             }
         }
         if self.node.has_news() {
             self.shared.news.notify_one();
         }
         self.seek_places();
+    }
+
+    /// Starts what is due, a batch at a time, until nothing is.
+    async fn start_all(&self) -> store::Result<()> {
+        loop {
+            let started = self.node.start_due().await?;
+            if started.is_empty() {
+                return Ok(());
+            }
+            for run in started {
+                Arc::clone(&self.hands).take(self.clone(), run);
+            }
+        }
     }
 
     /// Renews the lease. When that fails for so long that others may take over, everything that

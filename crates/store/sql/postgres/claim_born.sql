@@ -1,6 +1,7 @@
 -- Hands runs that this very transaction has recorded to the node that asked, under the gate.
 -- A tenant that is counted gets its runs from the queue. $1 node, $2 how many at most, $3 the runs in the order of the asking.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
+counted AS MATERIALIZED (SELECT tenant_id FROM quotas WHERE max_concurrent IS NOT NULL),
 chosen AS MATERIALIZED (
     SELECT c.id, row_number() OVER () AS k
     FROM (
@@ -10,7 +11,7 @@ chosen AS MATERIALIZED (
         WHERE r.xmin = pg_current_xact_id()::xid AND r.due_at <= (SELECT now FROM clock)
             AND r.place IS NULL
             AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
-            AND r.tenant_id NOT IN (SELECT tenant_id FROM quotas WHERE max_concurrent IS NOT NULL)
+            AND r.tenant_id NOT IN (SELECT tenant_id FROM counted)
         ORDER BY u.place
         LIMIT $2::bigint
     ) AS c

@@ -14,9 +14,6 @@ use super::pipeline::{Pipeline, values};
 use super::row::{at, job_state, origin, outcome, signed};
 use crate::{FactsFor, Result};
 
-/// So many questions are work enough for two.
-const SPLIT_MIN: usize = 200;
-
 impl Shared {
     pub(super) async fn facts(
         &self,
@@ -28,14 +25,7 @@ impl Shared {
         }
         let upstream = self.upstream(questions).await?;
         let quorums = self.quorums_of(questions).await?;
-        // Whoever is on time waits for this: two connections share a long list.
-        let half = if questions.len() < SPLIT_MIN { questions.len() } else { questions.len() / 2 };
-        let (first, second) = questions.split_at(half);
-        let (mut facts, more) = tokio::try_join!(
-            self.facts_of(node, first, &upstream),
-            self.facts_of(node, second, &upstream)
-        )?;
-        facts.extend(more);
+        let mut facts = self.facts_of(node, questions, &upstream).await?;
         for (question, facts) in questions.iter().zip(&mut facts).filter(|(it, _)| it.quorum) {
             facts.quorum = quorums.get(&question.grant.run).copied();
         }
@@ -49,9 +39,6 @@ impl Shared {
         upstream: &HashMap<JobId, UpstreamFact>,
     ) -> Result<Vec<StartFacts>> {
         let mut facts = vec![StartFacts::default(); questions.len()];
-        if questions.is_empty() {
-            return Ok(facts);
-        }
         let grants = questions.iter().map(|question| question.grant);
         let claims = self.holdings().claims(grants.clone().map(|grant| (grant.run, grant.fence)));
         let runs: Vec<Uuid> = grants.clone().map(|grant| grant.run.0).collect();
