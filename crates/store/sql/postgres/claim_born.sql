@@ -1,4 +1,5 @@
--- Hands runs that this very transaction has recorded to the node that asked, under the gate.
+-- Hands runs that this very transaction has recorded to the node that asked. Nobody else can claim them, so the gate is
+-- passed on the way, for the numbers.
 -- A tenant that is counted gets its runs from the queue. $1 node, $2 how many at most, $3 the runs in the order of the asking.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 counted AS MATERIALIZED (SELECT tenant_id FROM quotas WHERE max_concurrent IS NOT NULL),
@@ -16,7 +17,7 @@ chosen AS MATERIALIZED (
         LIMIT $2::bigint
     ) AS c
 ),
-base AS MATERIALIZED (SELECT fence - $2::bigint AS fence FROM gate),
+base AS MATERIALIZED (UPDATE gate SET fence = fence + $2::bigint RETURNING fence - $2::bigint AS fence),
 claim AS (
     INSERT INTO claims (id, node_id, claimed_at, run_ids, turns)
     SELECT

@@ -111,7 +111,6 @@ fn record<'a>(
     let known = pipeline.push(sql!("run_known"), values![ids.clone()]);
     let claim = claim.map(|claim| {
         let max = i64::from(claim.max);
-        pipeline.push(sql!("gate"), values![max]);
         pipeline.push(sql!("claim_born"), values![claim.node.0, max, ids])
     });
     (Steps { insert, known, claim }, pipeline)
