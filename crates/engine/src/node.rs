@@ -127,8 +127,8 @@ struct State {
     tells: u32,
     /// Those among them that ask for runs.
     asks: u32,
-    /// Batches of runs that are about to start.
-    starts: u32,
+    /// Runs that are about to start.
+    starts: usize,
     /// Whether a claim may have gone unheard.
     unsure: bool,
     /// The node for which the store is being asked what it holds.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use store::Store;
 
-use crate::present::{parts, random};
+use crate::present::{now, parts, random};
 
 /// Jobs that one call creates.
 const BATCH: u32 = 5_000;
@@ -24,7 +24,7 @@ pub async fn on_demand<S: Store>(store: &Arc<S>) -> Result<Job> {
         .create_job(NewJob {
             tenant,
             owner: UserId::ADMIN,
-            name: "on demand".into(),
+            name: format!("on demand {}", now().as_nanosecond()),
             definition,
             state: JobState::Enabled,
         })

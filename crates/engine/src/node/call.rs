@@ -29,8 +29,9 @@ pub(super) struct Call<'a> {
     pub due: u32,
     /// Runs that it asks for ahead of their time.
     pub soon: u32,
-    /// Whether it ends any.
+    /// Whether it tells of ends, and whether it is made to ask for runs.
     tells: bool,
+    asks: bool,
     answered: bool,
 }
 
@@ -46,10 +47,23 @@ impl<'a> Call<'a> {
         let tells = !done.is_empty();
         state.calls += 1;
         state.tells += u32::from(tells);
-        state.asks += u32::from(due + soon > 0);
         state.free -= due;
         state.asked_soon += soon;
-        Call { state: of, node: state.id, done, due, soon, tells, answered: false }
+        Call { state: of, node: state.id, done, due, soon, tells, asks: false, answered: false }
+    }
+
+    /// The same for a call that is made to ask. Who records runs and is handed some does not ask.
+    pub fn begin_asking(
+        of: &'a Mutex<State>,
+        state: &mut State,
+        done: Vec<Finish>,
+        due: u32,
+        soon: u32,
+    ) -> Self {
+        let mut call = Call::begin(of, state, done, due, soon);
+        call.asks = due + soon > 0;
+        state.asks += u32::from(call.asks);
+        call
     }
 
     /// The answer came, and what it brought is taken in.
@@ -66,7 +80,7 @@ impl Drop for Call<'_> {
         }
         state.calls -= 1;
         state.tells -= u32::from(self.tells);
-        state.asks -= u32::from(self.due + self.soon > 0);
+        state.asks -= u32::from(self.asks);
         state.free += self.due;
         state.asked_soon -= self.soon;
         if self.due > 0 {

@@ -21,15 +21,20 @@ const TOLD_BESIDE_MAX: usize = 100;
 /// the store a commit, and all nodes wait for each other's claims.
 const TOGETHER_MIN: u32 = 500;
 
+/// While so many are about to start, the store is left to them.
+const MANY_STARTS: usize = 100;
+
 impl State {
     /// Whether a call should tell what has ended. What is due comes before what is over.
     pub(super) fn has_much_to_tell(&self) -> bool {
-        let enough = match (self.tells, self.starts) {
-            (0, 0) => 1,
-            (_, 0) => TOGETHER_MIN,
-            _ => 2 * TOGETHER_MIN,
+        let enough = if self.starts >= MANY_STARTS {
+            2 * TOGETHER_MIN
+        } else if self.tells > 0 {
+            TOGETHER_MIN
+        } else {
+            1
         };
-        self.done.len() as u32 >= enough
+        self.done.len() >= enough as usize
     }
 
     /// Whether a call should ask for runs.
@@ -168,7 +173,7 @@ impl<S: Store> Node<S> {
         if done.is_empty() && !asks {
             return None;
         }
-        Some((Call::begin(&self.state, &mut state, done, want.due, want.soon), want))
+        Some((Call::begin_asking(&self.state, &mut state, done, want.due, want.soon), want))
     }
 
     /// What has been in line here for a while, with every slot taken, goes back to the store with

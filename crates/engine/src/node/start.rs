@@ -21,21 +21,22 @@ use super::{Ended, Held, Node, Started, State};
 /// last; and many, so that to ask costs little.
 const START_BATCH: usize = 125;
 
-/// A batch that is about to start.
+/// Runs that are about to start.
 struct Starting<'a> {
     state: &'a Mutex<State>,
     node: NodeId,
+    runs: usize,
 }
 
 impl<'a> Starting<'a> {
-    fn begin(state: &'a Mutex<State>, node: NodeId) -> Self {
-        let starting = Starting { state, node };
-        starting.count(|starts| *starts += 1);
+    fn begin(state: &'a Mutex<State>, node: NodeId, runs: usize) -> Self {
+        let starting = Starting { state, node, runs };
+        starting.count(|starts| *starts += runs);
         starting
     }
 
     /// Unless the node is another one by now.
-    fn count(&self, change: impl FnOnce(&mut u32)) {
+    fn count(&self, change: impl FnOnce(&mut usize)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.id == self.node {
             change(&mut state.starts);
@@ -45,7 +46,7 @@ impl<'a> Starting<'a> {
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        self.count(|starts| *starts -= 1);
+        self.count(|starts| *starts -= self.runs);
     }
 }
 
@@ -58,7 +59,7 @@ impl<S: Shards> Node<S> {
         if due.is_empty() {
             return Ok(Vec::new());
         }
-        let _starting = Starting::begin(&self.state, node);
+        let _starting = Starting::begin(&self.state, node, due.len());
         match self.admit(node, &due).await {
             Ok(started) => Ok(started),
             Err(error) => {

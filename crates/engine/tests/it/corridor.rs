@@ -1,9 +1,12 @@
 //! From a definition to its outcomes.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use domain::job::{Definition, JobState, OnCompletion, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use domain::schedule::CatchUpPolicy;
-use engine::Settings;
+use engine::{Settings, Trigger};
 use jiff::SignedDuration;
 use store::Store;
 
@@ -191,4 +194,29 @@ async fn no_attempt_takes_longer_than_the_cluster_lets_any() {
         let started = node.work().await.remove(0);
         assert_eq!(started.job.definition.timeout, SignedDuration::from_secs(allowed), "{name}");
     }
+}
+
+/// To record runs and be handed them is no question for what waits: where somebody always does it,
+/// the others have their turn all the same.
+#[tokio::test]
+async fn who_records_runs_still_asks_for_those_that_wait() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node_with(Settings { max_concurrent_jobs: 4, ..Settings::default() }).await;
+    let job = node.create("job", Definition::default()).await;
+    let waiting = [node.triggered(job.id, Trigger::default()).await.unwrap()];
+    world.store.submit(&waiting, None).await.unwrap();
+    let new = [node.triggered(job.id, Trigger::default()).await.unwrap()];
+    let mut recording = std::pin::pin!(node.submit(&new));
+    // It has left, and nobody listens to the answer yet.
+    let begun = poll_fn(|context| Poll::Ready(recording.as_mut().poll(context).is_pending())).await;
+    assert!(begun);
+    node.hint();
+    assert!(node.has_news());
+    node.pump().await.unwrap();
+    let started = node.start_due().await.unwrap();
+    assert_eq!(
+        started.iter().map(|started| started.run.run.id).collect::<Vec<_>>(),
+        [waiting[0].id]
+    );
+    assert_eq!(recording.await.unwrap().accepted, [true]);
 }

@@ -86,7 +86,7 @@ impl Bed for PostgresBed {
                      lpad('2', 32, '0')::uuid, ($2 + i) * 1000, ($2 + i) * 1000,
                      ($2 + i) * 1000 + 500, ($2 + i) * 1000 + 100, i + 1, 1, 0, 1, 0, 1, 1, 1, 1,
                      false, ''
-                 FROM generate_series(0::bigint, $1 - 1) i",
+                 FROM generate_series(0, $1::bigint - 1) i",
                 &[&(rows as i64), &(now().as_millisecond() - 20 * 86_400_000)],
             )
             .await?;
