@@ -25,9 +25,12 @@ const TOGETHER_MIN: u32 = 500;
 const MANY_STARTS: usize = 100;
 
 impl State {
-    /// Whether a call should tell what has ended. What is due comes before what is over.
+    /// Whether a call should tell what has ended. What is due comes before what is over; and who
+    /// leaves waits for nothing.
     pub(super) fn has_much_to_tell(&self) -> bool {
-        let enough = if self.starts >= MANY_STARTS {
+        let enough = if self.draining {
+            1
+        } else if self.starts >= MANY_STARTS {
             2 * TOGETHER_MIN
         } else if self.tells > 0 {
             TOGETHER_MIN

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use domain::job::{Definition, JobState, OnCompletion, RetryPolicy, When};
+use domain::job::{Definition, JobState, OnCompletion, Overlap, RetryPolicy, When};
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use domain::schedule::CatchUpPolicy;
 use engine::{Settings, Trigger};
@@ -219,4 +219,28 @@ async fn who_records_runs_still_asks_for_those_that_wait() {
         [waiting[0].id]
     );
     assert_eq!(recording.await.unwrap().accepted, [true]);
+}
+
+/// While one call tells of an end, others gather; but not when the node is about to leave.
+#[tokio::test]
+async fn who_leaves_tells_of_every_end() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let job = node.create("job", definition).await;
+    for _ in 0..2 {
+        node.trigger(&job).await;
+    }
+    let started = node.work().await;
+    node.complete(started[0].run.grant, AttemptResult::completed());
+    let mut telling = std::pin::pin!(node.pump());
+    let begun = poll_fn(|context| Poll::Ready(telling.as_mut().poll(context).is_pending())).await;
+    assert!(begun);
+    node.complete(started[1].run.grant, AttemptResult::completed());
+    assert!(!node.has_news(), "it waits for the answer");
+    node.drain();
+    while node.pump().await.unwrap() {}
+    telling.await.unwrap();
+    node.leave().await.unwrap();
+    assert_eq!(world.ledger(job.id).await, ["00:00 COMPLETED", "00:00 COMPLETED"]);
 }
