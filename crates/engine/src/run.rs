@@ -152,9 +152,10 @@ impl<S: FullStore> Engine<S> {
         for courier in couriers {
             tasks.spawn(driver.clone().notify(courier));
         }
-        for _ in 0..PUMPS {
-            tasks.spawn(driver.clone().pump());
+        for _ in 1..PUMPS {
+            tasks.spawn(driver.clone().help_pump());
         }
+        tasks.spawn(driver.clone().pump());
         let submits = Batcher::start(node.settings.batch_max as usize * 5, move |runs, sizes| {
             let driver = driver.clone();
             async move { driver.submit(runs, &sizes).await }

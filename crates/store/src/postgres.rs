@@ -5,7 +5,7 @@
 //! happens: [`pump`] for claims and ends, [`submit`] for callers that share a commit.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::Pool;
@@ -96,6 +96,8 @@ struct Shared {
     own: Mutex<HashSet<NodeId>>,
     /// Read while a claim is under way: its answer is not among the holdings yet.
     claiming: RwLock<()>,
+    /// Whether the last claim found nothing.
+    dry: AtomicBool,
     /// How deep claims look into the work of each tenant.
     depth: AtomicI64,
     vacuum: Vacuum,
@@ -142,6 +144,7 @@ impl PostgresStore {
             holdings: Mutex::default(),
             own: Mutex::default(),
             claiming: RwLock::default(),
+            dry: AtomicBool::new(false),
             depth: AtomicI64::new(1),
             vacuum: Vacuum::default(),
             signal: Signal::start(address, tls),

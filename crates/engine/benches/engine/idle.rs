@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use domain::job::When;
 use engine::{Engine, Settings};
 use jiff::{SignedDuration, Timestamp};
@@ -22,8 +22,13 @@ use crate::figure::{Figure, progress, round};
 use crate::present::{after, milliseconds, now, parts, until};
 use crate::{jobs, proc};
 
-/// How long an engine that was just started gets to come to rest.
+/// An engine that was just started comes to rest: over so long, it takes less than so much of a core.
+/// What was recorded while the jobs were created is sealed before that.
 const REST: Duration = Duration::from_secs(5);
+const REST_MAX_PCT: f64 = 5.0;
+
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     for count in &args.idle_jobs {
@@ -55,9 +60,17 @@ async fn restart_then_rest<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<(
     let restart = milliseconds(spawned, engine.first_start);
     Figure::new("M5.restart", round(restart), "ms", settings.clone()).print();
     progress(format!("M4.idle_cpu with {count} jobs over {} s", args.idle_seconds));
-    tokio::time::sleep(REST).await;
     let cpu = |pid: Option<u32>| pid.map_or(0.0, proc::cpu_seconds);
     let (pid, server) = (Some(engine.process.id()), bed.server());
+    let started = Instant::now();
+    loop {
+        let before = cpu(pid);
+        tokio::time::sleep(REST).await;
+        if (cpu(pid) - before) / REST.as_secs_f64() * 100.0 < REST_MAX_PCT {
+            break;
+        }
+        ensure!(started.elapsed() < PATIENCE, "the engine does not come to rest");
+    }
     let (begun, before) = (Instant::now(), (cpu(pid), cpu(server)));
     tokio::time::sleep(Duration::from_secs(args.idle_seconds.into())).await;
     let seconds = begun.elapsed().as_secs_f64();

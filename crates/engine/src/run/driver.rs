@@ -189,18 +189,31 @@ impl<S: FullStore> Driver<S> {
         let mut patience = Patience::new(&self.shared, "pump");
         let poll = std_duration(self.node.settings.poll_every);
         loop {
-            while self.node.has_news() {
-                // What was let in begins first; what ends at once is told of together.
-                tokio::task::yield_now().await;
-                // There may be work for another one.
-                self.shared.news.notify_one();
-                if patience.after(self.node.pump().await).await.is_some() {
-                    self.start_due(&mut patience).await;
-                    self.shared.prepared.notify_one();
-                }
-            }
+            self.pump_news(&mut patience).await;
             if tokio::time::timeout(poll, self.shared.news.notified()).await.is_err() {
                 self.node.hint();
+            }
+        }
+    }
+
+    /// The same where there is more than one pump can do; it does not look by the clock.
+    pub async fn help_pump(self) {
+        let mut patience = Patience::new(&self.shared, "pump");
+        loop {
+            self.pump_news(&mut patience).await;
+            self.shared.news.notified().await;
+        }
+    }
+
+    async fn pump_news(&self, patience: &mut Patience<'_>) {
+        while self.node.has_news() {
+            // What was let in begins first; what ends at once is told of together.
+            tokio::task::yield_now().await;
+            // There may be work for another one.
+            self.shared.news.notify_one();
+            if patience.after(self.node.pump().await).await.is_some() {
+                self.start_due(patience).await;
+                self.shared.prepared.notify_one();
             }
         }
     }
