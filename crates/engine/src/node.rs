@@ -275,6 +275,11 @@ impl<S: Store> Node<S> {
         first.map(|(due_at, _)| *due_at)
     }
 
+    /// How many ends the store is to be told of.
+    pub(crate) fn untold(&self) -> usize {
+        self.state().done.len()
+    }
+
     /// Whether a pump has something to tell the store or to ask of it.
     pub fn has_news(&self) -> bool {
         let state = self.state();

@@ -26,6 +26,9 @@ const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 /// The least time between two looks for runs that ask for a place, as far as hints make them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How many turns what ends at once gets, as long as more of it comes.
+const GATHER_MAX: u32 = 64;
+
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
@@ -208,7 +211,14 @@ impl<S: FullStore> Driver<S> {
     async fn pump_news(&self, patience: &mut Patience<'_>) {
         while self.node.has_news() {
             // What was let in begins first; what ends at once is told of together.
-            tokio::task::yield_now().await;
+            let mut ended = self.node.untold();
+            for _ in 0..GATHER_MAX {
+                tokio::task::yield_now().await;
+                let before = std::mem::replace(&mut ended, self.node.untold());
+                if ended <= before {
+                    break;
+                }
+            }
             // There may be work for another one.
             self.shared.news.notify_one();
             if patience.after(self.node.pump().await).await.is_some() {
