@@ -31,8 +31,8 @@ pub trait Journal: Store {
     /// Where the chain of a tenant begins and ends.
     fn chain(&self, tenant: TenantId) -> impl Future<Output = Result<Chain>> + Send;
 
-    /// Seals rows behind the head that was seen. Answers false when somebody was faster, and then
-    /// nothing was written.
+    /// Seals rows behind the head that was seen. Answers false when somebody was faster, even if
+    /// the head was seen after that; then nothing was written.
     fn seal(
         &self,
         tenant: TenantId,

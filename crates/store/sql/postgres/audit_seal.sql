@@ -1,6 +1,9 @@
--- Numbers and hashes of rows, if the chain ends where it was seen to.
+-- Numbers and hashes of rows, if the chain ends where it was seen to. Whoever saw its end after the rows may be about to
+-- seal what another one has sealed in between.
 WITH moved AS (
-    UPDATE audit_chains SET head_number = $3, head_hash = $4 WHERE tenant_id = $1 AND head_number = $2
+    UPDATE audit_chains SET head_number = $3, head_hash = $4
+    WHERE tenant_id = $1 AND head_number = $2
+        AND NOT EXISTS (SELECT 1 FROM audit WHERE place = ANY ($5::bigint[]) AND number IS NOT NULL)
     RETURNING 1
 ),
 sealed AS (

@@ -167,6 +167,14 @@ fn chain(connection: &Connection, tenant: TenantId) -> Result<Chain> {
 fn seal(tx: &Tx<'_>, tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> Result<bool> {
     let query = |sql| tx.connection.prepare_cached(sql);
     let Some((_, last)) = rows.last() else { return Ok(true) };
+    // Whoever saw the chain's end after the rows may be about to seal what another one has sealed
+    // in between.
+    let mut is_sealed = query(sql!("audit_is_sealed"))?;
+    for (place, _) in rows {
+        if is_sealed.query_row((place,), |row| row.get(0))? {
+            return Ok(false);
+        }
+    }
     query(sql!("audit_head_insert"))?.execute((tenant.0,))?;
     let end = head.number + rows.len() as u64;
     let moved = (tenant.0, signed(head.number), signed(end), last);

@@ -290,6 +290,7 @@ promises! {
         runs_that_end_together_are_one_row
         rows_are_sealed_in_order_and_stay_what_they_were
         of_two_who_seal_one_is_first
+        what_is_sealed_is_not_sealed_again
         a_forgotten_beginning_leaves_its_hash
         rows_are_found_by_what_they_say;
     object:

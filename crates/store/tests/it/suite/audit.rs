@@ -321,3 +321,23 @@ pub async fn rows_are_found_by_what_they_say<B: Bench>(lab: &Lab<B>) {
     assert_eq!(found(of, Some(rows[0].place), 10).await, ["JOB_CREATED punctual"]);
     assert_eq!(found(AuditFilter::of(tenant(9)), None, 10).await, [] as [String; 0]);
 }
+
+/// Who has read rows that another one seals, and reads the chain's end only after that, is too late.
+pub async fn what_is_sealed_is_not_sealed_again<B: Bench>(lab: &Lab<B>) {
+    record(lab, 4).await;
+    let seen = lab.store.unsealed(2).await.unwrap();
+    assert!(seal(&*lab.store, TenantId::DEFAULT, 3).await);
+    let head = lab.store.chain(TenantId::DEFAULT).await.unwrap().head;
+    let mut last = head;
+    let again = seen.iter().map(|row| {
+        last = row.sealed_behind(last);
+        (row.place, last.hash)
+    });
+    let again: Vec<_> = again.collect();
+    assert!(!lab.store.seal(TenantId::DEFAULT, head, &again).await.unwrap());
+    assert_eq!(lab.store.chain(TenantId::DEFAULT).await.unwrap().head, head, "nothing was written");
+    assert!(seal(&*lab.store, TenantId::DEFAULT, 9).await);
+    let rows = lab.store.sealed(TenantId::DEFAULT, 0, 9).await.unwrap();
+    let end = lab.store.chain(TenantId::DEFAULT).await.unwrap().head;
+    assert_eq!((rows.len(), verify(Seal::GENESIS, &rows)), (4, Ok(end)));
+}
