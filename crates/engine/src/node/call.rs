@@ -52,18 +52,11 @@ impl<'a> Call<'a> {
         Call { state: of, node: state.id, done, due, soon, tells, asks: false, answered: false }
     }
 
-    /// The same for a call that is made to ask. Who records runs and is handed some does not ask.
-    pub fn begin_asking(
-        of: &'a Mutex<State>,
-        state: &mut State,
-        done: Vec<Finish>,
-        due: u32,
-        soon: u32,
-    ) -> Self {
-        let mut call = Call::begin(of, state, done, due, soon);
-        call.asks = due + soon > 0;
-        state.asks += u32::from(call.asks);
-        call
+    /// The same call, made to ask. Who records runs and is handed some does not ask.
+    pub fn asking(mut self, state: &mut State) -> Self {
+        self.asks = self.due + self.soon > 0;
+        state.asks += u32::from(self.asks);
+        self
     }
 
     /// The answer came, and what it brought is taken in.

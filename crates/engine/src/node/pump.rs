@@ -176,7 +176,8 @@ impl<S: Store> Node<S> {
         if done.is_empty() && !asks {
             return None;
         }
-        Some((Call::begin_asking(&self.state, &mut state, done, want.due, want.soon), want))
+        let call = Call::begin(&self.state, &mut state, done, want.due, want.soon);
+        Some((call.asking(&mut state), want))
     }
 
     /// What has been in line here for a while, with every slot taken, goes back to the store with

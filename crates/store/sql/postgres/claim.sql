@@ -3,24 +3,8 @@
 -- $6 how deep to look: where there are many tenants, only so much of each one's work is looked at. $7 so much is a large
 -- claim: to step over what is held already would cost most of it. $8 so many large claims in a row begin where the one
 -- before ended, whoever made it; the next one looks at what has come back since.
-WITH RECURSIVE
-clock AS MATERIALIZED (SELECT clock() AS now),
--- The (tenant, priority) pairs that have work, and the first time in each, by one step in the index.
-lanes (tenant_id, priority, first) AS (
-    (
-        SELECT tenant_id, priority, due_at FROM runs
-        WHERE wait = 0 AND place IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
-        ORDER BY tenant_id, priority, due_at LIMIT 1
-    )
-    UNION ALL
-    SELECT n.tenant_id, n.priority, n.due_at
-    FROM lanes l
-    CROSS JOIN LATERAL (
-        SELECT tenant_id, priority, due_at FROM runs
-        WHERE wait = 0 AND place IS NULL AND (tenant_id, priority) > (l.tenant_id, l.priority)
-        ORDER BY tenant_id, priority, due_at LIMIT 1
-    ) AS n
-),
+-- Goes on behind lanes.
+, clock AS MATERIALIZED (SELECT clock() AS now),
 -- A time in a lane before which everything was held a moment ago.
 front AS MATERIALIZED (
     SELECT front_tenant AS tenant_id, front_priority AS priority, front_due_at AS due_at, front_looks AS looks

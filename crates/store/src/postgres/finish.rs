@@ -96,10 +96,8 @@ impl<'a> Ending<'a> {
             }
         }
         let goes_on = !agains.grants.run.is_empty();
-        let mut clock = match waits {
-            true => pipeline.push(sql!("waits_alone"), values![]),
-            false => pipeline.push(sql!("waits_share"), values![]),
-        };
+        let lock = if waits { sql!("waits_alone") } else { sql!("waits_share") };
+        let mut clock = pipeline.push(lock, values![]);
         if fences > 0 || goes_on || !freed.unknown.is_empty() {
             clock = pipeline.push(sql!("gate"), values![fences]);
         } else if !freed.jobs.is_empty() {

@@ -49,7 +49,8 @@ impl Shared {
         let tidy = done.is_empty() && self.holdings().spent().is_empty();
         if tidy && self.dry.load(Ordering::Relaxed) {
             let ahead = if want.soon > 0 { span_us(want.ahead) } else { 0 };
-            let due = self.query_one(sql!("claim_due"), values![ahead]).await?;
+            let is_due = concat!(sql!("lanes"), sql!("claim_due"));
+            let due = self.query_one(is_due, values![node.0, ahead]).await?;
             if !due.try_get::<_, bool>(0)? {
                 let now = at(due.try_get(1)?);
                 return Ok(Pumped { applied: Vec::new(), claimed: Vec::new(), now });
@@ -163,5 +164,5 @@ fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> u
         FRONT_CLAIM_MIN,
         FRONT_LOOKS_MAX,
     ];
-    pipeline.push(sql!("claim"), values)
+    pipeline.push(concat!(sql!("lanes"), sql!("claim")), values)
 }

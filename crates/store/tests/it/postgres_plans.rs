@@ -2,6 +2,7 @@
 //! all live runs, all jobs or all history to do something about a few.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::id::NodeId;
 use domain::job::Job;
@@ -17,6 +18,9 @@ use crate::postgres_bench::PostgresBench;
 /// Live runs; and from a few times this many rows on, somebody has read them all.
 const LIVE: usize = 10_000;
 
+/// Only a broken store takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// So often everything is done: a server plans the first five times for the values at hand, and then
 /// once for any.
 const ROUNDS: usize = 8;
@@ -31,9 +35,12 @@ const DOORS: &str = "
 
 /// How many rows were read one after the other, by stores that are closed by now.
 async fn read_in_turn(look: &Client) -> i64 {
-    while !look.query(DOORS, &[]).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    let closing = async {
+        while !look.query(DOORS, &[]).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closing).await.expect("a store does not close");
     look.query_one(READ, &[]).await.unwrap().get(0)
 }
 
