@@ -71,6 +71,8 @@ async fn restart_then_rest<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<(
         }
         ensure!(started.elapsed() < PATIENCE, "the engine does not come to rest");
     }
+    // As a server does by itself within a minute or so.
+    bed.tidy().await?;
     let (begun, before) = (Instant::now(), (cpu(pid), cpu(server)));
     tokio::time::sleep(Duration::from_secs(args.idle_seconds.into())).await;
     let seconds = begun.elapsed().as_secs_f64();
