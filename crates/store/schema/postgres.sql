@@ -372,4 +372,21 @@ CREATE UNIQUE INDEX upstream_pkey ON punctual.upstream USING btree (job_id, depe
 
 -- functions
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
+forget_ended(sent uuid[]) v u: 
+DECLARE
+    ended uuid[];
+BEGIN
+    SELECT array_agg(h.id) INTO ended
+    FROM unnest(sent) AS u (id), history h
+    WHERE h.id BETWEEN u.id AND u.id AND h.outcome > 0;
+    IF ended IS NOT NULL THEN
+        DELETE FROM runs WHERE id = ANY (ended);
+    END IF;
+    RETURN ended;
+END 
+lives(lock bigint, node uuid) v u: 
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(lock);
+    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+END 
 

@@ -454,6 +454,8 @@ impl<S: FullStore> Driver<S> {
                 let mut patience = Patience::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
                 self.seek_places();
+                // What was let in begins before anybody is told.
+                tokio::task::yield_now().await;
                 let mut accepted = submitted.accepted.into_iter();
                 let part = |size: &usize| {
                     Ok(Submitted {

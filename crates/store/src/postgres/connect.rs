@@ -11,6 +11,7 @@ use dial::Tls;
 use refinery::Target;
 use tokio_postgres::Client;
 
+use super::submit::SUBMIT;
 use super::{PostgresAddress, PostgresOptions};
 use crate::{Result, StoreError};
 
@@ -33,15 +34,7 @@ const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
 /// What is asked when a run is due and nobody should wait for a statement to be read first.
-const PROMPT: [&str; 7] = [
-    sql!("starts_share"),
-    sql!("facts"),
-    sql!("lock_node"),
-    sql!("run_insert"),
-    sql!("run_known"),
-    sql!("gate"),
-    sql!("claim_born"),
-];
+const PROMPT: [&str; 3] = [sql!("starts_share"), sql!("facts"), SUBMIT];
 
 /// A pool of connections that is ready for use.
 pub(super) async fn connect(

@@ -80,6 +80,10 @@ impl<'a> Pipeline<'a> {
         for (sql, _) in &self.steps {
             statements.push(client.prepare_cached(sql).await?);
         }
+        // A lone statement is a transaction by itself.
+        if let ([(_, values)], [statement]) = (&*self.steps, &*statements) {
+            return Ok(vec![step(&client, statement, values).await?]);
+        }
         let mut answers: Vec<Answer<'_>> = vec![Box::pin(word(&client, "BEGIN"))];
         for ((_, values), statement) in self.steps.iter().zip(&statements) {
             answers.push(Box::pin(step(&client, statement, values)));

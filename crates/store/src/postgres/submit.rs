@@ -5,16 +5,18 @@ use std::collections::{HashMap, HashSet};
 
 use domain::id::RunId;
 use domain::run::{ClaimedRun, Grant, NewRun};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::pipeline::{Pipeline, values};
 use super::runs::{RunColumns, place};
-use super::{Shared, lock_of};
+use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
 
 /// So many runs are work enough for two connections.
 const SPLIT_MIN: usize = 500;
+
+/// Everything in one round trip.
+pub(super) const SUBMIT: &str = concat!("WITH born AS (", sql!("run_insert"), sql!("submit"));
 
 impl Shared {
     pub(super) async fn submit(
@@ -39,18 +41,36 @@ impl Shared {
 
     async fn submit_as_one(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
         let _claiming = self.claiming.read().await;
+        let mut seen: HashSet<RunId> = HashSet::with_capacity(runs.len());
+        let new: Vec<&NewRun> = runs.iter().filter(|run| seen.insert(run.id)).collect();
         // Almost always everything is new, and then it need not be asked.
-        let (steps, pipeline) = record(runs, claim, sql!("run_insert"));
-        if let Some(answers) = pipeline.commit_new(&self.pool).await? {
-            let all = runs.iter().map(|run| run.id).collect();
-            return self.submitted(runs, claim, &steps, &answers, all);
+        if new.iter().all(|run| run.place.is_anywhere())
+            && let Some(answer) = record_new(&new, claim).commit_new(&self.pool).await?
+        {
+            let row = first(answer.into_iter().flatten().collect())?;
+            for id in row.try_get::<_, Vec<Uuid>>(0)? {
+                seen.remove(&RunId(id));
+            }
+            let claimed = Vec::<Uuid>::into_iter(row.try_get(1)?).map(RunId);
+            let claimed: HashMap<RunId, i64> = match row.try_get::<_, Option<i64>>(2)? {
+                Some(fence) => claimed.zip(fence + 1..).collect(),
+                None => HashMap::new(),
+            };
+            return Ok(self.submitted(runs, claim, seen, claimed));
         }
+        let mut pipeline = Pipeline::default();
+        let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
         let careful = concat!(sql!("run_insert"), sql!("unless_known"));
-        let (steps, pipeline) = record(runs, claim, careful);
+        let insert = pipeline.push(careful, RunColumns::of(new).into_values());
+        place(&mut pipeline, runs.iter());
+        let known = pipeline.push(sql!("run_known"), values![ids]);
         let answers = pipeline.commit(&self.pool).await?;
-        let new = answers[steps.insert].iter().map(|row| Ok(RunId(row.try_get(0)?)));
-        let new: HashSet<RunId> = new.collect::<Result<_>>()?;
-        self.submitted(runs, claim, &steps, &answers, new)
+        let ids = |step: usize| answers[step].iter().map(|row| Ok(RunId(row.try_get(0)?)));
+        let mut new: HashSet<RunId> = ids(insert).collect::<Result<_>>()?;
+        for id in ids(known) {
+            new.remove(&id?);
+        }
+        Ok(self.submitted(runs, claim, new, HashMap::new()))
     }
 
     /// What became of the runs. One that is named twice was accepted once.
@@ -58,16 +78,9 @@ impl Shared {
         &self,
         runs: &[NewRun],
         claim: Option<ClaimFor>,
-        steps: &Steps,
-        answers: &[Vec<Row>],
         mut new: HashSet<RunId>,
-    ) -> Result<Submitted> {
-        for row in &answers[steps.known] {
-            new.remove(&RunId(row.try_get(0)?));
-        }
-        let grants = steps.claim.into_iter().flat_map(|step| &answers[step]);
-        let grants = grants.map(|row| Ok((RunId(row.try_get(0)?), row.try_get(1)?)));
-        let mut fences: HashMap<RunId, i64> = grants.collect::<Result<_>>()?;
+        mut fences: HashMap<RunId, i64>,
+    ) -> Submitted {
         let mut submitted = Submitted::default();
         for run in runs {
             submitted.accepted.push(new.remove(&run.id));
@@ -82,36 +95,17 @@ impl Shared {
             let held = submitted.claimed.iter().map(|it| (it.run.id, it.run.job)).collect();
             self.holdings().take(first.grant.fence - 1, claim.node, held);
         }
-        Ok(submitted)
+        submitted
     }
 }
 
-/// Where the answers of a transaction are.
-struct Steps {
-    insert: usize,
-    known: usize,
-    claim: Option<usize>,
-}
-
-/// The transaction that records what was asked for and grants what was wished for.
-fn record<'a>(
-    runs: &'a [NewRun],
-    claim: Option<ClaimFor>,
-    insert: &'static str,
-) -> (Steps, Pipeline<'a>) {
-    let mut seen: HashSet<RunId> = HashSet::with_capacity(runs.len());
-    let new: Vec<&NewRun> = runs.iter().filter(|run| seen.insert(run.id)).collect();
-    let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
+/// The statement that records what was asked for and grants what was wished for.
+fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
+    let mut values = RunColumns::of(new.iter().copied()).into_values();
+    let node = claim.map(|claim| claim.node);
+    let most = claim.map_or(0, |claim| i64::from(claim.max));
+    values.extend(values![node.map(lock_of), node.map(|node| node.0), most]);
     let mut pipeline = Pipeline::default();
-    if let Some(claim) = claim {
-        pipeline.push(sql!("lock_node"), values![lock_of(claim.node)]);
-    }
-    let insert = pipeline.push(insert, RunColumns::of(new).into_values());
-    place(&mut pipeline, runs.iter());
-    let known = pipeline.push(sql!("run_known"), values![ids.clone()]);
-    let claim = claim.map(|claim| {
-        let max = i64::from(claim.max);
-        pipeline.push(sql!("claim_born"), values![claim.node.0, max, ids])
-    });
-    (Steps { insert, known, claim }, pipeline)
+    pipeline.push(SUBMIT, values);
+    pipeline
 }

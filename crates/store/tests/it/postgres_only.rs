@@ -1,4 +1,4 @@
-//! What only a server can do: lose connections, and start anew after a crash.
+//! What only a server can do: lose connections, start anew after a crash, keep transactions waiting.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -222,5 +222,65 @@ async fn an_end_under_way_is_not_missed() {
     starting.await.unwrap();
     assert_eq!(ending.await.unwrap().applied, [Applied::Ended(Outcome::Completed)]);
     assert_ne!(lab.state(second.id).await, RunState::Pending, "it waits for what has happened");
+    lab.close().await;
+}
+
+/// A run ends, its transaction is not over, and somebody sends it again. It does not run again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_again_while_it_ends_does_not_run_again() {
+    let bench = PostgresBench::empty().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    // So that there is a row that each end changes after the run has left the live ones.
+    lab.job_after("effect", &[&job]).await;
+    let before = lab.started(node, &job).await;
+    lab.finish(node, completed(node, &before)).await;
+    let held = lab.started(node, &job).await;
+
+    let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
+    let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
+    other.batch_execute(lock).await.unwrap();
+    let (store, done) = (Arc::clone(&lab.store), completed(node, &held));
+    let ending =
+        tokio::spawn(async move { store.pump(node, &[done], Want::default()).await.unwrap() });
+    held_up(&look, 1, || false).await;
+    let (store, again) = (Arc::clone(&lab.store), held.run.clone());
+    let sending = tokio::spawn(async move {
+        store.submit(&[again], Some(ClaimFor { node, max: 1 })).await.unwrap()
+    });
+    held_up(&look, 2, || sending.is_finished()).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(ending.await.unwrap().applied, [Applied::Ended(Outcome::Completed)]);
+    let submitted = sending.await.unwrap();
+    assert_eq!((submitted.accepted, submitted.claimed), (vec![false], vec![]));
+    assert_eq!(lab.state(held.run.id).await, RunState::Ended(Outcome::Completed));
+    assert!(lab.claim(node, want(1)).await.is_empty());
+    lab.close().await;
+}
+
+/// Who is about to be buried is not handed what it sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_being_buried_is_handed_nothing() {
+    let bench = PostgresBench::empty().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
+    let lock = node.0.as_u64_pair().1.cast_signed();
+    other.batch_execute("BEGIN").await.unwrap();
+    other.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.unwrap();
+    let bury = "UPDATE punctual.nodes SET buried = true WHERE id = $1";
+    other.execute(bury, &[&node.0]).await.unwrap();
+    let (store, run) = (Arc::clone(&lab.store), lab.run(&job, lab.ago(1).await));
+    let id = run.id;
+    let sending = tokio::spawn(async move {
+        store.submit(&[run], Some(ClaimFor { node, max: 1 })).await.unwrap()
+    });
+    held_up(&look, 1, || sending.is_finished()).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    let submitted = sending.await.unwrap();
+    assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
+    assert_eq!(lab.state(id).await, RunState::Queued, "it waits for another node");
     lab.close().await;
 }
