@@ -150,8 +150,9 @@ impl<S: FullStore> Engine<S> {
             tasks.spawn(driver.clone().seal());
         }
         for courier in couriers {
-            tasks.spawn(driver.clone().notify(courier));
+            tasks.spawn(driver.clone().deliver(courier));
         }
+        tasks.spawn(driver.clone().raise());
         for _ in 1..PUMPS {
             tasks.spawn(driver.clone().help_pump());
         }

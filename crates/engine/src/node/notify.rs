@@ -18,9 +18,8 @@ const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000]
 const DELIVERIES_MAX: u32 = 100;
 
 impl<S: Store + Alerts> Node<S> {
-    /// Raises what was noticed here and delivers what a channel has not had. Answers how many
-    /// deliveries arrived.
-    pub async fn notify(&self, courier: &dyn Courier) -> store::Result<usize> {
+    /// Raises what the store knows and nobody was told yet, and what was noticed here.
+    pub async fn raise_news(&self) -> store::Result<()> {
         let now = self.now();
         self.store.raise_dead_letters().await?;
         let recovered = self.store.recovered().await?.into_iter().map(|failure| Alert {
@@ -30,18 +29,21 @@ impl<S: Store + Alerts> Node<S> {
             at: now,
             ..failure
         });
-        let mut noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
-        noticed.extend(recovered);
-        if !noticed.is_empty() {
-            self.store.raise(&noticed).await?;
-        }
-        self.deliver(courier).await
+        self.state().noticed.extend(recovered);
+        self.raise_noticed().await
     }
 
-    /// Raises what was noticed here, and leaves the delivery to others.
+    /// Raises what was noticed here. What the store does not take now is raised another time.
     pub async fn raise_noticed(&self) -> store::Result<()> {
         let noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
-        if noticed.is_empty() { Ok(()) } else { self.store.raise(&noticed).await }
+        if noticed.is_empty() {
+            return Ok(());
+        }
+        let raised = self.store.raise(&noticed).await;
+        if raised.is_err() {
+            self.state().noticed.extend(noticed);
+        }
+        raised
     }
 
     /// Delivers what a channel has not had. Answers how many deliveries arrived.

@@ -35,6 +35,9 @@ const TALLY_EVERY: Duration = Duration::from_secs(15);
 /// How often the leader looks for nodes with other settings.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
+/// In how many rounds it is looked once what the store knows that is worth an alert.
+const NEWS_EVERY: u32 = 5;
+
 /// How often what was recorded is sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
 
@@ -406,11 +409,27 @@ impl<S: FullStore> Driver<S> {
         }
     }
 
-    pub async fn notify(self, courier: Box<dyn Courier>) {
+    /// Raises alerts.
+    pub async fn raise(self) {
+        let mut patience = Patience::new(&self.shared, "raise");
+        let poll = std_duration(self.node.settings.poll_every);
+        for round in 0_u32.. {
+            let raised = if round.is_multiple_of(NEWS_EVERY) {
+                self.node.raise_news().await
+            } else {
+                self.node.raise_noticed().await
+            };
+            patience.after(raised).await;
+            tokio::time::sleep(poll).await;
+        }
+    }
+
+    /// Carries them to a channel.
+    pub async fn deliver(self, courier: Box<dyn Courier>) {
         let mut patience = Patience::new(&self.shared, "notify");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
-            patience.after(self.node.notify(courier.as_ref()).await).await;
+            patience.after(self.node.deliver(courier.as_ref()).await).await;
         }
     }
 

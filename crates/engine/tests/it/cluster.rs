@@ -358,7 +358,7 @@ async fn a_node_with_other_settings_is_told_about_once() {
     }
     let settings = world.store.settings().await.unwrap();
     assert_eq!((settings[0].name.as_str(), settings[0].version), (store::POLICY, 1));
-    leader.notify(&engine::LogCourier).await.unwrap();
+    leader.notify(&engine::LogCourier).await;
     let channel = Channel::of_all("new");
     let alerts = world.store.undelivered(&channel, 9).await.unwrap();
     let texts: Vec<&str> = alerts.iter().map(|(alert, _)| alert.kind.name()).collect();

@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
-use engine::{NewJob, Node, Parts, Settings, Started, Tracer, Trigger};
+use engine::{Courier, NewJob, Node, Parts, Settings, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{RunFilter, RunView, Store};
@@ -137,6 +137,8 @@ pub trait Steps {
     async fn work_and_complete(&self) -> usize;
     /// Tells the store what ended.
     async fn flush(&self);
+    /// Raises alerts and carries them to a channel. Answers how many arrived.
+    async fn notify(&self, courier: &dyn Courier) -> usize;
 }
 
 impl Steps for TestNode {
@@ -191,5 +193,10 @@ impl Steps for TestNode {
         while self.has_news() {
             self.pump().await.unwrap();
         }
+    }
+
+    async fn notify(&self, courier: &dyn Courier) -> usize {
+        self.raise_news().await.unwrap();
+        self.deliver(courier).await.unwrap()
     }
 }

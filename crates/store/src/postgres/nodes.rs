@@ -178,9 +178,11 @@ impl Shared {
     }
 
     pub(super) async fn reap(&self, limit: u32) -> Result<Reaped> {
-        let expired = self.query(sql!("node_expired"), values![]).await?;
-        let mut expired =
-            expired.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<Uuid>>>()?;
+        let look = self.query_one(sql!("reap_due"), values![GONE_KEPT_US]).await?;
+        let mut expired: Vec<Uuid> = look.try_get(0)?;
+        if expired.is_empty() && !look.try_get::<_, bool>(1)? {
+            return Ok(Reaped::default());
+        }
         expired.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
         let mut pipeline = Pipeline::default();
         for node in &expired {

@@ -9,7 +9,7 @@ use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState, Wait};
 use store::postgres::PostgresStore;
 use store::{
-    Applied, Change, Changed, ClaimFor, FactsFor, Prepared, Store, StoreError, Verdict, Want,
+    Applied, Change, Changed, ClaimFor, Desk, FactsFor, Prepared, Store, StoreError, Verdict, Want,
 };
 use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};
@@ -143,6 +143,16 @@ async fn held_up(look: &Client, sessions: i64, otherwise: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, looking).await.expect("nobody waits for a lock");
 }
 
+/// Puts the store's clock forward.
+async fn put_forward(look: &Client, seconds: i64) {
+    let later = format!(
+        "CREATE OR REPLACE FUNCTION punctual.clock() RETURNS bigint LANGUAGE sql STABLE
+         AS $$ SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+             + {seconds} * 1000000::bigint $$"
+    );
+    look.batch_execute(&later).await.unwrap();
+}
+
 /// A change has read the clock before a tick's time and commits after it. Who looks in between must
 /// not be told that the tick may start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,10 +173,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let writer = Arc::clone(&lab.store);
     let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
     held_up(&look, 1, || false).await;
-    let later = "CREATE OR REPLACE FUNCTION punctual.clock() RETURNS bigint LANGUAGE sql STABLE
-                 AS $$ SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-                     + 660000000 $$";
-    look.batch_execute(later).await.unwrap();
+    put_forward(&look, 660).await;
     let reader = Arc::clone(&lab.store);
     let about = question(&held);
     let looking = tokio::spawn(async move { reader.facts(node, &[about]).await.unwrap() });
@@ -282,5 +289,23 @@ async fn a_node_that_is_being_buried_is_handed_nothing() {
     let submitted = sending.await.unwrap();
     assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
     assert_eq!(lab.state(id).await, RunState::Queued, "it waits for another node");
+    lab.close().await;
+}
+
+/// A node that left is listed for a day, whether or not there is anything else to reap.
+#[tokio::test]
+async fn a_node_that_left_is_forgotten_a_day_later() {
+    let bench = PostgresBench::empty().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    let node = lab.node().await;
+    lab.store.leave(node).await.unwrap();
+    let look = lab.bench.connect().await;
+    for (hours, listed) in [(0, true), (23, true), (25, false)] {
+        put_forward(&look, hours * 3_600).await;
+        lab.store.reap(10).await.unwrap();
+        let nodes = lab.store.nodes().await.unwrap();
+        assert_eq!(nodes.iter().any(|info| info.id == node), listed, "after {hours} h");
+    }
     lab.close().await;
 }

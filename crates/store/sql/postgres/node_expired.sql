@@ -1,2 +1,0 @@
--- Nodes whose lease ran out.
-SELECT id FROM nodes WHERE NOT buried AND lease_until < clock()
