@@ -66,6 +66,11 @@ impl Shard {
             && self.body.labels.within(&node.labels)
     }
 
+    /// Whether somebody has said where it belongs.
+    pub fn is_pinned(&self) -> bool {
+        self.body.node.is_some() || !self.body.labels.is_empty()
+    }
+
     /// The node that should own it among those that are there; none when none may.
     pub fn owner(&self, nodes: &[Candidate]) -> Option<NodeId> {
         let admitted = nodes.iter().filter(|node| self.admits(node));

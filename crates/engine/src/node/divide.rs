@@ -15,10 +15,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::cluster::NodeRole;
-use domain::cluster::NodeState;
+use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, RunId, TenantId};
 use domain::job::Job;
+use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Outcome, Reason,
@@ -26,7 +26,7 @@ use domain::run::{
 };
 use domain::shard::{Candidate, Shard};
 use jiff::{SignedDuration, Timestamp};
-use store::{Desk, Finish, Move, Shards, Verdict, Whole};
+use store::{Desk, Finish, Move, NodeView, Objects, Shards, Verdict, Whole};
 
 use super::start::{job_state_after, settled};
 use super::{Ended, Node};
@@ -326,7 +326,7 @@ impl<S: Shards> Node<S> {
     }
 }
 
-impl<S: Shards + Desk> Node<S> {
+impl<S: Shards + Desk + Objects> Node<S> {
     /// The leader sees to it that every shard has the owner that it should have: the heaviest of
     /// the nodes that are there. Answers how many moved.
     pub async fn assign_shards(&self) -> store::Result<u64> {
@@ -339,16 +339,26 @@ impl<S: Shards + Desk> Node<S> {
         if shards.is_empty() {
             return Ok(0);
         }
-        let nodes = self.store.nodes().await?.into_iter().filter(|node| {
+        let mut nodes = self.store.nodes().await?;
+        nodes.retain(|node| {
             node.state == NodeState::Active && node.info.roles.contains(&NodeRole::Agent)
         });
-        let nodes: Vec<Candidate> = nodes
-            .map(|node| Candidate { id: node.id, name: node.info.name, labels: node.info.labels })
-            .collect();
+        let candidate = |node: &NodeView| Candidate {
+            id: node.id,
+            name: node.info.name.clone(),
+            labels: node.info.labels.clone(),
+        };
+        // Only servers have an address: agents elsewhere come to them.
+        let servers = nodes.iter().filter(|node| node.info.address.is_some());
+        let servers: Vec<Candidate> = servers.map(candidate).collect();
+        let nodes: Vec<Candidate> = nodes.iter().map(candidate).collect();
         let mut moves = Vec::new();
         for kept in &shards {
             let Some(shard) = Shard::of(&kept.object) else { continue };
-            let to = shard.owner(&nodes);
+            // Where there is no server, the agent that has it says best what it lacks.
+            let all_fit = servers.is_empty() || servers.len() == nodes.len();
+            let for_servers = !all_fit && self.is_for_servers(&shard).await?;
+            let to = shard.owner(if for_servers { &servers } else { &nodes });
             if to != kept.owner.node {
                 let shown =
                     |node: Option<NodeId>| node.map_or("nobody".into(), |node| node.to_string());
@@ -365,5 +375,15 @@ impl<S: Shards + Desk> Node<S> {
             tracing::warn!(epoch, "shards were not moved: this node does not lead any more");
         }
         Ok(moved.unwrap_or(0))
+    }
+
+    /// Whether a shard is in a database that only the settings of servers name, and nobody has said
+    /// where it belongs.
+    async fn is_for_servers(&self, shard: &Shard) -> store::Result<bool> {
+        let Some(database) = shard.body.database.as_deref().filter(|_| !shard.is_pinned()) else {
+            return Ok(false);
+        };
+        let kind = ObjectKind::Database;
+        Ok(self.store.object_by_name(shard.tenant, kind, database).await?.is_none())
     }
 }

@@ -55,7 +55,7 @@
 use domain::alert::{Alert, AlertKind};
 use domain::cluster::{NodeRole, NodeState, Place};
 use domain::id::{JobId, TenantId};
-use store::{Cluster, Desk, Shards, Store};
+use store::{Cluster, Desk, Objects, Shards, Store};
 
 use super::Node;
 
@@ -91,7 +91,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Shards + Desk> Node<S> {
+impl<S: Shards + Desk + Objects> Node<S> {
     /// Everything that a node does as one of several, once: hands back what it may not start any
     /// more, looks after the lead and the shards, acknowledges, fetches the runs that ask for its
     /// place, and works out its share of the planning.

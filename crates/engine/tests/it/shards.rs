@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::action::{Action, SqlAction};
 use domain::id::{NodeId, RunId};
 use domain::job::{Definition, Job, Overlap, RetryPolicy, When};
+use domain::object::ObjectKind;
 use domain::partition::{Parameters, Partition, Progress, Rows};
 use domain::run::{AttemptResult, Outcome};
 use domain::shard::ShardBody;
@@ -492,4 +493,43 @@ async fn a_stale_owner_claims_nothing() {
     assert_eq!(cluster.nodes[1].claim_placed().await.unwrap(), 0);
     cluster.until_ended(run, 10, done).await;
     assert_eq!(state(&cluster, run).await, "COMPLETED");
+}
+
+/// Agents elsewhere do not know the databases of the servers' settings. They own shards in other
+/// databases, and those that somebody has given to them.
+#[tokio::test]
+async fn a_shard_in_a_database_of_the_servers_is_owned_by_a_server() {
+    let mut cluster = TestCluster::with(3, 0, |settings| {
+        if settings.info.name == "node-0" {
+            settings.info.address = Some("https://node-0:8080".to_owned());
+        }
+    })
+    .await;
+    cluster.add_object(ObjectKind::Database, "crm", "{}".to_owned()).await;
+    let within = |database: &str| Some(database.to_owned());
+    for n in 1..=12 {
+        cluster.add_shard(n, ShardBody { database: within("main"), ..ShardBody::default() }).await;
+    }
+    for n in 13..=24 {
+        cluster.add_shard(n, ShardBody { database: within("crm"), ..ShardBody::default() }).await;
+    }
+    let node = Some("node-2".to_owned());
+    cluster
+        .add_shard(25, ShardBody { database: within("main"), node, ..ShardBody::default() })
+        .await;
+    cluster.attend().await;
+    let ids: Vec<_> = cluster.nodes.iter().map(|node| node.id()).collect();
+    let owner = async |cluster: &TestCluster, n: usize| {
+        let owned = cluster.owners().await[&cluster.shards[n - 1].0];
+        ids.iter().position(|id| Some(*id) == owned.node)
+    };
+    for n in 1..=12 {
+        assert_eq!(owner(&cluster, n).await, Some(0), "shard {n}");
+    }
+    let mut others = BTreeSet::new();
+    for n in 13..=24 {
+        others.insert(owner(&cluster, n).await);
+    }
+    assert_eq!(others, BTreeSet::from([Some(0), Some(1), Some(2)]));
+    assert_eq!(owner(&cluster, 25).await, Some(2), "as its shard says");
 }

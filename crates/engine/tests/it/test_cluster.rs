@@ -56,20 +56,26 @@ impl TestCluster {
     /// One more shard.
     pub async fn add_shard(&mut self, n: usize, body: ShardBody) {
         let name = format!("shard_{n:03}");
+        let id = self.add_object(ObjectKind::Shard, &name, body.to_json()).await;
+        self.shards.push((name, id));
+    }
+
+    /// One more thing with a name.
+    pub async fn add_object(&self, kind: ObjectKind, name: &str, body: String) -> ObjectId {
         let now = self.world.store.now().await.unwrap();
         let object = Object {
             id: ObjectId(Uuid::new_v5(&Uuid::nil(), name.as_bytes())),
             tenant: TenantId::DEFAULT,
-            kind: ObjectKind::Shard,
-            name: name.clone(),
-            body: body.to_json(),
+            kind,
+            name: name.to_owned(),
+            body,
             version: 0,
             created_at: now,
             changed_at: now,
         };
         let put = self.world.store.put_object(&object, 0).await.unwrap();
         assert!(matches!(put, Put::Done(_)), "{put:?}");
-        self.shards.push((name, object.id));
+        object.id
     }
 
     pub fn silence(&mut self, node: usize) {
