@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   caller ─┐
-//!   caller ─┼─▶ queue ──▶ BEGIN · savepoint, apply · savepoint, apply · … · COMMIT ──▶ answers
-//!   caller ─┘                                                          (fsync)
+//!   caller ─┼─▶ queue ──▶ BEGIN · apply · savepoint, apply · … · COMMIT ──▶ answers
+//!   caller ─┘                                               (fsync)
 //! ```
 //!
-//! An answer leaves only after the commit. A command that fails is rolled back to its savepoint
-//! and its neighbours go on. When the commit itself fails (disk full, failed fsync), nobody gets
+//! An answer leaves only after the commit. A command that fails is rolled back to its savepoint,
+//! or to the beginning if nothing was written before it, and its neighbours go on. A command that
+//! changes much is the last one of its commit: those behind it are no reason to keep its caller
+//! waiting. When the commit itself fails (disk full, failed fsync), nobody gets
 //! a yes, and the connection is opened anew: after a failed fsync, what the old one believes
 //! about the file is worth nothing.
 
@@ -29,6 +31,10 @@ use crate::{Result, StoreError};
 
 /// Commands that share a commit at most.
 const GROUP_MAX: usize = 512;
+
+/// With so many changed rows, a group is large enough: whoever waits for its answer could go on
+/// meanwhile.
+const GROUP_ROWS: u64 = 1_000;
 
 /// The caller's side.
 pub(super) struct Writer {
@@ -175,18 +181,19 @@ fn serve(
     while let Ok(first) = waiting.recv() {
         let mut group = vec![first];
         group.extend(waiting.try_iter().take(GROUP_MAX - 1));
-        let failure = reopen_if(broken, path, options, &mut connection, &mut counters)
-            .and_then(|()| apply_group(&connection, clock, &mut counters, &mut group))
-            .err()
-            .map(|error| error.to_string());
-        match &failure {
-            Some(failure) if !broken => tracing::error!(%failure, "the store cannot write"),
-            None if broken => tracing::info!("the store can write again"),
-            _ => {}
-        }
-        broken = failure.is_some();
-        for command in group {
-            command.answer(failure.as_deref());
+        while !group.is_empty() {
+            let applied = reopen_if(broken, path, options, &mut connection, &mut counters)
+                .and_then(|()| apply_group(&connection, clock, &mut counters, &mut group));
+            let failure = applied.as_ref().err().map(ToString::to_string);
+            match &failure {
+                Some(failure) if !broken => tracing::error!(%failure, "the store cannot write"),
+                None if broken => tracing::info!("the store can write again"),
+                _ => {}
+            }
+            broken = failure.is_some();
+            for command in group.drain(..applied.unwrap_or(group.len())) {
+                command.answer(failure.as_deref());
+            }
         }
     }
 }
@@ -206,38 +213,46 @@ fn reopen_if(
     Ok(())
 }
 
+/// Applies the first commands of a group, and commits. Answers how many.
 fn apply_group(
     connection: &Connection,
     clock: &dyn Clock,
     counters: &mut Counters,
     group: &mut [Box<dyn Command>],
-) -> Result<()> {
+) -> Result<usize> {
     // A failed commit may have left its transaction open.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }
     counters.begin(clock.now());
+    let before = connection.total_changes();
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let alone = group.len() == 1;
+    let (mut applied, mut written) = (0, false);
     for command in group.iter_mut() {
         let mut tx = Tx { connection, now: counters.clock, counters: &mut *counters };
-        if alone {
-            if !command.apply(&mut tx) {
-                connection.execute_batch("ROLLBACK")?;
-                return counters.recount(connection);
-            }
-            counters.holdings.write(connection)?;
-            continue;
+        // What comes first has nothing before it that must stay.
+        let guard = written;
+        if guard {
+            connection.prepare_cached("SAVEPOINT command")?.execute([])?;
         }
-        connection.prepare_cached("SAVEPOINT command")?.execute([])?;
-        let done = command.apply(&mut tx);
-        if done {
+        if command.apply(&mut tx) {
             counters.holdings.write(connection)?;
+            written = true;
         } else {
-            connection.prepare_cached("ROLLBACK TO command")?.execute([])?;
+            let back = if guard { "ROLLBACK TO command" } else { "ROLLBACK" };
+            connection.prepare_cached(back)?.execute([])?;
+            if !guard {
+                connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            }
             counters.recount(connection)?;
         }
-        connection.prepare_cached("RELEASE command")?.execute([])?;
+        if guard {
+            connection.prepare_cached("RELEASE command")?.execute([])?;
+        }
+        applied += 1;
+        if connection.total_changes() - before >= GROUP_ROWS {
+            break;
+        }
     }
     if counters.dirty {
         connection
@@ -246,5 +261,57 @@ fn apply_group(
         counters.dirty = false;
     }
     connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(())
+    Ok(applied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that writes its number into so many rows, and fails afterwards or not.
+    fn command(number: u32, rows: u64, fails: bool) -> Box<dyn Command> {
+        let apply = move |tx: &mut Tx<'_>| {
+            for _ in 0..rows {
+                tx.connection.execute("INSERT INTO t VALUES (?1)", (number,))?;
+            }
+            if fails { Err(StoreError::Unreadable("on purpose".to_owned())) } else { Ok(()) }
+        };
+        Box::new(Call { apply: Some(apply), outcome: None, reply: oneshot::channel().0 })
+    }
+
+    #[test]
+    fn what_fails_leaves_its_neighbours_and_what_is_large_ends_a_group() {
+        let much = GROUP_ROWS;
+        for (name, commands, applied, written) in [
+            ("one", vec![(1, false)], 1, vec![0]),
+            ("one that fails", vec![(1, true)], 1, vec![]),
+            ("the first fails", vec![(1, true), (1, false), (1, false)], 3, vec![1, 2]),
+            ("the second fails", vec![(1, false), (1, true), (1, false)], 3, vec![0, 2]),
+            ("only the last does not", vec![(1, true), (1, true), (1, false)], 3, vec![2]),
+            ("the last fails", vec![(1, false), (1, true)], 2, vec![0]),
+            ("large", vec![(1, false), (much, false), (1, false)], 2, vec![0, 1]),
+            ("large and fails", vec![(much, true), (1, false)], 1, vec![]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = SqliteOptions { durable: false };
+            let mut connection = schema::open(&folder.path().join("store.db"), options).unwrap();
+            schema::migrate(&mut connection).unwrap();
+            connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+            let mut counters = Counters::read(&connection).unwrap();
+            let group = (0..).zip(&commands);
+            let mut group: Vec<_> =
+                group.map(|(n, (rows, fails))| command(n, *rows, *fails)).collect();
+            let clock = || Timestamp::UNIX_EPOCH;
+            let count = apply_group(&connection, &clock, &mut counters, &mut group).unwrap();
+            assert_eq!(count, applied, "{name}");
+            assert!(connection.is_autocommit(), "{name}: it is committed");
+            let mut query = connection.prepare("SELECT DISTINCT n FROM t ORDER BY n").unwrap();
+            let found: Vec<u32> = query
+                .query_map([], |row| row.get(0))
+                .unwrap()
+                .map(std::result::Result::unwrap)
+                .collect();
+            assert_eq!(found, written, "{name}");
+        }
+    }
 }
