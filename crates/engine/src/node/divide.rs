@@ -12,11 +12,11 @@
 //! that node dies, whoever is handed the run next finds the parts that there are. What wakes the
 //! run is a hint; that it looks again by itself after a while makes it right.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::cluster::{NodeRole, NodeState};
-use domain::id::{NodeId, RunId, TenantId};
+use domain::id::{NodeId, ObjectId, RunId, TenantId};
 use domain::job::Job;
 use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
@@ -24,7 +24,7 @@ use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Outcome, Reason,
     Wait,
 };
-use domain::shard::{Candidate, Shard};
+use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
 use store::{Desk, Finish, Move, NodeView, Objects, Shards, Verdict, Whole};
 
@@ -352,19 +352,24 @@ impl<S: Shards + Desk + Objects> Node<S> {
         let servers = nodes.iter().filter(|node| node.info.address.is_some());
         let servers: Vec<Candidate> = servers.map(candidate).collect();
         let nodes: Vec<Candidate> = nodes.iter().map(candidate).collect();
+        let shards: Vec<(Shard, Ownership)> =
+            shards.iter().filter_map(|kept| Some((Shard::of(&kept.object)?, kept.owner))).collect();
+        // Where there is no server, the agent that has it says best what it lacks.
+        let of_servers = if servers.is_empty() || servers.len() == nodes.len() {
+            HashSet::new()
+        } else {
+            self.shards_of_servers(shards.iter().map(|(shard, _)| shard)).await?
+        };
         let mut moves = Vec::new();
-        for kept in &shards {
-            let Some(shard) = Shard::of(&kept.object) else { continue };
-            // Where there is no server, the agent that has it says best what it lacks.
-            let all_fit = servers.is_empty() || servers.len() == nodes.len();
-            let for_servers = !all_fit && self.is_for_servers(&shard).await?;
+        for (shard, owner) in &shards {
+            let for_servers = of_servers.contains(&shard.id);
             let to = shard.owner(if for_servers { &servers } else { &nodes });
-            if to != kept.owner.node {
+            if to != owner.node {
                 let shown =
                     |node: Option<NodeId>| node.map_or("nobody".into(), |node| node.to_string());
-                let (from, to_whom) = (shown(kept.owner.node), shown(to));
+                let (from, to_whom) = (shown(owner.node), shown(to));
                 tracing::info!(shard = shard.name, from, to = to_whom, epoch, "a shard moves");
-                moves.push(Move { shard: shard.id, fence: kept.owner.fence, to });
+                moves.push(Move { shard: shard.id, fence: owner.fence, to });
             }
         }
         if moves.is_empty() {
@@ -377,13 +382,28 @@ impl<S: Shards + Desk + Objects> Node<S> {
         Ok(moved.unwrap_or(0))
     }
 
-    /// Whether a shard is in a database that only the settings of servers name, and nobody has said
-    /// where it belongs.
-    async fn is_for_servers(&self, shard: &Shard) -> store::Result<bool> {
-        let Some(database) = shard.body.database.as_deref().filter(|_| !shard.is_pinned()) else {
-            return Ok(false);
-        };
-        let kind = ObjectKind::Database;
-        Ok(self.store.object_by_name(shard.tenant, kind, database).await?.is_none())
+    /// Shards in databases that only the settings of servers name, as far as nobody has said where
+    /// they belong.
+    async fn shards_of_servers(
+        &self,
+        shards: impl Iterator<Item = &Shard>,
+    ) -> store::Result<HashSet<ObjectId>> {
+        let within = |shard: &Shard| Some((shard.tenant, shard.body.database.clone()?));
+        let mut open: Vec<_> = shards
+            .filter(|shard| !shard.is_pinned())
+            .filter_map(|shard| Some((within(shard)?, shard.id)))
+            .collect();
+        let (mut after, batch) = (None, self.settings.batch_max);
+        while !open.is_empty() {
+            let known = self.store.objects_of_kind(ObjectKind::Database, after, batch).await?;
+            let names: HashSet<_> =
+                known.iter().map(|known| (known.tenant, known.name.clone())).collect();
+            open.retain(|(database, _)| !names.contains(database));
+            match known.last().filter(|_| known.len() == batch as usize) {
+                Some(last) => after = Some(last.id),
+                None => break,
+            }
+        }
+        Ok(open.into_iter().map(|(_, shard)| shard).collect())
     }
 }
