@@ -124,9 +124,22 @@ impl RunId {
         RunId(timed(8, scheduled_for, hash.as_u128()))
     }
 
-    /// A run that no schedule asked for. `random` must not repeat.
+    /// A run that no schedule asked for. `random` must not repeat. Those of one millisecond sort by
+    /// their time as well, so that what is asked for together lies together in every index.
     pub fn of_request(scheduled_for: Timestamp, random: u128) -> Self {
-        RunId(timed(7, scheduled_for, random))
+        let in_ms = scheduled_for.as_nanosecond().rem_euclid(1_000_000) as u128;
+        let fraction = (in_ms << 12) / 1_000_000;
+        RunId(timed(7, scheduled_for, fraction << 62 | random & LOW))
+    }
+
+    /// Where the runs of a millisecond begin: no tick or request of it is before this id.
+    pub fn first_of(at: Timestamp) -> Self {
+        RunId(timed(7, at, 0))
+    }
+
+    /// Where the requests of a millisecond end.
+    pub fn last_of(at: Timestamp) -> Self {
+        RunId(timed(7, at, u128::MAX))
     }
 
     /// A part of a run that was divided: the same run, row and shard give the same id. Its version
@@ -149,11 +162,14 @@ impl RunId {
     }
 }
 
+/// The bits of a UUID after its variant.
+const LOW: u128 = 0x3fff_ffff_ffff_ffff;
+
 /// A UUID of a time and 74 bits.
 fn timed(version: u128, at: Timestamp, bits: u128) -> Uuid {
     let ms = at.as_millisecond().max(0) as u128 & 0xffff_ffff_ffff;
     let high = bits >> 62 & 0xfff;
-    let low = bits & 0x3fff_ffff_ffff_ffff;
+    let low = bits & LOW;
     Uuid::from_u128(ms << 80 | version << 76 | high << 64 | 2 << 62 | low)
 }
 
@@ -170,9 +186,28 @@ mod tests {
         assert_eq!(id.to_string(), "01a3185c-5000-8922-a380-df8657358dd5");
         assert_eq!(id.time(), at(1_800_000_000));
         assert_eq!(id.0.get_version_num(), 8);
-        assert_eq!(RunId::of_request(at(0), 42).0.get_version_num(), 7);
         assert_ne!(id, RunId::of_tick(job, at(1_800_000_000), "shard_001"));
         assert_ne!(id, RunId::of_tick(JobId(Uuid::from_u128(43)), at(1_800_000_000), ""));
         assert!(id < RunId::of_tick(job, at(1_800_000_001), ""));
+    }
+
+    #[test]
+    fn what_is_asked_for_has_an_id_that_sorts_by_time_and_is_its_own() {
+        let at =
+            |nanos: i128| Timestamp::from_nanosecond(1_800_000_000_000_000_000 + nanos).unwrap();
+        let id = |nanos, random| RunId::of_request(at(nanos), random);
+        assert_eq!(id(0, 42).0.get_version_num(), 7);
+        assert_eq!(id(0, 42).to_string(), "01a3185c-5000-7000-8000-00000000002a");
+        assert_eq!(id(999_999, u128::MAX).to_string(), "01a3185c-5000-7fff-bfff-ffffffffffff");
+        assert_eq!(id(999_999, 0).time(), at(0), "to the millisecond");
+        assert_ne!(id(5, 1), id(5, 2));
+        for (nanos, later) in [(0, 1_000), (1_000, 2_000), (998_000, 999_000), (999_999, 1_000_000)]
+        {
+            assert!(id(nanos, u128::MAX) < id(later, 0), "{nanos} is before {later}");
+        }
+        assert!(RunId::first_of(at(999_999)) <= id(0, 0));
+        assert!(RunId::last_of(at(0)) >= id(999_999, u128::MAX));
+        let before = Timestamp::from_nanosecond(-1).unwrap();
+        assert_eq!(RunId::of_request(before, 0).0.get_version_num(), 7);
     }
 }

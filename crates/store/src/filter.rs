@@ -88,9 +88,8 @@ impl RunFilter {
 
     /// The ids that can be meant: from the first one on, up to but without the second one.
     pub(crate) fn ids(&self, before: Option<RunId>) -> (RunId, RunId) {
-        let first = |at: Timestamp| RunId::of_request(at, 0);
-        let since = self.since.map_or(RunId(uuid::Uuid::nil()), first);
-        let until = self.until.map_or(RunId(uuid::Uuid::max()), first);
+        let since = self.since.map_or(RunId(uuid::Uuid::nil()), RunId::first_of);
+        let until = self.until.map_or(RunId(uuid::Uuid::max()), RunId::first_of);
         (since, before.map_or(until, |before| before.min(until)))
     }
 

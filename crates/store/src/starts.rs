@@ -110,7 +110,7 @@ impl Start {
 
     fn id_at(us: i64) -> RunId {
         match Timestamp::from_microsecond(us) {
-            Ok(at) => RunId::of_request(at, 0),
+            Ok(at) => RunId::first_of(at),
             Err(_) if us < 0 => RunId(uuid::Uuid::nil()),
             Err(_) => RunId(uuid::Uuid::max()),
         }

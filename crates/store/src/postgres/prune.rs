@@ -12,7 +12,7 @@ impl Shared {
         let (before, failed_before) = (us(cut.before), us(cut.failed_before));
         let limit = i64::from(limit);
         let Some(job) = cut.job else {
-            let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
+            let newest = RunId::last_of(cut.before.max(cut.failed_before));
             let values = values![newest.0, before, failed_before, limit];
             return Ok(gone(self.query_one(sql!("prune_age"), values).await?.try_get(0)?));
         };

@@ -222,7 +222,7 @@ fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     // record: what comes before such a record stays.
     let after = match prepared {
         Prepared::Return => {
-            let newest = RunId::of_request(tx.now, 0);
+            let newest = RunId::first_of(tx.now);
             tx.connection
                 .prepare_cached(sql!("job_settled_until"))?
                 .query_row((job.0, tx.now_us(), newest.0), |row| row.get(0))?

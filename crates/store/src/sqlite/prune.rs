@@ -12,7 +12,7 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
     let (before, failed_before) = (us(cut.before), us(cut.failed_before));
     let Some(job) = cut.job else {
         // An id carries the nominal time, and nothing ends before that.
-        let newest = RunId::of_request(cut.before.max(cut.failed_before), u128::MAX);
+        let newest = RunId::last_of(cut.before.max(cut.failed_before));
         let gone = delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit))?;
         tx.connection.prepare_cached(sql!("place_forget"))?.execute([])?;
         return Ok(gone);

@@ -62,7 +62,7 @@ impl Walk {
     }
 
     pub fn late_ends(since: Timestamp, below: Timestamp, size: u32) -> Self {
-        let below = RunId::of_request(below, 0);
+        let below = RunId::first_of(below);
         let after = Cursor::from(since.saturating_sub(CLOCKS).unwrap_or(Timestamp::MIN));
         Walk { way: Way::Ends { after, since, below }, size, over: false }
     }
