@@ -60,6 +60,7 @@ mod holdings;
 mod identity;
 mod jobs;
 mod journal;
+mod live;
 mod lock;
 mod nodes;
 mod objects;

@@ -27,7 +27,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
             reason.code.name(),
             &reason.text,
         ))?;
-        tx.holdings().cancel(run);
+        tx.holdings().cancel(&held);
         journal::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
         return Ok(Cancelled::Requested(held.node));
     }

@@ -73,7 +73,8 @@ pub(super) fn claim_from(
     let soon = soon(tx, lanes, want, &limits)?;
     take(tx, &due, i64::MIN)?;
     take(tx, &soon, tx.now_us())?;
-    let mut taken: Vec<Queued> = due.into_iter().chain(soon).collect();
+    let mut taken = due;
+    taken.extend(soon);
     for queued in &mut taken {
         let run = &mut queued.claimed;
         run.grant.fence = tx.next_number();
@@ -144,10 +145,16 @@ pub(super) fn lanes(connection: &Connection, placed: bool) -> Result<Vec<Lane>> 
     Ok(lanes)
 }
 
-fn lane(tx: &Tx<'_>, lane: Lane, after: i64, until: i64, limit: u32) -> Result<Vec<Queued>> {
+/// Adds the front of a lane.
+fn lane(
+    tx: &Tx<'_>,
+    lane: Lane,
+    (after, until): (i64, i64),
+    limit: u32,
+    runs: &mut Vec<Queued>,
+) -> Result<()> {
     let mut query = tx.connection.prepare_cached(sql!("queue_lane"))?;
     let mut rows = query.query((lane.0, lane.1, after, until, limit))?;
-    let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
         runs.push(Queued {
             claimed: claimed(row, 0)?,
@@ -157,14 +164,14 @@ fn lane(tx: &Tx<'_>, lane: Lane, after: i64, until: i64, limit: u32) -> Result<V
             cancelled: row.get(17)?,
         });
     }
-    Ok(runs)
+    Ok(())
 }
 
 /// The front of each lane.
 fn due(tx: &Tx<'_>, lanes: &[Lane], limit: u32) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
     for front in lanes.iter().filter(|_| limit > 0) {
-        runs.extend(lane(tx, *front, i64::MIN, tx.now_us(), limit)?);
+        lane(tx, *front, (i64::MIN, tx.now_us()), limit, &mut runs)?;
     }
     Ok(runs)
 }
@@ -181,7 +188,7 @@ fn soon(
     let mut runs = Vec::new();
     let open = |lane: &&Lane| want.soon > 0 && !limits.contains_key(&lane.0);
     for front in lanes.iter().filter(open) {
-        runs.extend(lane(tx, *front, tx.now_us(), until, want.soon)?);
+        lane(tx, *front, (tx.now_us(), until), want.soon, &mut runs)?;
     }
     runs.sort_by_key(|queued| (queued.claimed.run.due_at, queued.seq));
     runs.truncate(want.soon as usize);

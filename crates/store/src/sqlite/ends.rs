@@ -81,8 +81,10 @@ struct Plain {
     lost: u32,
     finished_at: i64,
     fence: Option<i64>,
-    /// Its number, how it ended, where it was made and when it began.
-    attempt: Option<(u32, &'static str, NodeId, i64)>,
+    /// The number of its attempt, and when that began.
+    attempt: Option<(u32, i64)>,
+    /// How the attempt ended, and where it was made. That is the same for most.
+    made: Option<(&'static str, NodeId)>,
     /// Its job, if it began late or never.
     late: Option<JobId>,
     /// Its id, if an index finds it by that.
@@ -101,10 +103,8 @@ impl Recorder {
             lost: end.lost,
             finished_at,
             fence: end.fence,
-            attempt: end.attempt.map(|attempt| {
-                let started_at = us(attempt.started_at);
-                (attempt.number, attempt.result.end.name(), attempt.node, started_at)
-            }),
+            attempt: end.attempt.map(|attempt| (attempt.number, us(attempt.started_at))),
+            made: end.attempt.map(|attempt| (attempt.result.end.name(), attempt.node)),
             late: is_late.then_some(whose.job),
             id: (is_late || end.is_listed()).then_some(whose.run),
         };
@@ -121,9 +121,11 @@ impl Recorder {
 
     /// Writes what was taken.
     pub fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
-        rows::insert(tx.connection, sql!("end_insert_plain"), &self.plain, |end, values| {
-            end.push(values)
-        })?;
+        for alike in self.plain.chunk_by(|a, b| a.made == b.made) {
+            let made = alike.first().and_then(|end| end.made);
+            let sql = sql!("end_insert_plain");
+            rows::insert_alike(tx.connection, sql, |to| push_made(made, to), alike, Plain::push)?;
+        }
         self.plain.clear();
         Ok(())
     }
@@ -137,13 +139,19 @@ impl Plain {
         values.push(self.lost)?;
         values.push(self.finished_at)?;
         values.push(self.attempt.map(|(number, ..)| number))?;
-        values.push(self.attempt.map(|(_, end, ..)| end))?;
-        values.push(self.attempt.map(|(_, _, node, _)| node.0))?;
         values.push(self.fence)?;
-        values.push(self.attempt.map(|(.., started_at)| started_at))?;
+        values.push(self.attempt.map(|(_, started_at)| started_at))?;
         values.push(self.late.map(|job| job.0))?;
         values.push(self.id.map(|id| id.0))
     }
+}
+
+fn push_made(
+    made: Option<(&'static str, NodeId)>,
+    values: &mut Values<'_, '_>,
+) -> rusqlite::Result<()> {
+    values.push(made.map(|(end, _)| end))?;
+    values.push(made.map(|(_, node)| node.0))
 }
 
 /// Writes an end with all that there is to say.
@@ -152,6 +160,7 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
     let message = result.map(|result| result.message.as_str());
     let row = std::slice::from_ref(plain);
     rows::insert(tx.connection, sql!("end_insert"), row, |plain, values| {
+        push_made(plain.made, values)?;
         plain.push(values)?;
         values.push(end.reason.map(|(code, _)| code))?;
         values.push(end.reason.map(|(_, text)| text))?;

@@ -5,11 +5,12 @@ use domain::id::{JobId, NodeId};
 use domain::job::{Definition, When};
 use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
 use jiff::Timestamp;
-use rusqlite::{CachedStatement, OptionalExtension};
+use rusqlite::OptionalExtension;
 
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
 use super::journal::EndedTogether;
+use super::live::Leaving;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
 use super::wake::{Freed, is_over};
@@ -23,22 +24,18 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
     }
     let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
-    let mut ending = Ending {
-        recorder: Recorder::default(),
-        live: tx.connection.prepare_cached(sql!("live_delete"))?,
-        audit: EndedTogether::default(),
-    };
+    let mut ending = Ending::default();
     for finish in done {
         let Some(held) = tx.holdings().of_grant(node, finish.grant) else {
             // It may have ended a moment ago.
-            ending.recorder.flush(tx)?;
+            ending.flush(tx)?;
             applied.push(ended_before(tx, finish)?);
             continue;
         };
-        tx.holdings().close(held.run);
+        tx.holdings().close(&held);
         applied.push(leave(tx, &mut ending, &held, finish, &mut freed)?);
     }
-    ending.recorder.flush(tx)?;
+    ending.flush(tx)?;
     ending.audit.write(tx, node)?;
     freed.wake(tx)?;
     Ok(applied)
@@ -57,17 +54,26 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
     Ok(applied)
 }
 
-/// What ending a run takes, once for a whole batch.
-struct Ending<'a> {
+/// What ends together is written together.
+#[derive(Default)]
+struct Ending {
     recorder: Recorder,
-    live: CachedStatement<'a>,
+    leaving: Leaving,
     audit: EndedTogether,
+}
+
+impl Ending {
+    /// Writes what was taken, for whoever looks into the tables.
+    fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
+        self.leaving.flush(tx.connection)?;
+        self.recorder.flush(tx)
+    }
 }
 
 /// Applies a verdict to a run that its holder lets go.
 fn leave(
     tx: &mut Tx<'_>,
-    ending: &mut Ending<'_>,
+    ending: &mut Ending,
     held: &Held,
     finish: &Finish,
     freed: &mut Freed,
@@ -99,6 +105,7 @@ fn leave(
             // What it waits for may have happened already: then it looks again at once.
             // Who waits for its parts waits for their end, also if its own was asked for.
             let is_asked = held.cancelled && *wait != Wait::Parts;
+            ending.flush(tx)?;
             if is_asked || is_over(tx, *wait, (held.run, held.job), held.fence)? {
                 release(tx, held)?;
             } else {
@@ -141,13 +148,13 @@ fn counts(finish: &Finish) -> (u32, u32) {
 
 fn end(
     tx: &mut Tx<'_>,
-    ending: &mut Ending<'_>,
+    ending: &mut Ending,
     held: &Held,
     finish: &Finish,
     (outcome, reason, dead_letter): (Outcome, Option<&Reason>, bool),
     freed: &mut Freed,
 ) -> Result<Applied> {
-    guarded(ending.live.execute((held.job.0, held.order_at, held.run.0))?, held)?;
+    ending.leaving.push(held);
     // A cancelled run never ends as completed.
     let cancel: Option<(String, String)> = if held.cancelled {
         let mut query = tx.connection.prepare_cached(sql!("run_cancelled"))?;

@@ -41,19 +41,47 @@ pub(super) struct Held {
 /// Everything that is held.
 #[derive(Default)]
 pub(super) struct Holdings {
-    runs: HashMap<RunId, (i64, Held)>,
-    tenants: HashMap<TenantId, i64>,
+    /// By their first fence. All fences of a claim are less than the first one of the next.
     claims: BTreeMap<i64, Claim>,
-    /// Grants that no claim on disk lists yet.
-    fresh: Vec<(i64, Held)>,
+    tenants: Tenants,
     /// Claims of which nothing is left.
     spent: Vec<i64>,
-    listed: usize,
-}
-
-struct Claim {
+    /// Grants that are listed, and those among them that are not over.
     listed: usize,
     open: usize,
+}
+
+/// Grants that were handed out together.
+#[derive(Default)]
+struct Claim {
+    /// By fence. None is left of a grant that is over.
+    grants: Vec<(i64, Option<Held>)>,
+    open: usize,
+    is_on_disk: bool,
+}
+
+impl Claim {
+    fn find(&mut self, fence: i64) -> Option<&mut Option<Held>> {
+        let first = self.grants.first()?.0;
+        // Mostly there is no gap between fences.
+        let guess = usize::try_from(fence - first).ok()?;
+        let at = match self.grants.get(guess) {
+            Some((found, _)) if *found == fence => guess,
+            _ => self.grants.binary_search_by_key(&fence, |(fence, _)| *fence).ok()?,
+        };
+        Some(&mut self.grants[at].1)
+    }
+
+    /// Whether a grant that is handed out now goes along.
+    fn takes(&self, node: NodeId) -> bool {
+        let last = self.grants.last().and_then(|(_, held)| held.as_ref());
+        !self.is_on_disk && last.is_some_and(|last| last.node == node)
+    }
+
+    /// What is not over, oldest grant first.
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.grants.iter().filter_map(|(_, held)| held.as_ref())
+    }
 }
 
 /// A grant as a claim lists it.
@@ -62,6 +90,36 @@ pub(super) struct Entry {
     pub fence: i64,
     pub seq: i64,
     pub turn: u32,
+}
+
+/// How many runs of each tenant are held. Neighbours are mostly of the same tenant, and counted
+/// together.
+#[derive(Default)]
+struct Tenants {
+    counts: HashMap<TenantId, i64>,
+    last: Option<(TenantId, i64)>,
+}
+
+impl Tenants {
+    fn add(&mut self, tenant: TenantId, change: i64) {
+        if let Some((last, sum)) = &mut self.last
+            && *last == tenant
+        {
+            *sum += change;
+            return;
+        }
+        let Some((last, sum)) = self.last.replace((tenant, change)) else { return };
+        let count = self.counts.entry(last).or_default();
+        *count += sum;
+        if *count == 0 {
+            self.counts.remove(&last);
+        }
+    }
+
+    fn count(&self, tenant: TenantId) -> i64 {
+        let last = self.last.filter(|(last, _)| *last == tenant);
+        self.counts.get(&tenant).copied().unwrap_or(0) + last.map_or(0, |(_, sum)| sum)
+    }
 }
 
 impl Holdings {
@@ -73,7 +131,7 @@ impl Holdings {
         let mut rows = claims.query([])?;
         while let Some(row) = rows.next()? {
             let (first, node, grants) = claim(row)?;
-            holdings.list(first, grants.len());
+            let mut claim = Claim { is_on_disk: true, ..Claim::default() };
             for Entry { fence, seq, turn } in grants {
                 let held = run.query_row((seq, turn), |row| {
                     Ok(Held {
@@ -90,109 +148,105 @@ impl Holdings {
                         cancelled: row.get(6)?,
                     })
                 });
-                if let Some(held) = held.optional()? {
-                    holdings.open(first, held);
+                let held = held.optional()?;
+                if let Some(held) = held {
+                    claim.open += 1;
+                    holdings.tenants.add(held.tenant, 1);
                 }
+                claim.grants.push((fence, held));
             }
+            holdings.listed += claim.grants.len();
+            holdings.open += claim.open;
+            if claim.open == 0 {
+                holdings.spent.push(first);
+            }
+            holdings.claims.insert(first, claim);
         }
-        holdings.spent = holdings
-            .claims
-            .iter()
-            .filter(|(_, claim)| claim.open == 0)
-            .map(|(id, _)| *id)
-            .collect();
         Ok(holdings)
     }
 
     /// A node is handed a run.
     pub fn take(&mut self, held: Held) {
+        self.tenants.add(held.tenant, 1);
+        self.listed += 1;
+        self.open += 1;
+        if let Some(mut last) = self.claims.last_entry()
+            && last.get().takes(held.node)
+        {
+            let claim = last.get_mut();
+            claim.open += 1;
+            claim.grants.push((held.fence, Some(held)));
+            return;
+        }
         // The number of a claim is its first fence.
-        let claim = match self.fresh.last() {
-            Some((claim, last)) if last.node == held.node => *claim,
-            _ => held.fence,
-        };
-        self.fresh.push((claim, held));
-        self.list(claim, 1);
-        self.open(claim, held);
-    }
-
-    fn list(&mut self, claim: i64, grants: usize) {
-        self.claims.entry(claim).or_insert(Claim { listed: 0, open: 0 }).listed += grants;
-        self.listed += grants;
-    }
-
-    fn open(&mut self, claim: i64, held: Held) {
-        self.claims.entry(claim).and_modify(|claim| claim.open += 1);
-        *self.tenants.entry(held.tenant).or_default() += 1;
-        self.runs.insert(held.run, (claim, held));
+        let grants = vec![(held.fence, Some(held))];
+        self.claims.insert(held.fence, Claim { grants, open: 1, is_on_disk: false });
     }
 
     /// The run of a grant that is valid.
-    pub fn of_grant(&self, node: NodeId, grant: Grant) -> Option<Held> {
-        let held = self.of_run(grant.run)?;
-        (held.node == node && held.fence == grant.fence && held.turn == grant.turn).then_some(held)
+    pub fn of_grant(&mut self, node: NodeId, grant: Grant) -> Option<Held> {
+        let (_, claim) = self.claims.range_mut(..=grant.fence).next_back()?;
+        let held = (*claim.find(grant.fence)?)?;
+        (held.node == node && held.run == grant.run && held.turn == grant.turn).then_some(held)
     }
 
-    /// Who holds a run.
+    /// Who holds a run, by a look at everything that is held.
     pub fn of_run(&self, run: RunId) -> Option<Held> {
-        self.runs.get(&run).map(|(_, held)| *held)
+        self.held().find(|held| held.run == run).copied()
     }
 
     /// What a node holds, oldest grant first.
     pub fn of_node(&self, node: NodeId) -> Vec<Held> {
-        let held = self.runs.values().map(|(_, held)| *held);
-        let mut held: Vec<Held> = held.filter(|held| held.node == node).collect();
-        held.sort_unstable_by_key(|held| held.fence);
-        held
+        self.held().filter(|held| held.node == node).copied().collect()
     }
 
     /// How many runs of a tenant are held.
     pub fn of_tenant(&self, tenant: TenantId) -> i64 {
-        self.tenants.get(&tenant).copied().unwrap_or(0)
+        self.tenants.count(tenant)
+    }
+
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.claims.values().filter(|claim| claim.open > 0).flat_map(Claim::held)
     }
 
     /// Somebody asks for the end of a run that is held.
-    pub fn cancel(&mut self, run: RunId) {
-        if let Some((_, held)) = self.runs.get_mut(&run) {
+    pub fn cancel(&mut self, held: &Held) {
+        let claim = self.claims.range_mut(..=held.fence).next_back();
+        if let Some(held) = claim.and_then(|(_, claim)| claim.find(held.fence)?.as_mut()) {
             held.cancelled = true;
         }
     }
 
-    /// The grant of a run is over.
-    pub fn close(&mut self, run: RunId) {
-        let Some((id, held)) = self.runs.remove(&run) else { return };
-        if let Some(tenant) = self.tenants.get_mut(&held.tenant) {
-            *tenant -= 1;
-            if *tenant == 0 {
-                self.tenants.remove(&held.tenant);
-            }
+    /// A grant is over.
+    pub fn close(&mut self, held: &Held) {
+        let Some((id, claim)) = self.claims.range_mut(..=held.fence).next_back() else { return };
+        if claim.find(held.fence).and_then(Option::take).is_none() {
+            return;
         }
-        let Some(claim) = self.claims.get_mut(&id) else { return };
         claim.open -= 1;
         if claim.open == 0 {
-            self.spent.push(id);
+            self.spent.push(*id);
         }
+        self.open -= 1;
+        self.tenants.add(held.tenant, -1);
     }
 
     /// Writes down what was handed out, and clears away what is over.
     pub fn write(&mut self, connection: &Connection) -> Result<()> {
-        for grants in self.fresh.chunk_by(|(a, _), (b, _)| a == b) {
-            let Some((claim, first)) = grants.first() else { continue };
-            let grants = encode(grants.iter().map(|(_, held)| held));
-            connection.prepare_cached(sql!("claim_insert"))?.execute((
-                claim,
-                first.node.0,
-                grants,
-            ))?;
+        let fresh = self.claims.iter_mut().rev().take_while(|(_, claim)| !claim.is_on_disk);
+        for (id, claim) in fresh {
+            claim.is_on_disk = true;
+            let Some(node) = claim.held().next().map(|held| held.node) else { continue };
+            let grants = encode(claim.held());
+            connection.prepare_cached(sql!("claim_insert"))?.execute((id, node.0, grants))?;
         }
-        self.fresh.clear();
         for id in std::mem::take(&mut self.spent) {
             connection.prepare_cached(sql!("claim_delete"))?.execute((id,))?;
             if let Some(claim) = self.claims.remove(&id) {
-                self.listed -= claim.listed;
+                self.listed -= claim.grants.len();
             }
         }
-        if self.listed > self.runs.len() * 4 + SLACK {
+        if self.listed > self.open * 4 + SLACK {
             self.compact(connection)?;
         }
         Ok(())
@@ -200,28 +254,19 @@ impl Holdings {
 
     /// Writes thin claims anew, with what is left of them.
     fn compact(&mut self, connection: &Connection) -> Result<()> {
-        let mut left: BTreeMap<i64, Vec<Held>> = BTreeMap::new();
-        for (id, held) in self.runs.values() {
-            left.entry(*id).or_default().push(*held);
-        }
-        for (id, mut grants) in left {
-            let Some(claim) = self.claims.get_mut(&id) else { continue };
-            if grants.len() * 4 > claim.listed {
-                continue;
-            }
-            grants.sort_unstable_by_key(|held| held.fence);
-            connection
-                .prepare_cached(sql!("claim_update"))?
-                .execute((id, encode(grants.iter())))?;
-            self.listed -= claim.listed - grants.len();
-            claim.listed = grants.len();
+        let thin = |claim: &Claim| claim.open * 4 <= claim.grants.len();
+        for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| thin(claim)) {
+            self.listed -= claim.grants.len() - claim.open;
+            claim.grants.retain(|(_, held)| held.is_some());
+            let grants = encode(claim.held());
+            connection.prepare_cached(sql!("claim_update"))?.execute((id, grants))?;
         }
         Ok(())
     }
 }
 
-fn encode<'a>(grants: impl ExactSizeIterator<Item = &'a Held>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(grants.len() * ENTRY);
+fn encode<'a>(grants: impl Iterator<Item = &'a Held>) -> Vec<u8> {
+    let mut bytes = Vec::new();
     for held in grants {
         bytes.extend_from_slice(&held.fence.to_be_bytes());
         bytes.extend_from_slice(&held.seq.to_be_bytes());
@@ -307,15 +352,56 @@ mod tests {
         assert_eq!(holdings.of_grant(NodeId(id(7)), grant(13)), None);
         assert_eq!(holdings.of_grant(NodeId(id(8)), grant(12)), None);
         for number in [11, 13, 13] {
-            holdings.close(held(number).run);
+            holdings.close(&held(number));
             holdings.write(&connection).unwrap();
         }
         assert_eq!(listed(&connection).len(), 2);
         assert_eq!(holdings.of_node(NodeId(id(7))), [held(12)]);
-        holdings.close(held(12).run);
+        holdings.close(&held(12));
         holdings.write(&connection).unwrap();
         assert_eq!(listed(&connection), [(20, vec![20])]);
         assert_eq!((holdings.of_tenant(tenant), holdings.listed), (1, 1));
+    }
+
+    #[test]
+    fn what_is_held_is_found_by_grant_run_node_and_tenant() {
+        let (connection, mut holdings) = (tables(), Holdings::default());
+        let (node, other) = (NodeId(id(7)), NodeId(id(8)));
+        let (tenant, stranger) = (TenantId(id(1)), TenantId(id(9)));
+        // Numbers in between are those of runs; nodes and tenants take turns.
+        let all = [
+            held(11),
+            held(14),
+            Held { tenant: stranger, ..held(15) },
+            Held { node: other, ..held(16) },
+            held(30),
+        ];
+        all.iter().for_each(|held| holdings.take(*held));
+        holdings.write(&connection).unwrap();
+        assert_eq!(listed(&connection), [(11, vec![11, 14, 15]), (16, vec![16]), (30, vec![30])]);
+        let grant = |held: &Held| Grant { run: held.run, fence: held.fence, turn: 0 };
+        for held in &all {
+            assert_eq!(holdings.of_grant(held.node, grant(held)), Some(*held));
+            assert_eq!(holdings.of_run(held.run), Some(*held));
+            let older = Grant { turn: 1, ..grant(held) };
+            assert_eq!(holdings.of_grant(held.node, older), None);
+        }
+        for fence in [0, 12, 13, 17, 31] {
+            assert_eq!(holdings.of_grant(node, Grant { fence, ..grant(&all[0]) }), None, "{fence}");
+        }
+        assert_eq!(holdings.of_node(node), [all[0], all[1], all[2], all[4]]);
+        assert_eq!((holdings.of_tenant(tenant), holdings.of_tenant(stranger)), (4, 1));
+        holdings.cancel(&all[1]);
+        assert!(holdings.of_run(all[1].run).is_some_and(|held| held.cancelled));
+        for (closed, counts) in [(2, (4, 0)), (0, (3, 0)), (0, (3, 0)), (3, (2, 0)), (1, (1, 0))] {
+            holdings.close(&all[closed]);
+            assert_eq!(holdings.of_run(all[closed].run), None);
+            assert_eq!((holdings.of_tenant(tenant), holdings.of_tenant(stranger)), counts);
+        }
+        holdings.write(&connection).unwrap();
+        assert_eq!(listed(&connection), [(30, vec![30])]);
+        assert_eq!((holdings.of_node(node), holdings.of_node(other)), (vec![all[4]], vec![]));
+        assert_eq!((holdings.listed, holdings.open), (1, 1));
     }
 
     #[test]
@@ -323,10 +409,12 @@ mod tests {
         let (connection, mut holdings) = (tables(), Holdings::default());
         (1..=5_000).for_each(|number| holdings.take(held(number)));
         holdings.write(&connection).unwrap();
-        (1..=4_998).for_each(|number| holdings.close(held(number).run));
+        (1..=4_998).for_each(|number| holdings.close(&held(number)));
         holdings.write(&connection).unwrap();
         assert_eq!(listed(&connection), [(1, vec![4_999, 5_000])]);
-        [4_999, 5_000].into_iter().for_each(|number| holdings.close(held(number).run));
+        let grant = Grant { run: held(5_000).run, fence: 5_000, turn: 0 };
+        assert_eq!(holdings.of_grant(held(1).node, grant), Some(held(5_000)));
+        [4_999, 5_000].into_iter().for_each(|number| holdings.close(&held(number)));
         holdings.write(&connection).unwrap();
         assert_eq!((listed(&connection).len(), holdings.listed), (0, 0));
     }

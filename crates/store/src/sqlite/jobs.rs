@@ -269,7 +269,9 @@ impl Tick {
     }
 
     fn vanish(&self, tx: &mut Tx<'_>, job: JobId) -> Result<()> {
-        tx.holdings().close(self.run);
+        if let Some(held) = tx.holdings().of_run(self.run) {
+            tx.holdings().close(&held);
+        }
         let (connection, seq) = (tx.connection, self.seq);
         connection.prepare_cached(sql!("run_vanish"))?.execute((seq,))?;
         connection.prepare_cached(sql!("live_delete"))?.execute((

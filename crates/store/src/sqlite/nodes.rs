@@ -114,7 +114,7 @@ pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
     }
     for held in tx.holdings().of_node(node) {
         release(tx, &held)?;
-        tx.holdings().close(held.run);
+        tx.holdings().close(&held);
     }
     tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
     Ok(())

@@ -21,7 +21,7 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Connection> {
          PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -65536;
+         PRAGMA cache_size = -16384;
          PRAGMA wal_autocheckpoint = 4000;
          PRAGMA busy_timeout = 5000;",
     )?;
