@@ -14,6 +14,8 @@
 //! The steps may run side by side: what they share is behind one lock that is never held across
 //! a call to the store.
 
+use std::borrow::Borrow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,7 +97,7 @@ pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The run and the right to it.
-    pub run: ClaimedRun,
+    pub run: Arc<ClaimedRun>,
     /// Its job.
     pub job: Arc<Job>,
     /// When it began.
@@ -183,7 +185,7 @@ impl State {
 }
 
 struct Held {
-    run: ClaimedRun,
+    run: Arc<ClaimedRun>,
     /// When this node learnt of its grant.
     claimed_at: Timestamp,
     /// Set when the executor has it.
@@ -322,20 +324,16 @@ impl<S: Store> Node<S> {
         let finished_at = self.now();
         let mut state = self.state();
         let node = state.id;
-        let Some(held) = state.held(grant) else { return false };
-        let Some((job, started_at)) = held.running.clone() else { return false };
-        let number = held.run.number();
-        let attempt = EndedAttempt { number, node, started_at, finished_at, result };
-        let finish = start::settled(&held.run, &job, attempt);
-        let (run, claimed_at) = (&held.run, Some(held.claimed_at));
-        self.traces.ended(|| Ended {
-            run: run.clone(),
-            job,
-            node,
-            claimed_at,
-            decided_at: finished_at,
-        });
-        state.held.remove(&grant.run);
+        let Entry::Occupied(entry) = state.held.entry(grant.run) else { return false };
+        if entry.get().run.grant != grant || entry.get().running.is_none() {
+            return false;
+        }
+        let Held { run, claimed_at, running } = entry.remove();
+        let Some((job, started_at)) = running else { return false };
+        let attempt = EndedAttempt { number: run.number(), node, started_at, finished_at, result };
+        let finish = start::settled(&run, &job, attempt);
+        let claimed_at = Some(claimed_at);
+        self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });
         if frees_slot {
             state.free += 1;
             state.look_for_place();
@@ -375,11 +373,21 @@ impl<S: Store> Node<S> {
     }
 
     /// The job of each run.
-    async fn jobs_of(&self, runs: &[&ClaimedRun]) -> store::Result<Vec<Arc<Job>>> {
-        let wanted: Vec<_> = runs.iter().map(|run| (run.run.job, run.run.job_version)).collect();
+    async fn jobs_of(&self, runs: &[impl Borrow<ClaimedRun>]) -> store::Result<Vec<Arc<Job>>> {
+        let runs = || runs.iter().map(Borrow::borrow);
+        let mut wanted: Vec<_> = runs().map(|run| (run.run.job, run.run.job_version)).collect();
+        // Neighbours are often of the same job.
+        wanted.dedup();
         let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
-        let job_of = |run: &&ClaimedRun| known.get(&run.run.job).cloned();
-        Ok(runs.iter().map(|run| job_of(run).unwrap_or_else(|| orphan(run))).collect())
+        let mut jobs: Vec<Arc<Job>> = Vec::new();
+        for run in runs() {
+            let job = match jobs.last() {
+                Some(last) if last.id == run.run.job => Arc::clone(last),
+                _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
+            };
+            jobs.push(job);
+        }
+        Ok(jobs)
     }
 
     /// A job changed here: what is remembered of it is old.

@@ -265,7 +265,8 @@ impl<S: Identity> Node<S> {
         if job.owner == UserId::ADMIN {
             return Ok(None);
         }
-        Ok(match self.standing(job.owner).await? {
+        // Who asks mostly need not ask the store, and has no room for what that takes.
+        Ok(match Box::pin(self.standing(job.owner)).await? {
             Some(standing) => standing.obstacle(job),
             None => Some("the job's owner does not exist any more".to_owned()),
         })

@@ -5,6 +5,7 @@
 //! each time, and goes on by itself.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -251,8 +252,13 @@ impl<S: FullStore> Engine<S> {
         self.node.hand_back();
         self.shared.news.notify_one();
         let finished = async {
-            while self.node.running() > 0 {
-                self.shared.idle.notified().await;
+            loop {
+                // Before the look: what ends after it is heard of.
+                let ended = self.shared.idle.notified();
+                if self.node.running() == 0 {
+                    break;
+                }
+                ended.await;
             }
         };
         if tokio::time::timeout(grace, finished).await.is_err() {
@@ -282,9 +288,10 @@ impl Shared {
     }
 
     fn forget(&self, grant: Grant) {
-        let mut stops = self.stops();
-        if stops.get(&grant.run).is_some_and(|(fence, _)| *fence == grant.fence) {
-            stops.remove(&grant.run);
+        if let Entry::Occupied(stop) = self.stops().entry(grant.run)
+            && stop.get().0 == grant.fence
+        {
+            stop.remove();
         }
     }
 

@@ -33,7 +33,7 @@ pub fn settle(
     definition: &Definition,
     attempts: u32,
     result: &AttemptResult,
-    chance: f64,
+    chance: impl FnOnce() -> f64,
 ) -> Settlement {
     let outcome = match result.end {
         AttemptEnd::Completed => {
@@ -66,7 +66,7 @@ pub fn settle(
             format!("attempt {} of {}", attempts + 1, retry.max_attempts),
         );
     }
-    let delay = backoff(retry, attempts, chance).max(result.retry_after.unwrap_or_default());
+    let delay = backoff(retry, attempts, chance()).max(result.retry_after.unwrap_or_default());
     Settlement::Retry { delay }
 }
 
@@ -154,7 +154,7 @@ mod tests {
             (9, "FAILED RETRIES_EXHAUSTED dead"),
         ] {
             assert_eq!(
-                words(&settle(&definition, attempts, &error, 0.5)),
+                words(&settle(&definition, attempts, &error, || 0.5)),
                 expected,
                 "after {attempts}"
             );
@@ -173,7 +173,7 @@ mod tests {
             (3, AttemptEnd::Failed, "FAILED RETRIES_EXHAUSTED dead"),
         ] {
             assert_eq!(
-                words(&settle(&definition, attempts, &ended(end), 0.0)),
+                words(&settle(&definition, attempts, &ended(end), || 0.0)),
                 expected,
                 "{end:?}"
             );
@@ -191,10 +191,10 @@ mod tests {
             (6, 0.0, "retry 3600000ms"),
             (90, 0.0, "retry 3600000ms"),
         ] {
-            assert_eq!(words(&settle(&definition, attempts, &error, chance)), expected);
+            assert_eq!(words(&settle(&definition, attempts, &error, || chance)), expected);
         }
         error.retry_after = Some(SignedDuration::from_mins(5));
-        assert_eq!(words(&settle(&definition, 0, &error, 0.0)), "retry 300000ms");
+        assert_eq!(words(&settle(&definition, 0, &error, || 0.0)), "retry 300000ms");
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
         ] {
             let expected = if again { "retry 60000ms" } else { "FAILED NOT_RETRYABLE dead" };
             assert_eq!(
-                words(&settle(&definition, 0, &failed(error.clone()), 0.0)),
+                words(&settle(&definition, 0, &failed(error.clone()), || 0.0)),
                 expected,
                 "{error}"
             );
@@ -247,7 +247,7 @@ mod tests {
             (&asked, ErrorCode::SqlState("42P01".into()), true),
         ] {
             let expected = if again { "retry 60000ms" } else { "FAILED NOT_RETRYABLE dead" };
-            let answer = settle(definition, 0, &failed(error.clone()), 0.0);
+            let answer = settle(definition, 0, &failed(error.clone()), || 0.0);
             assert_eq!(words(&answer), expected, "{error}");
         }
     }

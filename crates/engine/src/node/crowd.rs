@@ -1,7 +1,7 @@
 //! Runs that are due while the slots are taken: the tenants take turns, each tenant's runs go by
 //! their time. Whoever prepared most must not come first all the time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use domain::id::{RunId, TenantId};
@@ -10,7 +10,8 @@ use jiff::Timestamp;
 /// Runs in line for a slot.
 #[derive(Default)]
 pub(super) struct Crowd {
-    lines: BTreeMap<TenantId, BTreeSet<(Timestamp, RunId)>>,
+    /// Each in order. Who comes mostly comes last.
+    lines: BTreeMap<TenantId, VecDeque<(Timestamp, RunId)>>,
     /// Who had the last turn.
     last: Option<TenantId>,
     len: usize,
@@ -24,7 +25,15 @@ impl Crowd {
 
     /// A run gets in line.
     pub fn insert(&mut self, tenant: TenantId, place: (Timestamp, RunId)) {
-        self.len += usize::from(self.lines.entry(tenant).or_default().insert(place));
+        let line = self.lines.entry(tenant).or_default();
+        if line.back().is_none_or(|last| *last < place) {
+            line.push_back(place);
+        } else if let Err(at) = line.binary_search(&place) {
+            line.insert(at, place);
+        } else {
+            return;
+        }
+        self.len += 1;
     }
 
     /// The run whose turn it is.
@@ -33,7 +42,7 @@ impl Crowd {
         let next = self.lines.range((after, Unbounded)).next();
         let tenant = *next.or_else(|| self.lines.iter().next())?.0;
         let line = self.lines.get_mut(&tenant)?;
-        let first = line.pop_first();
+        let first = line.pop_front();
         if line.is_empty() {
             self.lines.remove(&tenant);
         }
@@ -46,8 +55,8 @@ impl Crowd {
     pub fn take_before(&mut self, time: Timestamp) -> Vec<RunId> {
         let mut taken = Vec::new();
         for line in self.lines.values_mut() {
-            while let Some((_, run)) = line.first().filter(|(at, _)| *at < time).copied() {
-                line.pop_first();
+            while let Some((_, run)) = line.front().filter(|(at, _)| *at < time).copied() {
+                line.pop_front();
                 taken.push(run);
             }
         }

@@ -68,7 +68,7 @@ impl<S: Shards> Node<S> {
     /// The parts of those runs that may have some.
     pub(super) async fn parts_of(
         &self,
-        due: &[ClaimedRun],
+        due: &[Arc<ClaimedRun>],
         jobs: &[Arc<Job>],
     ) -> store::Result<HashMap<RunId, Vec<Part>>> {
         let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
@@ -85,7 +85,7 @@ impl<S: Shards> Node<S> {
     /// The shards of the parts among these runs, by id.
     pub(super) async fn shards_of(
         &self,
-        due: &[ClaimedRun],
+        due: &[Arc<ClaimedRun>],
     ) -> store::Result<HashMap<String, Arc<Shard>>> {
         let mut tenants: Vec<TenantId> =
             due.iter().filter(|run| !run.run.shard.is_empty()).map(|run| run.run.tenant).collect();
@@ -229,7 +229,7 @@ impl<S: Shards> Node<S> {
         let claimed_at = Some(held.claimed_at);
         if matches!(finish.verdict, Verdict::End { .. }) {
             self.traces.ended(|| Ended {
-                run: run.clone(),
+                run: Arc::new(run.clone()),
                 job: Arc::clone(job),
                 node,
                 claimed_at,

@@ -79,7 +79,8 @@ impl<S: Shards> Node<S> {
         let held = self.store.held(id).await?;
         let (running, waiting): (Vec<ClaimedRun>, Vec<ClaimedRun>) =
             held.into_iter().partition(|run| begun.contains_key(&run.grant));
-        let jobs = self.jobs_of(&running.iter().collect::<Vec<_>>()).await?;
+        let running: Vec<Arc<ClaimedRun>> = running.into_iter().map(Arc::new).collect();
+        let jobs = self.jobs_of(&running).await?;
         let shards = self.shards_of(&running).await?;
         let claimed_at = self.now();
         let mut started = Vec::new();
@@ -88,7 +89,7 @@ impl<S: Shards> Node<S> {
             for (run, job) in running.into_iter().zip(jobs) {
                 let started_at = begun.get(&run.grant).copied().unwrap_or(claimed_at);
                 let held = Held {
-                    run: run.clone(),
+                    run: Arc::clone(&run),
                     claimed_at,
                     running: Some((Arc::clone(&job), started_at)),
                 };
@@ -176,14 +177,14 @@ impl<S: Store> Node<S> {
         if self.skill.is_none() {
             return Ok(());
         }
-        let waiting: Vec<ClaimedRun> = {
+        let waiting: Vec<Arc<ClaimedRun>> = {
             let state = self.state();
             let waiting = state.held.values().filter(|held| held.running.is_none());
             let waiting = waiting.filter(|held| jobs.contains_key(&held.run.run.job));
-            waiting.map(|held| held.run.clone()).collect()
+            waiting.map(|held| Arc::clone(&held.run)).collect()
         };
         let cannot =
-            |run: &&ClaimedRun| jobs.get(&run.run.job).is_some_and(|job| !self.can(run, job));
+            |run: &&Arc<ClaimedRun>| jobs.get(&run.run.job).is_some_and(|job| !self.can(run, job));
         let grants: Vec<Grant> = waiting.iter().filter(cannot).map(|run| run.grant).collect();
         if grants.is_empty() { Ok(()) } else { self.pass_on(&grants).await }
     }
@@ -262,7 +263,7 @@ impl<S: Store> Node<S> {
         let took = ended.took.max(SignedDuration::ZERO);
         let finished_at = started_at.saturating_add(took).map_or(now, |at| at.min(now));
         self.traces.ended(|| Ended {
-            run: run.clone(),
+            run: Arc::new(run.clone()),
             job: Arc::clone(job),
             node,
             claimed_at: None,

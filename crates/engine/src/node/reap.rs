@@ -1,5 +1,7 @@
 //! The reaper: takes over from nodes that fell silent.
 
+use std::sync::Arc;
+
 use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
@@ -53,7 +55,7 @@ impl<S: Store> Node<S> {
             if self.traces.is_on() {
                 let now = self.now();
                 for (i, ((node, run), job)) in reaped.lost.iter().zip(jobs).enumerate() {
-                    let (run, node) = (run.clone(), *node);
+                    let (run, node) = (Arc::new(run.clone()), *node);
                     let ended = Ended { run, job, node, claimed_at: None, decided_at: now };
                     self.traces.tell(&ended, &finishes[i].1, applied[i], now);
                 }

@@ -1,5 +1,6 @@
 //! Starting what is due, and saying what its end means.
 
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::cluster::Class;
@@ -99,7 +100,7 @@ impl<S: Shards> Node<S> {
     }
 
     /// Takes a slot for each run that is due, as far as there are slots.
-    fn take_due(&self, now: Timestamp) -> (NodeId, Vec<ClaimedRun>) {
+    fn take_due(&self, now: Timestamp) -> (NodeId, Vec<Arc<ClaimedRun>>) {
         let mut state = self.state();
         if state.draining || state.drained {
             return (state.id, Vec::new());
@@ -117,15 +118,15 @@ impl<S: Shards> Node<S> {
             let Some(run) = state.crowded.pop() else { break };
             let waiting = state.held.get(&run).filter(|held| held.running.is_none());
             if let Some(held) = waiting {
-                due.push(held.run.clone());
+                due.push(Arc::clone(&held.run));
                 state.free -= 1;
             }
         }
         (state.id, due)
     }
 
-    async fn admit(&self, node: NodeId, due: &[ClaimedRun]) -> store::Result<Vec<Started>> {
-        let jobs = self.jobs_of(&due.iter().collect::<Vec<_>>()).await?;
+    async fn admit(&self, node: NodeId, due: &[Arc<ClaimedRun>]) -> store::Result<Vec<Started>> {
+        let jobs = self.jobs_of(due).await?;
         let facts = self.facts(node, due, &jobs).await?;
         let parts = self.parts_of(due, &jobs).await?;
         let shards = self.shards_of(due).await?;
@@ -182,7 +183,7 @@ impl<S: Shards> Node<S> {
     async fn facts(
         &self,
         node: NodeId,
-        due: &[ClaimedRun],
+        due: &[Arc<ClaimedRun>],
         jobs: &[Arc<Job>],
     ) -> store::Result<Vec<Option<StartFacts>>> {
         let mut asked = Vec::new();
@@ -235,14 +236,13 @@ impl<S: Shards> Node<S> {
     /// Answers false when the run was given back or lost while it was looked at.
     fn mark_running(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) -> bool {
         let mut state = self.state();
-        if !state.is_waiting(run.grant) {
+        let held = state.held.get_mut(&run.grant.run).filter(|held| held.run.grant == run.grant);
+        let Some(held) = held.filter(|held| held.running.is_none()) else {
             state.frees_slot(node, run.grant);
             return false;
-        }
+        };
+        held.running = Some((Arc::clone(job), now));
         state.noticed.extend(late_start(run, now));
-        if let Some(held) = state.held.get_mut(&run.grant.run) {
-            held.running = Some((Arc::clone(job), now));
-        }
         true
     }
 
@@ -275,7 +275,7 @@ impl<S: Shards> Node<S> {
         if let Some(verdict) = verdict {
             if matches!(verdict, Verdict::End { .. }) {
                 self.traces.ended(|| Ended {
-                    run: run.clone(),
+                    run: Arc::new(run.clone()),
                     job: Arc::clone(job),
                     node,
                     claimed_at,
@@ -295,11 +295,14 @@ impl<S: Store> Node<S> {
         let now = self.now();
         let mut state = self.state();
         for run in claimed {
-            if state.held(run.grant).is_some() {
-                continue;
-            }
             let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
-            state.held.insert(run.grant.run, Held { run, claimed_at: now, running: None });
+            match state.held.entry(run.grant.run) {
+                Entry::Occupied(held) if held.get().run.grant == run.grant => continue,
+                entry => {
+                    let run = Arc::new(run);
+                    entry.insert_entry(Held { run, claimed_at: now, running: None });
+                }
+            }
             if place.0 <= now {
                 state.crowded.insert(tenant, place);
             } else {
@@ -354,7 +357,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
     let settlement = if attempt.result.end == AttemptEnd::Lost {
         settle_lost(&job.definition, run.lost)
     } else {
-        settle(&job.definition, run.attempts, &attempt.result, chance(run))
+        settle(&job.definition, run.attempts, &attempt.result, || chance(run))
     };
     let verdict = match settlement {
         // The letter of a part is that of its run.

@@ -19,7 +19,7 @@ pub(crate) struct Traces {
 
 /// A grant that has ended.
 pub(super) struct Ended {
-    pub run: ClaimedRun,
+    pub run: Arc<ClaimedRun>,
     pub job: Arc<Job>,
     pub node: NodeId,
     pub claimed_at: Option<Timestamp>,

@@ -97,9 +97,10 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
             let (stop, stopped) = watch::channel(None);
             driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
-            let out_of_patience = overdue(stop, Stop(stopped.clone()), timeout, grace);
+            let watched = Stop(stopped.clone());
+            // What ends at once needs no timer, nor the room for one.
+            let out_of_patience = async { Box::pin(overdue(stop, watched, timeout, grace)).await };
             let mut result = tokio::select! {
-                // In this order, so that what ends at once needs no timer.
                 biased;
                 result = self.carry_out(&driver.node, run, Stop(stopped.clone())) => result,
                 () = out_of_patience => AttemptResult {
@@ -123,7 +124,9 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
                 driver.node.complete(grant, AttemptResult::failed(failed, text));
             }
             driver.shared.news.notify_one();
-            driver.shared.idle.notify_waiters();
+            if driver.shared.stopping.load(Ordering::Relaxed) {
+                driver.shared.idle.notify_waiters();
+            }
         });
     }
 }
@@ -165,7 +168,8 @@ pub(super) async fn refusal<S: FullStore>(
             Err(error) => error,
         };
         let is_away = matches!(error, EngineError::Store(StoreError::Unavailable(_)));
-        if !is_away || tokio::time::timeout(RIGHTS_AGAIN, enough.as_mut()).await.is_ok() {
+        let pause = Box::pin(tokio::time::timeout(RIGHTS_AGAIN, enough.as_mut()));
+        if !is_away || pause.await.is_ok() {
             let text = format!("the rights of the job's owner cannot be looked up: {error}");
             let code = ErrorCode::Other("STORE_UNAVAILABLE".into());
             return Some(AttemptResult::failed(code, text));
