@@ -1,6 +1,8 @@
 //! A tenant that has nothing at work and one run that is due does not wait behind a flood of
 //! another tenant's runs: between the moment it can start and its start, the others start only
-//! as many runs as the slots hold a few times over.
+//! as many runs as the slots hold a few times over. What a node was handed before its time does not
+//! count: it is in line already when its time comes, and this tenant's run is not there yet if nobody
+//! has asked the store in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,8 @@ pub struct Fairness {
     limited: bool,
     /// Runs of nobody's slot that are or will be due, and how many starts they have seen.
     waiting: BTreeMap<RunId, Waiting>,
+    /// Grants that were handed out before their time, by fence.
+    prepared: BTreeSet<i64>,
     /// Starts under way, by fence.
     working: BTreeMap<i64, TenantId>,
     counted: BTreeSet<RunId>,
@@ -38,6 +42,7 @@ impl Fairness {
             bound: 3 * slots + 8,
             limited: profile.settings.tenant_max_concurrent.is_some(),
             waiting: BTreeMap::new(),
+            prepared: BTreeSet::new(),
             working: BTreeMap::new(),
             counted: BTreeSet::new(),
         }
@@ -75,7 +80,11 @@ impl Invariant for Fairness {
                     self.add(run, planned_at, oracle);
                 }
             }
+            Event::Claimed { at, run, .. } if *at < run.run.due_at => {
+                self.prepared.insert(run.grant.fence);
+            }
             Event::Finished { finish, .. } => {
+                self.prepared.remove(&finish.grant.fence);
                 self.waiting.remove(&finish.grant.run);
                 self.working.remove(&finish.grant.fence);
             }
@@ -98,6 +107,9 @@ impl Invariant for Fairness {
                 self.working.insert(started.run.grant.fence, tenant);
                 let busy: BTreeSet<TenantId> = self.working.values().copied().collect();
                 self.waiting.retain(|_, it| !busy.contains(&it.tenant));
+                if self.prepared.contains(&started.run.grant.fence) {
+                    return Ok(());
+                }
                 for (run, it) in &mut self.waiting {
                     if it.tenant == tenant || it.due_at > *at {
                         continue;
