@@ -261,12 +261,10 @@ impl<S: Identity> Node<S> {
 
     /// Why a job may not run with the rights of its owner; none when it may.
     pub(crate) async fn obstacle(&self, job: &Job) -> Result<Option<String>> {
-        // This one cannot be disabled, and has every privilege for ever.
-        if job.owner == UserId::ADMIN {
+        if has_every_right(job) {
             return Ok(None);
         }
-        // Who asks mostly need not ask the store, and has no room for what that takes.
-        Ok(match Box::pin(self.standing(job.owner)).await? {
+        Ok(match self.standing(job.owner).await? {
             Some(standing) => standing.obstacle(job),
             None => Some("the job's owner does not exist any more".to_owned()),
         })
@@ -319,6 +317,12 @@ impl<S: FullStore> Node<S> {
         });
         Ok(standing)
     }
+}
+
+/// Whether the rights of a job's owner need no look: this one cannot be disabled, and has every
+/// privilege for ever.
+pub(crate) fn has_every_right(job: &Job) -> bool {
+    job.owner == UserId::ADMIN
 }
 
 /// What makes the first user the administrator of the cluster.

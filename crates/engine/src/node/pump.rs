@@ -167,7 +167,8 @@ impl<S: Store> Node<S> {
             _ if !asks && !state.has_much_to_tell() => Vec::new(),
             // Where there is much to tell, another call tells it while this one asks.
             len if asks && len > batch => Vec::new(),
-            len if len <= batch => std::mem::take(&mut state.done),
+            // As many are to come.
+            len if len <= batch => std::mem::replace(&mut state.done, Vec::with_capacity(len)),
             _ => {
                 let rest = state.done.split_off(batch);
                 std::mem::replace(&mut state.done, rest)

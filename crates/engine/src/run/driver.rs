@@ -15,6 +15,7 @@ use super::{Executor, Shared, Stop};
 use crate::courier::{Courier, Couriers};
 use crate::error::EngineError;
 use crate::node::{Node, Started};
+use crate::register::has_every_right;
 
 /// How much longer than its grace period a stopped run may take: its executor stops what it
 /// started, and tells what came of it, by itself.
@@ -118,7 +119,7 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
             driver.shared.forget(grant);
             if !asks_rows {
                 driver.node.complete(grant, result);
-            } else if let Err(error) = driver.node.divide_by(grant, result).await {
+            } else if let Err(error) = Box::pin(driver.node.divide_by(grant, result)).await {
                 let text = format!("its parts cannot be recorded: {error}");
                 let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
                 driver.node.complete(grant, AttemptResult::failed(failed, text));
@@ -139,11 +140,22 @@ impl<E: Executor> Here<E> {
         run: Started,
         mut stop: Stop,
     ) -> AttemptResult {
-        match refusal(node, &run, stop.requested()).await {
+        // Most are let in at once, and have no room for what a look takes.
+        let refused = if needs_look(&run) {
+            Box::pin(refusal(node, &run, stop.requested())).await
+        } else {
+            None
+        };
+        match refused {
             None => self.0.execute(run, stop).await,
             Some(refused) => refused,
         }
     }
+}
+
+/// Whether there can be a reason not to carry a run out.
+fn needs_look(run: &Started) -> bool {
+    !run.run.run.shard.is_empty() || !has_every_right(&run.job)
 }
 
 /// Why a run may not be carried out; none when it may. A store that does not answer is no failure
@@ -168,8 +180,7 @@ pub(super) async fn refusal<S: FullStore>(
             Err(error) => error,
         };
         let is_away = matches!(error, EngineError::Store(StoreError::Unavailable(_)));
-        let pause = Box::pin(tokio::time::timeout(RIGHTS_AGAIN, enough.as_mut()));
-        if !is_away || pause.await.is_ok() {
+        if !is_away || tokio::time::timeout(RIGHTS_AGAIN, enough.as_mut()).await.is_ok() {
             let text = format!("the rights of the job's owner cannot be looked up: {error}");
             let code = ErrorCode::Other("STORE_UNAVAILABLE".into());
             return Some(AttemptResult::failed(code, text));
