@@ -120,6 +120,27 @@ async fn missed_and_late_runs_are_told() {
 }
 
 #[tokio::test]
+async fn an_alert_that_the_store_refuses_is_raised_again() {
+    let world = World::at("2026-01-01T00:30:00Z");
+    let node = world.node().await;
+    let postbox = Postbox::default();
+    node.create("patient", cron("0 * * * *")).await;
+    world.go_to("2026-01-01T01:30:00Z");
+    node.work_and_complete().await;
+    let file = rusqlite::Connection::open(world.file()).unwrap();
+    file.execute_batch(
+        "CREATE TRIGGER full BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'not now'); END",
+    )
+    .unwrap();
+    let refused = node.raise_noticed().await.unwrap_err().to_string();
+    assert!(refused.contains("not now"), "{refused}");
+    file.execute_batch("DROP TRIGGER full").unwrap();
+    node.notify(&postbox).await;
+    node.notify(&postbox).await;
+    assert_eq!(postbox.empty(), ["RUN_LATE started 30m after it was due"], "once");
+}
+
+#[tokio::test]
 async fn waiting_dead_letters_are_told_daily() {
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;

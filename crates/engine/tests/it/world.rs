@@ -18,7 +18,7 @@ pub struct World {
     random: Arc<AtomicU64>,
     /// What new nodes are given.
     pub tracer: Option<Arc<dyn Tracer>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 pub type TestNode = Node<SqliteStore>;
@@ -35,8 +35,13 @@ impl World {
             clock,
             random: Arc::new(AtomicU64::new(1)),
             tracer: None,
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// Where the store keeps what it knows.
+    pub fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("punctual.db")
     }
 
     pub async fn node(&self) -> TestNode {
