@@ -258,6 +258,7 @@ impl Holdings {
         for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| thin(claim)) {
             self.listed -= claim.grants.len() - claim.open;
             claim.grants.retain(|(_, held)| held.is_some());
+            claim.grants.shrink_to_fit();
             let grants = encode(claim.held());
             connection.prepare_cached(sql!("claim_update"))?.execute((id, grants))?;
         }

@@ -269,9 +269,6 @@ impl Tick {
     }
 
     fn vanish(&self, tx: &mut Tx<'_>, job: JobId) -> Result<()> {
-        if let Some(held) = tx.holdings().of_run(self.run) {
-            tx.holdings().close(&held);
-        }
         let (connection, seq) = (tx.connection, self.seq);
         connection.prepare_cached(sql!("run_vanish"))?.execute((seq,))?;
         connection.prepare_cached(sql!("live_delete"))?.execute((
@@ -279,12 +276,12 @@ impl Tick {
             self.order_at,
             self.run.0,
         ))?;
-        connection.prepare_cached(sql!("queue_delete"))?.execute((
-            self.tenant,
-            self.lane,
-            self.due_at,
-            seq,
-        ))?;
+        let place = (self.tenant, self.lane, self.due_at, seq);
+        let queued = connection.prepare_cached(sql!("queue_delete"))?.execute(place)? > 0;
+        // What can be claimed is nobody's.
+        if !queued && let Some(held) = tx.holdings().of_run(self.run) {
+            tx.holdings().close(&held);
+        }
         Ok(())
     }
 }
