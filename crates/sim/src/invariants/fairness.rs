@@ -1,8 +1,7 @@
 //! A tenant that has nothing at work and one run that is due does not wait behind a flood of
 //! another tenant's runs: between the moment it can start and its start, the others start only
-//! as many runs as the slots hold a few times over. What a node was handed before its time does not
-//! count: it is in line already when its time comes, and this tenant's run is not there yet if nobody
-//! has asked the store in between.
+//! as many runs as the slots hold a few times over. What nodes were handed before its time is in line
+//! already when its time comes, and may go first as well; but that is no more than nodes prepare.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +17,8 @@ use crate::profile::Profile;
 
 pub struct Fairness {
     bound: usize,
+    /// How many runs all nodes together prepare.
+    prepared_max: usize,
     /// Set when the limit of a tenant decides, not fairness.
     limited: bool,
     /// Runs of nobody's slot that are or will be due, and how many starts they have seen.
@@ -33,6 +34,8 @@ struct Waiting {
     tenant: TenantId,
     due_at: Timestamp,
     overtaken: usize,
+    /// By runs that were handed out before their time.
+    overtaken_by_prepared: usize,
 }
 
 impl Fairness {
@@ -40,6 +43,7 @@ impl Fairness {
         let slots = profile.settings.max_concurrent_jobs as usize * profile.machines;
         Fairness {
             bound: 3 * slots + 8,
+            prepared_max: profile.settings.prepare_max as usize * profile.machines,
             limited: profile.settings.tenant_max_concurrent.is_some(),
             waiting: BTreeMap::new(),
             prepared: BTreeSet::new(),
@@ -58,7 +62,9 @@ impl Fairness {
         let plain = plain && run.place.is_anywhere();
         if plain && alone && self.counted.insert(run.id) {
             let due_at = run.due_at.max(inserted_at);
-            self.waiting.insert(run.id, Waiting { tenant: run.tenant, due_at, overtaken: 0 });
+            let tenant = run.tenant;
+            let waiting = Waiting { tenant, due_at, overtaken: 0, overtaken_by_prepared: 0 };
+            self.waiting.insert(run.id, waiting);
         }
     }
 }
@@ -107,18 +113,19 @@ impl Invariant for Fairness {
                 self.working.insert(started.run.grant.fence, tenant);
                 let busy: BTreeSet<TenantId> = self.working.values().copied().collect();
                 self.waiting.retain(|_, it| !busy.contains(&it.tenant));
-                if self.prepared.contains(&started.run.grant.fence) {
-                    return Ok(());
-                }
+                let is_prepared = self.prepared.contains(&started.run.grant.fence);
                 for (run, it) in &mut self.waiting {
                     if it.tenant == tenant || it.due_at > *at {
                         continue;
                     }
-                    it.overtaken += 1;
-                    if it.overtaken > self.bound {
+                    it.overtaken += usize::from(!is_prepared);
+                    it.overtaken_by_prepared += usize::from(is_prepared);
+                    if it.overtaken > self.bound
+                        || it.overtaken_by_prepared > self.bound + self.prepared_max
+                    {
                         return Err(format!(
-                            "run {run} of tenant {} has been due since {} and saw {} starts of others",
-                            it.tenant, it.due_at, it.overtaken
+                            "run {run} of tenant {} has been due since {} and saw {} starts of others, and {} of what was prepared",
+                            it.tenant, it.due_at, it.overtaken, it.overtaken_by_prepared
                         ));
                     }
                 }
