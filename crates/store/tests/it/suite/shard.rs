@@ -5,16 +5,16 @@ use domain::id::{NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Overlap};
 use domain::object::{Object, ObjectKind};
 use domain::partition::part_again;
-use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
+use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
     Applied, Cancelled, Cluster, Cut, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
-    Shards, Store, Whole,
+    Shards, Store, Verdict, Want, Whole,
 };
 use uuid::Uuid;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, lost, minutes, question, seconds, stop, want};
+use crate::lab::{Lab, completed, ended, lost, minutes, question, seconds, stop, untried, want};
 
 async fn node<B: Bench>(lab: &Lab<B>, name: &str) -> NodeId {
     let node = NodeId(lab.id());
@@ -231,6 +231,26 @@ pub async fn a_divided_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B
     let again = lab.claim_one(node).await;
     assert_eq!(again.run.id, id);
     assert_eq!((again.attempts, again.lost), (0, 0), "waiting is no attempt");
+}
+
+pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let job = lab.job("job").await;
+    let run = lab.started(node, &job).await;
+    let parts = parts_of(lab, &run.run, &[]).await;
+    assert!(lab.store.divide(Whole::Held(node, run.grant), &parts).await.unwrap());
+    let part = lab.claim_one(node).await;
+    assert_eq!(part.run.id, parts[0].id);
+    let waits = untried(&run, Verdict::Wait(Wait::Parts, None));
+    let mut ends = completed(node, &part);
+    // Of what has nothing to say, a store may write many at a time.
+    for attempt in ends.attempt.iter_mut() {
+        attempt.result = AttemptResult::completed();
+    }
+    let done = [ends, waits];
+    let pumped = lab.store.pump(node, &done, Want::default()).await.unwrap();
+    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
+    assert_eq!(lab.claim_one(node).await.run.id, run.run.id);
 }
 
 pub async fn a_new_run_waits_for_its_parts_from_the_beginning<B: Bench>(lab: &Lab<B>) {
