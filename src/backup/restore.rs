@@ -58,6 +58,9 @@ pub fn restore(
     let restored = unpack(archive, Some(&draft), tell).and_then(|checked| {
         let revived = sqlite::revive(&draft.join(STORE), now).map_err(|error| match error {
             StoreError::TooNew { found, known } => too_new(&checked.manifest, found, known),
+            StoreError::Refused { problem, advice } => {
+                Failure::Ended(Exit::Conflict, Complaint::new(problem).hint(advice.as_str()))
+            }
             error => damaged(archive, STORE, &error.to_string()),
         })?;
         Ok((checked, revived))
@@ -256,6 +259,12 @@ fn damaged(archive: &Path, path: &str, problem: &str) -> Failure {
 
 fn too_new(manifest: &Manifest, found: i64, known: i64) -> Failure {
     let text = format!("the backup has schema version {found}, this release knows up to {known}");
+    if manifest.version == env!("CARGO_PKG_VERSION") {
+        // One release has one schema: the numbers of migrations went back before the first.
+        let hint = "a development version of Punctual made it: restore it with that binary, run \
+                    punctual export > jobs.yaml there and punctual apply -f jobs.yaml here";
+        return Failure::Ended(Exit::Conflict, Complaint::new(text).hint(hint));
+    }
     newer(text, &manifest.version)
 }
 

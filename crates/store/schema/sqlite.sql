@@ -32,7 +32,9 @@ CREATE TABLE attempts (
     finished_at INTEGER NOT NULL,
     attempt_end TEXT NOT NULL,
     message TEXT,
-    error TEXT, details TEXT,
+    error TEXT,
+    -- What was in force and what was used while it ran, as JSON.
+    details TEXT,
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -100,7 +102,10 @@ CREATE TABLE deliveries (
     -- When the next try is due; none when it arrived or was given up.
     next_try_at INTEGER,
     delivered_at INTEGER,
-    error TEXT, begun_at INTEGER NOT NULL DEFAULT 0, tried_at INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    -- When it was first and last tried.
+    begun_at INTEGER NOT NULL DEFAULT 0,
+    tried_at INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel, alert_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -126,10 +131,12 @@ CREATE TABLE ends (
     result TEXT,
     rows_affected INTEGER,
     details TEXT,
-    -- Of runs that did not complete: whose they are, and their id.
+    -- Of runs that did not complete: their tenant and their id.
     tenant_id BLOB,
-    id BLOB
-, job_id BLOB) STRICT;
+    id BLOB,
+    -- Of runs that began more than a minute after their time, or never: their job. They have their id as well.
+    job_id BLOB
+) STRICT;
 
 CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
 
@@ -166,8 +173,11 @@ CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NUL
 
 CREATE TABLE identity_generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    generation INTEGER NOT NULL
-, salt BLOB) STRICT;
+    generation INTEGER NOT NULL,
+    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- that needs it.
+    salt BLOB
+) STRICT;
 
 CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,
@@ -190,8 +200,9 @@ CREATE TABLE jobs (
     definition TEXT NOT NULL,
     next_run INTEGER,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
-, owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002') STRICT;
+    updated_at INTEGER NOT NULL,
+    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
+) STRICT;
 
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 
@@ -226,8 +237,23 @@ CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    buried INTEGER NOT NULL
-, address TEXT, version TEXT NOT NULL DEFAULT '', roles TEXT NOT NULL DEFAULT '[]', joined_at INTEGER NOT NULL DEFAULT 0, renewed_at INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '[]', capacity INTEGER NOT NULL DEFAULT 0, settings_hash TEXT NOT NULL DEFAULT '', draining INTEGER NOT NULL DEFAULT 0, cleared INTEGER NOT NULL DEFAULT 0, gone_at INTEGER) STRICT, WITHOUT ROWID;
+    buried INTEGER NOT NULL,
+    -- What a node reports about itself, and when it last renewed its lease.
+    address TEXT,
+    version TEXT NOT NULL DEFAULT '',
+    roles TEXT NOT NULL DEFAULT '[]',
+    joined_at INTEGER NOT NULL DEFAULT 0,
+    renewed_at INTEGER NOT NULL DEFAULT 0,
+    labels TEXT NOT NULL DEFAULT '[]',
+    capacity INTEGER NOT NULL DEFAULT 0,
+    settings_hash TEXT NOT NULL DEFAULT '',
+    -- An administrator asked it to take nothing new.
+    draining INTEGER NOT NULL DEFAULT 0,
+    -- Buried, and the last of its runs was handed on.
+    cleared INTEGER NOT NULL DEFAULT 0,
+    -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
+    gone_at INTEGER
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE objects (
     id BLOB PRIMARY KEY,
@@ -304,8 +330,7 @@ CREATE TABLE runs (
     scheduled_for INTEGER NOT NULL,
     shard TEXT NOT NULL,
     due_at INTEGER NOT NULL,
-    -- When it first could have started, which retries do not move: the order in which runs of a
-    -- job take turns.
+    -- When it first could have started, which retries do not move: the order in which runs of a job take turns.
     order_at INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     origin INTEGER NOT NULL,
@@ -322,8 +347,11 @@ CREATE TABLE runs (
     cancel_text TEXT,
     -- Of times without a run: the last of them, and how many they are.
     scheduled_last INTEGER,
-    count INTEGER
-, lane INTEGER) STRICT;
+    count INTEGER,
+    -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
+    -- priority.
+    lane INTEGER
+) STRICT;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);
 

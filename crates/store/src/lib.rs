@@ -44,6 +44,7 @@ mod filter;
 mod follow;
 mod identity;
 mod journal;
+mod lineage;
 mod objects;
 pub mod postgres;
 mod safe;

@@ -1,17 +1,24 @@
--- Times are microseconds since the epoch, UTC. Nothing here has a default that reads a clock or
--- draws a number: every statement hands in every value.
+-- Times are microseconds since the epoch, UTC. Nothing here has a default that reads a clock or draws a number: every
+-- statement hands in every value.
 
 -- The store's clock. It stands still within a statement.
 CREATE FUNCTION clock() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint $$;
 
--- One row. Whoever changes who holds or waits for what locks it until commit; it also numbers the
+-- One row. A transaction that changes which node holds or waits for what locks it until commit; it also numbers the
 -- grants.
 CREATE TABLE gate (
     one smallint PRIMARY KEY CHECK (one = 1),
-    fence bigint NOT NULL
+    fence bigint NOT NULL,
+    -- Where the last large claim ended, and how many in a row have begun where the one before ended. The transaction that
+    -- has locked the row may read and write this.
+    front_tenant uuid,
+    front_priority smallint,
+    front_due_at bigint,
+    front_looks integer NOT NULL DEFAULT 0,
+    -- The fence at the last vacuum.
+    vacuum_fence bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0);
-
 INSERT INTO gate (one, fence) VALUES (1, 0);
 
 CREATE TABLE nodes (
@@ -19,7 +26,21 @@ CREATE TABLE nodes (
     name text NOT NULL,
     joined_at bigint NOT NULL,
     lease_until bigint NOT NULL,
-    buried boolean NOT NULL
+    buried boolean NOT NULL,
+    -- What a node reports about itself, and when it last renewed its lease.
+    address text,
+    version text NOT NULL DEFAULT '',
+    roles text[] NOT NULL DEFAULT '{}',
+    renewed_at bigint NOT NULL DEFAULT 0,
+    labels text[] NOT NULL DEFAULT '{}',
+    capacity integer NOT NULL DEFAULT 0,
+    settings_hash text NOT NULL DEFAULT '',
+    -- An administrator asked it to take nothing new.
+    draining boolean NOT NULL DEFAULT false,
+    -- Buried, and the last of its runs was handed on.
+    cleared boolean NOT NULL DEFAULT false,
+    -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
+    gone_at bigint
 ) WITH (fillfactor = 50);
 
 CREATE TABLE jobs (
@@ -35,19 +56,30 @@ CREATE TABLE jobs (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     -- The last fence that had been handed out when the job was last changed.
-    changed_fence bigint
+    changed_fence bigint,
+    owner_id uuid NOT NULL
 );
-
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
+-- Changed jobs in the order of their changes, for clients that follow them.
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
+
+-- The tags of jobs that are not deleted, by name of the job.
+CREATE TABLE job_tags (
+    tenant_id uuid NOT NULL,
+    tag text NOT NULL COLLATE "C",
+    name text NOT NULL COLLATE "C",
+    job_id uuid NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+);
+CREATE INDEX job_tags_job ON job_tags (job_id);
 
 CREATE TABLE upstream (
     job_id uuid NOT NULL,
     depends_on uuid NOT NULL,
     PRIMARY KEY (job_id, depends_on)
 );
-
 CREATE INDEX upstream_depends_on ON upstream (depends_on);
 
 -- What the runs of a job came to last. Kept only for jobs that others depend on.
@@ -56,7 +88,7 @@ CREATE TABLE last_ends (
     outcome smallint NOT NULL,
     finished_at bigint NOT NULL,
     succeeded_at bigint,
-    -- Where the gate stood when this was written: whoever got a fence up to that may have missed it.
+    -- Where the gate stood when this was written: a holder of a fence up to that may have missed it.
     fence bigint NOT NULL
 ) WITH (fillfactor = 50);
 
@@ -67,8 +99,7 @@ CREATE TABLE runs (
     tenant_id uuid NOT NULL,
     scheduled_for bigint NOT NULL,
     due_at bigint NOT NULL,
-    -- When it first could have started, which retries do not move: the order in which runs of a
-    -- job take turns.
+    -- When it first could have started, which retries do not move: the order in which runs of a job take turns.
     order_at bigint NOT NULL,
     wait_until bigint,
     job_version integer NOT NULL,
@@ -83,29 +114,37 @@ CREATE TABLE runs (
     shard text NOT NULL,
     parameters text,
     cancel_code text,
-    cancel_text text
+    cancel_text text,
+    -- What a run asks of its node; none when any will do. Those that ask for something lie in lanes of their own.
+    place text[]
 ) WITH (
     vacuum_truncate = off,
     autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
     autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
 );
-
-CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE wait = 0;
--- No index but the primary key holds the id. The planner knows nothing of a table that is empty
--- whenever a vacuum looks, and would as soon search the whole of another index for an id.
+CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE wait = 0 AND place IS NULL;
+CREATE INDEX runs_place ON runs (place, tenant_id, priority, due_at) WHERE wait = 0 AND place IS NOT NULL;
+-- No index but the primary key holds the id. The planner knows nothing of a table that is empty whenever a vacuum looks,
+-- and would as soon search the whole of another index for an id.
 CREATE INDEX runs_job ON runs (job_id, order_at);
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at) WHERE wait <> 0;
 CREATE INDEX runs_wait_until ON runs (wait_until) WHERE wait_until IS NOT NULL;
 CREATE INDEX runs_cancelled ON runs (id) WHERE cancel_code IS NOT NULL;
+CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
 
--- Which node holds what: a row for each batch that was claimed, so that a claim costs one write.
--- Run k of a batch, from 1, has the fence id + k. A run is held if its id and turn are here.
+-- Which node holds what: a row for each batch that was claimed, so that a claim costs one write. Run k of a batch, from
+-- 1, has the fence id + k. A run is held if its id and turn are here.
 CREATE TABLE claims (
     id bigint PRIMARY KEY,
     node_id uuid NOT NULL,
     claimed_at bigint NOT NULL,
     run_ids uuid[] NOT NULL,
-    turns integer[] NOT NULL
+    turns integer[] NOT NULL,
+    -- Whether the claim lists all that was granted with it: not when ticks were taken out of it again, so that the holder
+    -- of the rest has to look.
+    whole boolean NOT NULL DEFAULT true,
+    -- No run of the claim is due later: a search for such runs need not look into it.
+    due_until bigint NOT NULL DEFAULT 9223372036854775807
 ) WITH (
     vacuum_truncate = off, toast.vacuum_truncate = off,
     autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
@@ -146,11 +185,25 @@ CREATE TABLE history (
     reason_text text,
     message text,
     error text,
-    result text
+    result text,
+    -- What was in force and what was used while the last attempt ran, as JSON.
+    details text
 );
-
 CREATE INDEX history_job ON history (job_id, id);
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter;
+-- Ended runs of a tenant, newest first: all of them, or those with some outcomes.
+CREATE INDEX history_tenant ON history (tenant_id, outcome, id, origin);
+-- Ended runs in the order in which they ended: for the tally and for clients that follow them.
+CREATE INDEX history_finished ON history (finished_at, id);
+-- Ended runs that began more than a minute after their time, or never, by when they began: those whose starts are not in
+-- the order of their ids. Any other run pays for this index with nothing but the comparison. One that ended while it
+-- waited for another attempt stands where it ended; one that never began comes last. No other index begins like this one,
+-- so that no planner takes another one for the same question.
+CREATE INDEX history_late ON history (
+    uuid_send(job_id),
+    (coalesce(started_at, CASE WHEN attempts + lost > 0 THEN finished_at END, 9223372036854775807)),
+    id
+) WHERE (started_at - scheduled_for > 60000000) IS NOT FALSE;
 
 -- Attempts that were followed by another one.
 CREATE TABLE attempts (
@@ -163,6 +216,7 @@ CREATE TABLE attempts (
     attempt_end smallint NOT NULL,
     message text,
     error text,
+    details text,
     PRIMARY KEY (run_id, number)
 );
 
@@ -177,7 +231,6 @@ CREATE TABLE alerts (
     -- Whether the job has completed since.
     settled boolean NOT NULL
 );
-
 CREATE INDEX alerts_at ON alerts (at);
 CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
 
@@ -190,5 +243,248 @@ CREATE TABLE deliveries (
     next_try_at bigint,
     delivered_at bigint,
     error text,
+    -- When it was first and last tried.
+    begun_at bigint NOT NULL DEFAULT 0,
+    tried_at bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (channel, alert_id)
 );
+CREATE INDEX deliveries_begun ON deliveries (channel, begun_at, alert_id);
+
+-- Requests that their callers may send again, and their answers.
+CREATE TABLE requests (
+    tenant_id uuid NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    begun_at bigint NOT NULL,
+    -- None while the first request is being answered.
+    status smallint,
+    head text,
+    body bytea,
+    PRIMARY KEY (tenant_id, key)
+);
+CREATE INDEX requests_begun ON requests (begun_at);
+
+-- Tenants that were told of their dead letters.
+CREATE TABLE dead_letter_notices (
+    tenant_id uuid PRIMARY KEY,
+    told_at bigint NOT NULL
+);
+
+-- How runs ended, by hour; a row without a job (a zero id) is about all jobs of the tenant.
+CREATE TABLE tallies (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    hour bigint NOT NULL,
+    -- What is counted, and in which class of it.
+    measure smallint NOT NULL,
+    class smallint NOT NULL,
+    amount bigint NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) WITH (fillfactor = 70);
+CREATE INDEX tallies_hour ON tallies (hour);
+
+-- The last ended run that was tallied. One row.
+CREATE TABLE tally_cursor (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    finished_at bigint NOT NULL,
+    id uuid NOT NULL
+);
+INSERT INTO tally_cursor (one, finished_at, id) VALUES (1, 0, '00000000-0000-0000-0000-000000000000');
+
+-- What the whole cluster agrees on.
+CREATE TABLE settings (
+    name text COLLATE "C" PRIMARY KEY,
+    value text NOT NULL,
+    version integer NOT NULL,
+    changed_at bigint NOT NULL
+);
+
+-- Things with a name: databases of SQL jobs, channels for alerts.
+CREATE TABLE objects (
+    id uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL COLLATE "C",
+    -- What it says, as JSON.
+    body text NOT NULL,
+    version integer NOT NULL,
+    created_at bigint NOT NULL,
+    changed_at bigint NOT NULL
+);
+CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
+CREATE INDEX objects_kind ON objects (kind, id);
+
+-- Tenants (1), users (2), roles (3) and keys (4).
+CREATE TABLE identities (
+    id uuid PRIMARY KEY,
+    kind smallint NOT NULL,
+    -- A tenant belongs to the cluster, which is a zero id.
+    tenant_id uuid NOT NULL,
+    name text NOT NULL COLLATE "C",
+    -- The user of a key.
+    owner_id uuid,
+    expires_at bigint,
+    body text NOT NULL,
+    version integer NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL
+);
+CREATE UNIQUE INDEX identities_name ON identities (tenant_id, kind, name);
+CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NULL;
+CREATE INDEX identities_expires ON identities (expires_at) WHERE expires_at IS NOT NULL;
+
+-- What users and roles were given: a privilege, or all that a role has.
+CREATE TABLE awards (
+    id uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    to_id uuid NOT NULL,
+    role_id uuid,
+    privilege text,
+    CHECK ((role_id IS NULL) <> (privilege IS NULL))
+);
+CREATE INDEX awards_tenant ON awards (tenant_id, id);
+CREATE INDEX awards_to ON awards (to_id);
+CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+
+-- What the store itself must know of a tenant.
+CREATE TABLE quotas (
+    tenant_id uuid PRIMARY KEY,
+    max_jobs bigint,
+    max_concurrent bigint
+);
+
+-- Grows with every change of identity: a cache looks here whether it still holds. A transaction that changes identity
+-- locks the row until commit, so that changes come one after the other.
+CREATE TABLE identity_generation (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    generation bigint NOT NULL,
+    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- that needs it.
+    salt bytea
+);
+INSERT INTO identity_generation (one, generation) VALUES (1, 0);
+
+-- Secrets, sealed. A tenant of zeros stands for the whole cluster, a job of zeros for all jobs of the tenant.
+CREATE TABLE secrets (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    -- The master key, and the data key under it.
+    key_id text COLLATE "C" NOT NULL,
+    data_key bytea NOT NULL,
+    -- The value, under the data key.
+    value bytea NOT NULL,
+    changed_at bigint NOT NULL,
+    changed_by text NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, name)
+);
+CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
+
+-- Who did what. A row is written with what it records, and sealed a moment later: then it has a number and a hash.
+CREATE TABLE audit (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    at bigint NOT NULL,
+    actor text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    job_id uuid,
+    run_id uuid,
+    node_id uuid,
+    outcome text NOT NULL,
+    details text NOT NULL,
+    -- Runs that ended together.
+    runs bytea NOT NULL,
+    number bigint,
+    hash bytea
+) WITH (fillfactor = 80);
+
+-- The list of what ended together is mostly ids, and ids do not get smaller: trying to compress it took 7 % of the time
+-- in which runs end.
+ALTER TABLE audit ALTER COLUMN runs SET STORAGE EXTERNAL;
+
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+
+-- Where the chain of a tenant begins and ends.
+CREATE TABLE audit_chains (
+    tenant_id uuid PRIMARY KEY,
+    anchor_number bigint NOT NULL,
+    anchor_hash bytea NOT NULL,
+    head_number bigint NOT NULL,
+    head_hash bytea NOT NULL
+);
+
+-- Who has a role that only one node has at a time. An epoch belongs to one node for ever.
+CREATE TABLE roles (
+    name text PRIMARY KEY,
+    epoch bigint NOT NULL,
+    node_id uuid,
+    since bigint NOT NULL
+);
+INSERT INTO roles (name, epoch, node_id, since) VALUES ('LEADER', 0, NULL, 0);
+
+-- Schedulers that have seen a run which waits for a majority of them.
+CREATE TABLE acknowledgements (
+    run_id uuid NOT NULL,
+    epoch bigint NOT NULL,
+    node_id uuid NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (run_id, epoch, node_id)
+);
+
+-- Who owns a shard. The leader says so, in its epoch; the fence grows with every move.
+CREATE TABLE shard_owners (
+    shard_id uuid PRIMARY KEY,
+    -- None while no node may own it.
+    node_id uuid,
+    fence bigint NOT NULL,
+    epoch bigint NOT NULL,
+    since bigint NOT NULL
+);
+CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
+
+-- The parts of runs that were divided, in their order. Each is a run of its own.
+CREATE TABLE parts (
+    parent_id uuid NOT NULL,
+    number integer NOT NULL,
+    run_id uuid NOT NULL UNIQUE,
+    -- The shard of the part; empty when it has none.
+    shard text NOT NULL,
+    PRIMARY KEY (parent_id, number)
+);
+
+-- How old a release may be that works on these tables: the newest migration that it knows has at least this number. A
+-- migration that only adds leaves it alone. One that takes something away raises it to that of the release which stopped
+-- using what goes (docs/decisions/020-rolling-upgrades.md).
+CREATE TABLE compatibility (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    needs integer NOT NULL
+);
+INSERT INTO compatibility (one, needs) VALUES (1, 1);
+
+-- For statements that do in one round trip what took several: a function sees what was committed when it is called, the
+-- statement around it only what was committed before it began.
+
+-- Live runs that had ended before: they were sent again, and do not run again. Answers which; null if there is none.
+CREATE FUNCTION forget_ended(sent uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    ended uuid[];
+BEGIN
+    SELECT array_agg(h.id) INTO ended
+    FROM unnest(sent) AS u (id), history h
+    WHERE h.id BETWEEN u.id AND u.id AND h.outcome > 0;
+    IF ended IS NOT NULL THEN
+        DELETE FROM runs WHERE id = ANY (ended);
+    END IF;
+    RETURN ended;
+END $$;
+
+-- Whether a node may be handed runs. It is not buried until the transaction ends: its writes share this lock, and its
+-- burial takes it alone.
+CREATE FUNCTION lives(lock bigint, node uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(lock);
+    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+END $$;

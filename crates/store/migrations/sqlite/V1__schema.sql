@@ -1,19 +1,33 @@
--- Times are microseconds since the epoch, UTC. Ids are 16-byte UUIDs. Nothing here has a default
--- that reads a clock or draws a number: the writer hands in every value.
+-- Times are microseconds since the epoch, UTC. Ids are 16-byte UUIDs. Nothing here has a default that reads a clock or
+-- draws a number: the writer hands in every value.
 
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
     clock INTEGER NOT NULL
 ) STRICT;
-
 INSERT INTO meta (one, fence, clock) VALUES (1, 0, 0);
 
 CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    buried INTEGER NOT NULL
+    buried INTEGER NOT NULL,
+    -- What a node reports about itself, and when it last renewed its lease.
+    address TEXT,
+    version TEXT NOT NULL DEFAULT '',
+    roles TEXT NOT NULL DEFAULT '[]',
+    joined_at INTEGER NOT NULL DEFAULT 0,
+    renewed_at INTEGER NOT NULL DEFAULT 0,
+    labels TEXT NOT NULL DEFAULT '[]',
+    capacity INTEGER NOT NULL DEFAULT 0,
+    settings_hash TEXT NOT NULL DEFAULT '',
+    -- An administrator asked it to take nothing new.
+    draining INTEGER NOT NULL DEFAULT 0,
+    -- Buried, and the last of its runs was handed on.
+    cleared INTEGER NOT NULL DEFAULT 0,
+    -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
+    gone_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE jobs (
@@ -27,19 +41,30 @@ CREATE TABLE jobs (
     definition TEXT NOT NULL,
     next_run INTEGER,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
 ) STRICT;
-
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
+-- Changed jobs in the order of their changes, for clients that follow them.
+CREATE INDEX jobs_updated ON jobs (updated_at, id);
+
+-- The tags of jobs that are not deleted, by name of the job.
+CREATE TABLE job_tags (
+    tenant_id BLOB NOT NULL,
+    tag TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, tag, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_tags_job ON job_tags (job_id);
 
 CREATE TABLE upstream (
     job_id BLOB NOT NULL,
     depends_on BLOB NOT NULL,
     PRIMARY KEY (job_id, depends_on)
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX upstream_depends_on ON upstream (depends_on);
 
 -- What the runs of a job came to last. Kept only for jobs that others depend on.
@@ -50,23 +75,28 @@ CREATE TABLE last_ends (
     succeeded_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- Runs that can still change.
+-- A run is written once, when it becomes known, and its end is a row of its own. What can still change is found through
+-- three small tables: which runs have not ended (live), which can be claimed (queue), which node holds which (claims).
+
+-- Runs, and times that ended without a run.
 CREATE TABLE runs (
-    id BLOB PRIMARY KEY,
+    -- Of the same counter as fences: never used again, not even when the run has vanished.
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
     job_id BLOB NOT NULL,
     tenant_id BLOB NOT NULL,
     job_version INTEGER NOT NULL,
     scheduled_for INTEGER NOT NULL,
     shard TEXT NOT NULL,
     due_at INTEGER NOT NULL,
-    -- When it first could have started, which retries do not move: the order in which runs of a
-    -- job take turns.
+    -- When it first could have started, which retries do not move: the order in which runs of a job take turns.
     order_at INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     origin INTEGER NOT NULL,
     coalesced INTEGER NOT NULL,
     ignore_dependencies INTEGER NOT NULL,
     parameters TEXT,
+    -- What the run has come to while it goes on; its end has numbers of its own.
     attempts INTEGER NOT NULL,
     lost INTEGER NOT NULL,
     turn INTEGER NOT NULL,
@@ -74,29 +104,24 @@ CREATE TABLE runs (
     wait_until INTEGER,
     cancel_code TEXT,
     cancel_text TEXT,
-    node_id BLOB,
-    fence INTEGER
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE node_id IS NULL AND wait = 0;
-CREATE INDEX runs_job ON runs (job_id, order_at, id);
+    -- Of times without a run: the last of them, and how many they are.
+    scheduled_last INTEGER,
+    count INTEGER,
+    -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
+    -- priority.
+    lane INTEGER
+) STRICT;
+CREATE UNIQUE INDEX runs_id ON runs (id);
+CREATE INDEX runs_job ON runs (job_id, id);
+CREATE INDEX runs_tenant ON runs (tenant_id, id);
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
-CREATE INDEX runs_cancelled ON runs (node_id) WHERE cancel_code IS NOT NULL;
+CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
+-- Whether any run still asks for a place. Most runs ask for none and are not here.
+CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
 
--- Runs that ended, and times that ended without a run: one row for each, for ever the same.
-CREATE TABLE history (
-    id BLOB PRIMARY KEY,
-    job_id BLOB NOT NULL,
-    tenant_id BLOB NOT NULL,
-    job_version INTEGER NOT NULL,
-    scheduled_for INTEGER NOT NULL,
-    scheduled_last INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    shard TEXT NOT NULL,
-    due_at INTEGER NOT NULL,
-    origin INTEGER NOT NULL,
-    coalesced INTEGER NOT NULL,
-    parameters TEXT,
+-- How a run ended, for ever the same.
+CREATE TABLE ends (
+    seq INTEGER PRIMARY KEY,
     outcome INTEGER NOT NULL,
     reason TEXT,
     reason_text TEXT,
@@ -113,11 +138,58 @@ CREATE TABLE history (
     message TEXT,
     error TEXT,
     result TEXT,
-    rows_affected INTEGER
+    rows_affected INTEGER,
+    details TEXT,
+    -- Of runs that did not complete: their tenant and their id.
+    tenant_id BLOB,
+    id BLOB,
+    -- Of runs that began more than a minute after their time, or never: their job. They have their id as well.
+    job_id BLOB
+) STRICT;
+
+-- In the order in which runs ended: for the tally and for clients that follow them.
+CREATE INDEX ends_finished ON ends (finished_at);
+-- What did not complete is rare, and is what people look for.
+CREATE INDEX ends_tenant ON ends (tenant_id, outcome, id) WHERE outcome <> 1;
+CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
+-- Late starts by when they began: their starts are not in the order of their ids. One that ended while it waited for
+-- another attempt stands where it ended; one that never began comes last.
+CREATE INDEX ends_late ON ends (
+    job_id,
+    coalesce(started_at, CASE WHEN attempts + lost > 0 THEN finished_at END, 9223372036854775807),
+    id
+) WHERE job_id IS NOT NULL;
+
+-- Runs that have not ended, in the order in which those of a job take turns.
+CREATE TABLE live (
+    job_id BLOB NOT NULL,
+    order_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (job_id, order_at, id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX history_job ON history (job_id, id);
-CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter = 1;
+-- Runs that no node holds and that wait for nothing but their time, in lanes.
+CREATE TABLE queue (
+    tenant_id BLOB NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Batches of grants, as (fence, seq, turn) each. A grant whose run has ended, vanished or taken another turn is over.
+CREATE TABLE claims (
+    first INTEGER PRIMARY KEY,
+    node_id BLOB NOT NULL,
+    grants BLOB NOT NULL
+) STRICT;
+
+-- What runs can ask of their nodes, as JSON.
+CREATE TABLE places (
+    id INTEGER PRIMARY KEY,
+    words TEXT NOT NULL UNIQUE
+) STRICT;
 
 -- Attempts that were followed by another one.
 CREATE TABLE attempts (
@@ -131,6 +203,8 @@ CREATE TABLE attempts (
     attempt_end TEXT NOT NULL,
     message TEXT,
     error TEXT,
+    -- What was in force and what was used while it ran, as JSON.
+    details TEXT,
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -145,7 +219,6 @@ CREATE TABLE alerts (
     -- Whether the job has completed since.
     settled INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX alerts_at ON alerts (at);
 CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
 
@@ -158,5 +231,208 @@ CREATE TABLE deliveries (
     next_try_at INTEGER,
     delivered_at INTEGER,
     error TEXT,
+    -- When it was first and last tried.
+    begun_at INTEGER NOT NULL DEFAULT 0,
+    tried_at INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel, alert_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_begun ON deliveries (channel, begun_at, alert_id);
+
+-- Requests that their callers may send again, and their answers.
+CREATE TABLE requests (
+    tenant_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    -- None while the first request is being answered.
+    status INTEGER,
+    head TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_begun ON requests (begun_at);
+
+-- Tenants that were told of their dead letters.
+CREATE TABLE dead_letter_notices (
+    tenant_id BLOB PRIMARY KEY,
+    told_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How runs ended, by hour; a row without a job (a zero id) is about all jobs of the tenant.
+CREATE TABLE tallies (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    hour INTEGER NOT NULL,
+    -- What is counted, and in which class of it.
+    measure INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, hour, measure, class)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tallies_hour ON tallies (hour);
+
+-- The last ended run that was tallied. One row.
+CREATE TABLE tally_cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    finished_at INTEGER NOT NULL,
+    id BLOB NOT NULL
+) STRICT;
+INSERT INTO tally_cursor (one, finished_at, id) VALUES (1, 0, zeroblob(16));
+
+-- What the whole cluster agrees on.
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Things with a name: databases of SQL jobs, channels for alerts.
+CREATE TABLE objects (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- What it says, as JSON.
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
+CREATE INDEX objects_kind ON objects (kind, id);
+
+-- Tenants (1), users (2), roles (3) and keys (4).
+CREATE TABLE identities (
+    id BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    -- A tenant belongs to the cluster, which is a zero id.
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    -- The user of a key.
+    owner_id BLOB,
+    expires_at INTEGER,
+    body TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX identities_name ON identities (tenant_id, kind, name);
+CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NULL;
+CREATE INDEX identities_expires ON identities (expires_at) WHERE expires_at IS NOT NULL;
+
+-- What users and roles were given: a privilege, or all that a role has.
+CREATE TABLE awards (
+    id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    to_id BLOB NOT NULL,
+    role_id BLOB,
+    privilege TEXT,
+    CHECK ((role_id IS NULL) <> (privilege IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX awards_tenant ON awards (tenant_id, id);
+CREATE INDEX awards_to ON awards (to_id);
+CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+
+-- What the store itself must know of a tenant.
+CREATE TABLE quotas (
+    tenant_id BLOB PRIMARY KEY,
+    max_jobs INTEGER,
+    max_concurrent INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Grows with every change of identity: a cache looks here whether it still holds.
+CREATE TABLE identity_generation (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    generation INTEGER NOT NULL,
+    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- that needs it.
+    salt BLOB
+) STRICT;
+INSERT INTO identity_generation (one, generation) VALUES (1, 0);
+
+-- Secrets, sealed. A tenant of zeros stands for the whole cluster, a job of zeros for all jobs of the tenant.
+CREATE TABLE secrets (
+    tenant_id BLOB NOT NULL,
+    job_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    -- The master key, and the data key under it.
+    key_id TEXT NOT NULL,
+    data_key BLOB NOT NULL,
+    -- The value, under the data key.
+    value BLOB NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, job_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX secrets_key ON secrets (key_id, tenant_id, job_id, name);
+
+-- Who did what. A row is written with what it records, and sealed a moment later: then it has a number and a hash.
+CREATE TABLE audit (
+    place INTEGER PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    job_id BLOB,
+    run_id BLOB,
+    node_id BLOB,
+    outcome TEXT NOT NULL,
+    details TEXT NOT NULL,
+    -- Runs that ended together.
+    runs BLOB NOT NULL,
+    number INTEGER,
+    hash BLOB
+) STRICT;
+CREATE INDEX audit_tenant ON audit (tenant_id, place);
+CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
+
+-- Where the chain of a tenant begins and ends.
+CREATE TABLE audit_chains (
+    tenant_id BLOB PRIMARY KEY,
+    anchor_number INTEGER NOT NULL,
+    anchor_hash BLOB NOT NULL,
+    head_number INTEGER NOT NULL,
+    head_hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Who has a role that only one node has at a time. An epoch belongs to one node for ever.
+CREATE TABLE roles (
+    name TEXT PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    node_id BLOB,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO roles (name, epoch, node_id, since) VALUES ('LEADER', 0, NULL, 0);
+
+-- Schedulers that have seen a run which waits for a majority of them.
+CREATE TABLE acknowledgements (
+    run_id BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    node_id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (run_id, epoch, node_id)
+) STRICT, WITHOUT ROWID;
+
+-- Who owns a shard. The leader says so, in its epoch; the fence grows with every move.
+CREATE TABLE shard_owners (
+    shard_id BLOB PRIMARY KEY,
+    -- None while no node may own it.
+    node_id BLOB,
+    fence INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
+
+-- The parts of runs that were divided, in their order. Each is a run of its own.
+CREATE TABLE parts (
+    parent_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    run_id BLOB NOT NULL UNIQUE,
+    -- The shard of the part; empty when it has none.
+    shard TEXT NOT NULL,
+    PRIMARY KEY (parent_id, number)
 ) STRICT, WITHOUT ROWID;

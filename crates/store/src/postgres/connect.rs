@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 
 use super::submit::SUBMIT;
 use super::{PostgresAddress, PostgresOptions};
+use crate::lineage::{self, Recorded};
 use crate::{Result, StoreError};
 
 mod embedded {
@@ -123,8 +124,8 @@ fn too_old(server: i32) -> Option<StoreError> {
     })
 }
 
-/// Applies what is missing, one process at a time, and refuses tables that were changed by a newer
-/// release so that this one cannot use them.
+/// Applies what is missing, one process at a time. Refuses tables that were changed by a newer
+/// release so that this one cannot use them, and tables that were made before the first release.
 async fn migrate(client: &mut Client, address: &PostgresAddress, known: i32) -> Result<()> {
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await?;
     let migrated = apply(client, known).await;
@@ -152,7 +153,11 @@ async fn apply(client: &mut Client, known: i32) -> std::result::Result<(), Unmad
     if schema.is_none() {
         client.batch_execute("CREATE SCHEMA punctual").await?;
     }
-    if let Some(found) = version(client).await?.filter(|found| *found > known) {
+    let runner = embedded::migrations::runner().set_target(Target::Version(known));
+    let recorded = recorded(client).await?;
+    lineage::check(runner.get_migrations(), &recorded, "an empty database")?;
+    let newest = recorded.iter().map(|(number, _)| *number).max();
+    if let Some(found) = newest.filter(|found| *found > known) {
         let needs = needs(client).await?.unwrap_or(found);
         if needs > known {
             return Err(StoreError::TooNew { found: found.into(), known: known.into() }.into());
@@ -161,7 +166,6 @@ async fn apply(client: &mut Client, known: i32) -> std::result::Result<(), Unmad
         tracing::info!(found, known, "a newer release has added to the tables; this one goes on");
         return Ok(());
     }
-    let runner = embedded::migrations::runner().set_target(Target::Version(known));
     client.batch_execute("SET statement_timeout = 0").await?;
     let report = runner.run_async(client).await;
     client.batch_execute("RESET statement_timeout").await?;
@@ -175,13 +179,13 @@ async fn has(client: &Client, table: &str) -> std::result::Result<bool, tokio_po
     row.try_get(0)
 }
 
-/// The version of the tables; none before the first migration.
-async fn version(client: &Client) -> std::result::Result<Option<i32>, tokio_postgres::Error> {
+/// The migrations that the database recorded; none before the first.
+async fn recorded(client: &Client) -> std::result::Result<Vec<Recorded>, tokio_postgres::Error> {
     if !has(client, "punctual.refinery_schema_history").await? {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let version = "SELECT max(version)::integer FROM refinery_schema_history";
-    client.query_one(version, &[]).await?.try_get(0)
+    let rows = client.query(lineage::RECORDED, &[]).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 /// What a release must know at least to work on the tables; none if they do not say.

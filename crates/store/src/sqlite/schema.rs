@@ -6,6 +6,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteOptions;
+use crate::lineage::{self, Recorded};
 use crate::{Result, StoreError};
 
 mod embedded {
@@ -63,9 +64,21 @@ pub(super) fn version(connection: &Connection) -> Option<i64> {
     connection.query_row(sql, [], |row| row.get(0)).unwrap_or_default()
 }
 
-/// Applies what is missing, and refuses a file that a newer release has written.
+/// The migrations that a database recorded; none before the first.
+fn recorded(connection: &Connection) -> Result<Vec<Recorded>> {
+    if version(connection).is_none() {
+        return Ok(Vec::new());
+    }
+    let mut query = connection.prepare(lineage::RECORDED)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Applies what is missing. Refuses a file that a newer release has written, and one that was made
+/// before the first release.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     let runner = embedded::migrations::runner();
+    lineage::check(runner.get_migrations(), &recorded(connection)?, "an empty data folder")?;
     let (found, known) = (version(connection), newest());
     if let Some(found) = found.filter(|found| *found > known) {
         return Err(StoreError::TooNew { found, known });

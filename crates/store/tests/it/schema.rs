@@ -1,8 +1,12 @@
 //! The tables: what the migrations make of nothing is written down, an old database with data
-//! becomes the same, and one from the future is refused.
+//! becomes the same, and one from the future or from before the first release is refused.
+//!
+//! The dump of a released version with data is a file of `tests/data`, named `<store>_v<number>.sql`
+//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p store schema`
+//! writes the dump of the tables as they are; from then on it never changes.
 #![expect(
     clippy::disallowed_methods,
-    reason = "UPDATE_GOLDEN and the folder are in the environment"
+    reason = "UPDATE_GOLDEN, WRITE_DUMP and the folder are in the environment"
 )]
 
 mod postgres;
@@ -10,7 +14,7 @@ mod rolling;
 mod sqlite;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::id::{NodeId, TenantId};
@@ -21,49 +25,81 @@ use uuid::Uuid;
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, lost, retried, seconds, skipped, want};
 
-/// Compares a dump with the file that is kept for it; `UPDATE_GOLDEN=1` writes the file instead.
+/// Compares the tables with the file that is kept for them; `UPDATE_GOLDEN=1` writes the file
+/// instead.
 fn compare(dump: &str, name: &str) {
-    let file = folder("schema").join(name);
-    if is_update() {
-        fs::write(&file, dump).unwrap();
+    if is_set("UPDATE_GOLDEN") {
+        fs::write(folder("schema").join(name), dump).unwrap();
     }
-    let golden = fs::read_to_string(&file).unwrap_or_default();
     assert!(
-        dump == golden,
-        "the migrations do not make what {} says; if that is meant, UPDATE_GOLDEN=1 writes:\n{dump}",
-        file.display()
+        dump == golden(name),
+        "the migrations do not make what schema/{name} says; if that is meant, UPDATE_GOLDEN=1 \
+         writes:\n{dump}"
     );
 }
 
-fn is_update() -> bool {
-    std::env::var_os("UPDATE_GOLDEN").is_some()
+/// The tables as they should be.
+fn golden(name: &str) -> String {
+    fs::read_to_string(folder("schema").join(name)).unwrap_or_default()
 }
 
-/// Dumps of the tables of every release with data, as files of SQL. That of the newest version is
-/// written anew with `UPDATE_GOLDEN=1`; once there is a newer one, it never changes again.
-fn old_databases(store: &str) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder("tests/data")).unwrap().map(|file| file.unwrap().path()).collect();
-    files.retain(|file| file.file_name().unwrap().to_string_lossy().starts_with(store));
-    assert!(!files.is_empty(), "there is a dump of every release's tables");
-    files
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some()
 }
 
-/// The store of a dump that was opened by this release.
-fn upgraded<S>(opened: store::Result<S>, dump: &Path) -> S {
+/// Databases with data, as scripts, of every version up to this one: those of older versions are
+/// files, and `newest` was made by this version.
+fn databases(store: &str, newest: String) -> Vec<(i32, String)> {
+    let numbers: Vec<i32> = migrations(store).into_iter().map(|(number, _)| number).collect();
+    let (last, older) = numbers.split_last().unwrap();
+    let file = |number: &i32| folder("tests/data").join(format!("{store}_v{number}.sql"));
+    if is_set("WRITE_DUMP") {
+        fs::create_dir_all(folder("tests/data")).unwrap();
+        fs::write(file(last), &newest).unwrap();
+    }
+    let read = |number: &i32| {
+        let script = fs::read_to_string(file(number)).unwrap_or_else(|error| {
+            panic!(
+                "{}: {error}\nWrite it with WRITE_DUMP=1 on the last commit without V{}",
+                file(number).display(),
+                number + 1
+            )
+        });
+        (*number, script)
+    };
+    older.iter().map(read).chain([(*last, newest)]).collect()
+}
+
+/// The store of a dump that was opened by this version.
+fn upgraded<S>(opened: store::Result<S>, number: i32) -> S {
     opened.unwrap_or_else(|error| {
-        panic!(
-            "{}: {error}\nA migration that was released must not change; until then, \
-             UPDATE_GOLDEN=1 writes the dump of the newest version anew",
-            dump.display()
-        )
+        panic!("V{number}: {error}\nA migration that was released must not change")
     })
 }
 
-/// The file for a dump of the newest tables with data.
-fn newest_database(store: &str) -> PathBuf {
-    let (newest, _) = migrations(store).pop().unwrap();
-    folder("tests/data").join(format!("{store}_v{newest}.sql"))
+/// The migrations that development versions recorded before the first release, with the checksum
+/// of each: the oldest such database, one on the way, and the last.
+fn histories(checksums: &[&str]) -> Vec<String> {
+    let rows: Vec<String> = checksums
+        .iter()
+        .enumerate()
+        .map(|(at, checksum)| format!("({}, 'name', '2026-11-16T00:00:00Z', '{checksum}')", at + 1))
+        .collect();
+    [1, rows.len() / 2, rows.len()].map(|length| rows[..length].join(", ")).to_vec()
+}
+
+/// A development database was refused, with what to do about it.
+fn refused<S>(opened: store::Result<S>, empty: &str) {
+    match opened.err() {
+        Some(store::StoreError::Refused { problem, advice }) => {
+            assert!(problem.contains("development version"), "{problem}");
+            assert!(problem.contains("migration V1"), "{problem}");
+            for words in ["punctual export > jobs.yaml", empty, "punctual apply -f jobs.yaml"] {
+                assert!(advice.contains(words), "{advice}");
+            }
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The migrations of a store by their numbers.

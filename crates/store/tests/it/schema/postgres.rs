@@ -7,7 +7,7 @@ use store::StoreError;
 use store::postgres::{PostgresOptions, PostgresStore};
 use testbed::postgres::Server;
 
-use super::{compare, furnish, goes_on, is_update, newest_database, old_databases, upgraded};
+use super::{compare, databases, furnish, goes_on, golden, histories, refused, upgraded};
 use crate::bench::Bench;
 use crate::lab::Lab;
 use crate::postgres_bench::PostgresBench;
@@ -86,25 +86,80 @@ async fn migrations_make_the_golden_schema() {
     bench.close().await;
 }
 
+/// A database with a little of everything, as a script.
+async fn furnished() -> String {
+    let bench = PostgresBench::open().await;
+    let store = bench.door().await;
+    let lab = Lab::new(bench, store);
+    furnish(&lab).await;
+    let script = Server::shared().dump_with_rows(&lab.bench.url());
+    lab.close().await;
+    script
+}
+
+/// A database that a script makes.
+async fn restored(script: &str) -> PostgresBench {
+    let bench = PostgresBench::empty().await;
+    bench.connect().await.batch_execute(script).await.unwrap();
+    bench
+}
+
 /// Tables of every release, with rows in them, become those of this one and go on working.
 #[tokio::test]
 async fn an_old_database_with_data_becomes_a_new_one() {
-    if is_update() {
-        let bench = PostgresBench::open().await;
-        let store = bench.door().await;
-        let lab = Lab::new(bench, store);
-        furnish(&lab).await;
-        let dump = Server::shared().dump_with_rows(&lab.bench.url());
-        std::fs::write(newest_database("postgres"), dump).unwrap();
-        lab.close().await;
-    }
-    for old in old_databases("postgres") {
-        let bench = PostgresBench::empty().await;
-        let script = std::fs::read_to_string(&old).unwrap();
-        bench.connect().await.batch_execute(&script).await.unwrap();
-        let store = Arc::new(upgraded(open(&bench).await, &old));
+    for (number, script) in databases("postgres", furnished().await) {
+        let bench = restored(&script).await;
+        let store = Arc::new(upgraded(open(&bench).await, number));
         compare(&dump(&bench).await, "postgres.sql");
         goes_on(store).await;
+        bench.close().await;
+    }
+}
+
+/// The comparison sees what an upgrade forgot.
+#[tokio::test]
+async fn an_upgrade_without_an_index_is_seen() {
+    let index = "CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id);\n";
+    let script = furnished().await;
+    assert!(script.contains(index), "{script}");
+    let bench = restored(&script.replace(index, "")).await;
+    open(&bench).await.unwrap();
+    assert_ne!(dump(&bench).await, golden("postgres.sql"));
+    bench.close().await;
+}
+
+/// What development versions recorded, in the order of their migrations.
+const DEVELOPMENT: [&str; 14] = [
+    "3448902282498672509",
+    "12620970184022508035",
+    "16905950737692312824",
+    "12911105240035191849",
+    "3211439680476653648",
+    "8518899935736413568",
+    "7617445489849501553",
+    "10278966946757110925",
+    "1877020624730455731",
+    "16487112371190396375",
+    "6911023521827798565",
+    "14604797943229941102",
+    "8033471973434213985",
+    "9562732822261299570",
+];
+
+#[tokio::test]
+async fn a_database_of_a_development_version_is_refused_and_untouched() {
+    for history in histories(&DEVELOPMENT) {
+        let bench = restored(&format!(
+            "CREATE SCHEMA punctual;
+             CREATE TABLE punctual.refinery_schema_history (version INT4 PRIMARY KEY,
+                 name VARCHAR(255), applied_on VARCHAR(255), checksum VARCHAR(255));
+             CREATE TABLE punctual.jobs (id uuid PRIMARY KEY);
+             INSERT INTO punctual.refinery_schema_history VALUES {history};"
+        ))
+        .await;
+        let before = Server::shared().dump_with_rows(&bench.url());
+        refused(open(&bench).await, "an empty database");
+        assert_eq!(Server::shared().dump_with_rows(&bench.url()), before);
         bench.close().await;
     }
 }

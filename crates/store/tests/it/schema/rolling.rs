@@ -1,7 +1,7 @@
 //! Two releases on one database, as in a rolling upgrade (docs/decisions/020-rolling-upgrades.md).
 //!
-//! There is no older release to start, so one is made of this: a store that knows one migration
-//! less. A newer one is made by hand: a column more in every table.
+//! There is no other release to start, so a newer one is made by hand: a column more in every table,
+//! and migrations that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,33 +60,25 @@ async fn a_release_starts_on_tables_that_a_newer_one_has_added_to() {
     lab.close().await;
 }
 
-/// The newest migration of all that there are is no reason to refuse the release before it.
-#[tokio::test]
-async fn the_release_before_this_one_starts_on_the_tables_of_this_one() {
-    let bench = PostgresBench::open().await;
-    let store = bench.door().await;
-    let lab = Lab::new(bench, store);
-    furnish(&lab).await;
-    let store = open_knowing(&lab.bench, PostgresStore::newest() - 1).await.unwrap();
-    goes_on(Arc::new(store)).await;
-    lab.close().await;
-}
-
+/// The tables say which releases they are too new for.
 #[tokio::test]
 async fn a_release_that_is_too_old_for_the_tables_is_refused() {
     let bench = PostgresBench::open().await;
     bench.door().await;
-    let newest = PostgresStore::newest();
     let client = bench.connect().await;
-    let needs = format!("UPDATE punctual.compatibility SET needs = {newest}");
-    client.batch_execute(&needs).await.unwrap();
-    match open_knowing(&bench, newest - 1).await.err() {
-        Some(StoreError::TooNew { found, known }) => {
-            assert_eq!((found, known), (newest.into(), i64::from(newest) - 1));
+    client.batch_execute(EXPAND).await.unwrap();
+    let newest = PostgresStore::newest();
+    for (needs, opens) in [(newest, true), (newest + 1, false)] {
+        let needs = format!("UPDATE punctual.compatibility SET needs = {needs}");
+        client.batch_execute(&needs).await.unwrap();
+        match open_knowing(&bench, newest).await.err() {
+            None => assert!(opens, "{needs}"),
+            Some(StoreError::TooNew { found, known }) => {
+                assert_eq!((found, known, opens), (99, newest.into(), false), "{needs}");
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     }
-    open_knowing(&bench, newest).await.unwrap();
     bench.close().await;
 }
 
@@ -159,43 +151,72 @@ impl Shape {
     }
 }
 
+/// Applies migrations one after the other, and says what is wrong with the first that a release
+/// before it could not live with.
+async fn first_wrong(client: &Client, migrations: &[(i32, String)]) -> Option<String> {
+    client.batch_execute("CREATE SCHEMA punctual; SET search_path = punctual").await.unwrap();
+    let (mut before, mut needed, mut last) = (Shape::default(), 0, None);
+    for (number, script) in migrations {
+        client.batch_execute(script).await.unwrap();
+        let after = Shape::of(client).await;
+        let taken = before.taken_away(&after);
+        let row = client.query_one("SELECT needs FROM compatibility", &[]).await.unwrap();
+        let needs: i32 = row.get(0);
+        // No release knows less than the first migration.
+        let known = last.unwrap_or(*number);
+        if needs > known {
+            return Some(format!(
+                "V{number} needs {needs}: the release before it, which knows {known}, must go on"
+            ));
+        }
+        if !taken.is_empty() && needs == needed {
+            return Some(format!(
+                "V{number} takes something away: {taken:?}. Stop using it in one release, and in \
+                 a later one raise compatibility.needs to the migrations that the former knew"
+            ));
+        }
+        (before, needed, last) = (after, needs, Some(*number));
+    }
+    None
+}
+
 /// A migration adds. One that takes something away says so in the database, and what it takes away
-/// is not used by the release before it. Migrations before there was a place to say it are listed.
+/// is not used by the release before it.
 #[tokio::test]
 async fn migrations_add_first_and_take_away_later() {
     let bench = PostgresBench::empty().await;
-    let client = bench.connect().await;
-    client.batch_execute("CREATE SCHEMA punctual; SET search_path = punctual").await.unwrap();
-    let (mut before, mut needed, mut seen) = (Shape::default(), 0, Vec::new());
-    let mut last = 0;
-    for (number, script) in migrations("postgres") {
-        client.batch_execute(&script).await.unwrap();
-        let after = Shape::of(&client).await;
-        let taken = before.taken_away(&after);
-        if !after.columns.keys().any(|(table, _)| table == "compatibility") {
-            seen.extend(taken.iter().map(|what| format!("V{number}: {what}")));
-        } else {
-            let row = client.query_one("SELECT needs FROM compatibility", &[]).await.unwrap();
-            let needs: i32 = row.get(0);
-            assert!(
-                needs <= last,
-                "V{number} needs {needs}: the release before it, which knows {last}, must go on"
-            );
-            assert!(
-                taken.is_empty() || needs > needed,
-                "V{number} takes something away: {taken:?}. Stop using it in one release, and in \
-                 a later one raise compatibility.needs to the migrations that the former knew"
-            );
-            needed = needs;
-        }
-        (before, last) = (after, number);
-    }
-    assert_eq!(
-        seen,
-        ["V6: jobs.owner_id is new and must be given"],
-        "what was taken away before there was a rule"
-    );
+    let wrong = first_wrong(&bench.connect().await, &migrations("postgres")).await;
+    assert_eq!(wrong, None);
     bench.close().await;
+}
+
+/// Migrations that do not exist: what may follow those that do, and what may not.
+#[tokio::test]
+async fn a_migration_that_shuts_out_the_release_before_it_is_seen() {
+    let newest = PostgresStore::newest();
+    let (next, later) = (newest + 1, newest + 2);
+    let add = "ALTER TABLE jobs ADD COLUMN more text".to_owned();
+    let drop = "ALTER TABLE jobs DROP COLUMN owner_id".to_owned();
+    let needs =
+        |number: i32, with: &str| format!("{with}; UPDATE compatibility SET needs = {number}");
+    for (following, seen) in [
+        (vec![(next, add.clone())], None),
+        (vec![(next, add.clone()), (later, needs(next, &drop))], None),
+        (vec![(next, drop.clone())], Some("takes something away: [\"jobs.owner_id is gone\"]")),
+        (vec![(next, needs(next, &drop))], Some("the release before it")),
+        (vec![(next, add), (later, drop)], Some("takes something away")),
+    ] {
+        let bench = PostgresBench::empty().await;
+        let mut all = migrations("postgres");
+        all.extend(following.clone());
+        let wrong = first_wrong(&bench.connect().await, &all).await;
+        match (&wrong, seen) {
+            (None, None) => {}
+            (Some(wrong), Some(seen)) => assert!(wrong.contains(seen), "{wrong}"),
+            _ => panic!("{following:?}: {wrong:?}, not {seen:?}"),
+        }
+        bench.close().await;
+    }
 }
 
 /// The check sees what it should.

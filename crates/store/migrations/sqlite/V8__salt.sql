@@ -1,3 +1,0 @@
--- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first
--- start that needs it.
-ALTER TABLE identity_generation ADD COLUMN salt BLOB;
