@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod random;
 mod signals;
+mod start_log;
 mod table;
 mod tls;
 mod tokens;

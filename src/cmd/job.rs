@@ -40,7 +40,7 @@ pub enum JobCommand {
     /// Hold jobs: nothing of them starts until they are resumed
     Pause(hold::HoldArgs),
     /// Let paused jobs go on
-    Resume(hold::HoldArgs),
+    Resume(hold::ResumeArgs),
     /// Start a run now
     Run(run::RunArgs),
     /// Remove jobs; their history remains
@@ -62,8 +62,8 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
         JobCommand::List(args) => list::run(args),
         JobCommand::Show(args) => show::run(args),
         JobCommand::Edit(args) => edit::run(*args),
-        JobCommand::Pause(args) => hold::run(args, hold::Verb::Pause),
-        JobCommand::Resume(args) => hold::run(args, hold::Verb::Resume),
+        JobCommand::Pause(args) => hold::pause(args),
+        JobCommand::Resume(args) => hold::resume(args),
         JobCommand::Run(args) => run::run(args),
         JobCommand::Delete(args) => delete::run(args),
         JobCommand::Next(args) => next::run(args),

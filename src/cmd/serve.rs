@@ -10,7 +10,7 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
-use engine::{Engine, FullStore, LogCourier, Parts, Timed, Tracer};
+use engine::{Engine, FullStore, LogCourier, Parts, Replaces, StartLog, Timed, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
 use store::sqlite::SqliteStore;
 use store::{PostgresOptions, PostgresStore, StoreError};
@@ -26,6 +26,7 @@ use crate::data::{self, DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
+use crate::start_log::{self, FileStartLog};
 use crate::tls::{self, Certificate, TlsListener};
 use crate::{clock, random, signals};
 
@@ -204,7 +205,19 @@ async fn serve<S: FullStore>(
             })?)
         }
     };
+    let start_log = FileStartLog::open(folder.path()).map_err(|error| {
+        let path = folder.join(start_log::FILE);
+        Complaint::new(format!("cannot open the start log {}: {error}", path.display()))
+    })?;
+    let mut settings = plan.settings.clone();
+    settings.info.replaces = match (&plan.store, start_log.predecessor()) {
+        // No other process has the file open.
+        (StoreKind::Sqlite, _) => Replaces::EveryScheduler,
+        (StoreKind::Postgres(_), Some(predecessor)) => Replaces::Node(predecessor.node),
+        (StoreKind::Postgres(_), None) => Replaces::None,
+    };
     let parts = Parts {
+        start_log: Some(Arc::new(start_log)),
         clock: Arc::clone(&clock),
         steady: Arc::new(clock::steady()),
         random: Arc::clone(&random),
@@ -247,7 +260,7 @@ async fn serve<S: FullStore>(
         vault: Arc::clone(&vault),
         poster: plan.poster.clone(),
     };
-    let engine = Engine::start(store, executor, couriers, plan.settings.clone(), parts)
+    let engine = Engine::start(store, executor, couriers, settings, parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
     engine.carry_to(Arc::new(channels)).await;

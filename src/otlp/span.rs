@@ -94,7 +94,8 @@ pub fn plan(planned: &Planned<'_>) -> Span {
 pub fn settle(settled: &Settled<'_>) -> Vec<Span> {
     let Settled { run, job, node, claimed_at, decided_at, finish, applied, settled_at } = settled;
     let place = Place::of(&run.run);
-    let fence = run.grant.fence.max(1) as u64;
+    let token = finish.attempt.as_ref().and_then(|attempt| attempt.fence);
+    let fence = token.unwrap_or(run.grant.fence).max(1) as u64;
     let number = i64::from(run.number());
     let span = |id, name, from: Timestamp, until: Timestamp| {
         let mut attributes = attributes_of(&run.run, Some(&job.name));

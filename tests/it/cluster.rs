@@ -190,22 +190,23 @@ impl Cluster {
             if effects.len() == 1 && last.attempt == 1 {
                 continue;
             }
-            let done = self.fences(&last.run, "COMPLETED");
+            let done = self.numbers(&last.run, "COMPLETED", "fence");
             assert_eq!(done, BTreeSet::from([last.fence]), "{second}: {effects:?}");
-            let lost = self.fences(&last.run, "LOST");
+            let lost = self.numbers(&last.run, "LOST", "attempt_number");
             let earlier = &effects[..effects.len() - 1];
-            let known = earlier.iter().all(|effect| lost.contains(&effect.fence));
+            let known = earlier.iter().all(|effect| lost.contains(&effect.attempt));
             assert!(known, "{second}: {effects:?}, lost {lost:?}");
         }
         seconds.len()
     }
 
     /// The fences of a run's attempts that ended in this way.
-    fn fences(&self, run: &str, status: &str) -> BTreeSet<i64> {
+    /// A number of each attempt at a run that ended like this.
+    fn numbers(&self, run: &str, status: &str, name: &str) -> BTreeSet<i64> {
         let (_, page) = self.any().call("GET", &format!("/v1/executions/{run}/attempts"), None);
         let attempts = page["data"].as_array().unwrap_or_else(|| panic!("{page}"));
         let ended = attempts.iter().filter(|attempt| attempt["status"] == status);
-        ended.map(|attempt| attempt["fence"].as_i64().unwrap()).collect()
+        ended.map(|attempt| attempt[name].as_i64().unwrap()).collect()
     }
 
     /// Waits until somebody else leads. Fails if that takes too long since `began`.

@@ -51,7 +51,7 @@ pub const FACTS: &[Fact] = &[
         variable: "PUNCTUAL_FENCE",
         header: "Punctual-Fence",
         setting: "punctual.fence",
-        meaning: "grows with every grant: refuse what comes with a smaller one than you have seen",
+        meaning: "the fencing token, which grows with every start: refuse a smaller one than you have seen",
         value: |assignment| assignment.fence.to_string(),
     },
     Fact {

@@ -151,7 +151,6 @@ impl Definition {
             policy: self.catch_up,
             cap: self.max_catch_up,
             start_deadline: self.start_deadline,
-            ..CatchUpRules::default()
         }
     }
 

@@ -371,6 +371,9 @@ pub struct ClaimedRun {
     pub attempts: u32,
     /// How many attempts were lost before this one.
     pub lost: u32,
+    /// The fencing token of a start that needs no look at the store: drawn with the claim. It is
+    /// zero where the claim was read back.
+    pub token: i64,
 }
 
 impl ClaimedRun {
@@ -521,6 +524,10 @@ impl fmt::Display for ErrorCode {
 pub struct EndedAttempt {
     /// 1 for the first.
     pub number: u32,
+    /// The fencing token that it was given; none when it was lost before it reported one.
+    pub fence: Option<i64>,
+    /// The version of the job that it followed, if that is not the one that planned the run.
+    pub job_version: Option<u32>,
     /// Where it ran.
     pub node: NodeId,
     /// When it began.

@@ -17,7 +17,7 @@ mod wall;
 mod zone;
 
 pub use at::{AtError, parse_instant};
-pub use catch_up::{CatchUp, CatchUpPolicy, CatchUpRules, OccurrenceRange, catch_up};
+pub use catch_up::{CatchUp, CatchUpPolicy, CatchUpRules, Fate, OccurrenceRange, Outage, catch_up};
 pub use cron::{Cron, CronError, Field};
 pub use dst::{DstPolicy, GapRule, OverlapRule};
 pub use duration::{DurationError, parse_duration};

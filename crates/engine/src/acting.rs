@@ -11,6 +11,7 @@ use domain::audit::{Record, Seal};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
+use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
 use jiff::Timestamp;
 use store::{AuditFilter, Cursor, FullStore, JobFilter, Page};
@@ -180,9 +181,9 @@ impl<S: FullStore> Acting<'_, S> {
     }
 
     /// Lets a job go on.
-    pub async fn resume_job(&self, id: JobId) -> Result<Job> {
+    pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
         self.job_for(id, Deed::AlterJob).await?;
-        let job = self.node().resume_job(id).await?;
+        let job = self.node().resume_job(id, catch_up).await?;
         self.engine.planned_soon();
         Ok(job)
     }

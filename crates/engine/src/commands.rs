@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use domain::cluster::Class;
-use domain::decide::plan::tick;
+use domain::decide::plan::{plan_resume, tick};
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
+use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Prepared, Shards, Store};
+use store::{Cancelled, Change, Changed, Fire, Prepared, Shards, Store};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -81,7 +82,12 @@ impl<S: Store> Node<S> {
         for new in jobs {
             match self.new_job(new, now).await {
                 Ok(job) => {
-                    changes.push(Change { job, expected: None, prepared: Prepared::Keep });
+                    changes.push(Change {
+                        job,
+                        expected: None,
+                        prepared: Prepared::Keep,
+                        plan: None,
+                    });
                     answers.push(None);
                 }
                 Err(error) => answers.push(Some(Err(error))),
@@ -144,6 +150,16 @@ impl<S: Store> Node<S> {
         id: JobId,
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
     ) -> std::result::Result<Job, E> {
+        self.alter_job_catching_up(id, None, edit).await
+    }
+
+    /// The same, where a pause that ends with it follows another catch-up policy than the job's.
+    async fn alter_job_catching_up<E: From<EngineError>>(
+        &self,
+        id: JobId,
+        catch_up: Option<CatchUpPolicy>,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
@@ -179,7 +195,13 @@ impl<S: Store> Node<S> {
                     _ => self.first_time(&job, job.updated_at + SignedDuration::from_nanos(1))?,
                 };
             }
-            let change = Change { expected: Some(old.version), prepared, job: job.clone() };
+            let plan = if old.state == JobState::Paused && job.state == JobState::Enabled {
+                self.plan_of_pause(&old, &job, catch_up)?
+            } else {
+                None
+            };
+            let expected = Some(old.version);
+            let change = Change { expected, prepared, plan, job: job.clone() };
             let changed = self.store.define(std::slice::from_ref(&change)).await;
             let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
@@ -206,15 +228,45 @@ impl<S: Store> Node<S> {
         self.set_state(id, JobState::Paused, &[JobState::Enabled, JobState::Paused]).await
     }
 
-    /// Lets a paused job go on; what it missed follows its catch-up policy. A disabled job is
-    /// switched on, and its past is gone.
-    pub async fn resume_job(&self, id: JobId) -> Result<Job> {
-        self.set_state(
-            id,
-            JobState::Enabled,
-            &[JobState::Enabled, JobState::Paused, JobState::Disabled],
-        )
-        .await
+    /// Lets a paused job go on. What it missed follows its catch-up policy, or the one that is
+    /// given. A disabled job is switched on, and its past is gone.
+    pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
+        let from = [JobState::Enabled, JobState::Paused, JobState::Disabled];
+        let job = self.in_state(id, &from).await?;
+        if job.state == JobState::Enabled {
+            return Ok(job);
+        }
+        let resume = |job: &mut Job| {
+            job.state = JobState::Enabled;
+            Ok::<(), EngineError>(())
+        };
+        self.alter_job_catching_up(id, catch_up, resume).await
+    }
+
+    /// The plan of the times that a pause held back, decided when it ends; none if there are none.
+    fn plan_of_pause(
+        &self,
+        old: &Job,
+        job: &Job,
+        catch_up: Option<CatchUpPolicy>,
+    ) -> Result<Option<Fire>> {
+        let Some(next) = old.next_run.filter(|next| *next <= job.updated_at) else {
+            return Ok(None);
+        };
+        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
+            return Ok(None);
+        };
+        let mut held = job.clone();
+        held.definition.catch_up = catch_up.unwrap_or(held.definition.catch_up);
+        let plan = plan_resume(&held, &schedule, next, job.updated_at);
+        Ok(Some(Fire {
+            job: job.id,
+            version: job.version,
+            expected_next: next,
+            new_next: plan.next,
+            runs: plan.runs,
+            ledger: plan.ledger,
+        }))
     }
 
     /// Switches a job off.
@@ -266,13 +318,18 @@ impl<S: Store> Node<S> {
         self.try_alter_job(id, delete).await.map(drop)
     }
 
-    async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {
+    /// A job that is in one of these states.
+    async fn in_state(&self, id: JobId, states: &[JobState]) -> Result<Job> {
         let job = self.existing(id).await?;
-        if !from.contains(&job.state) {
-            return Err(EngineError::WrongState(
-                format!("job {} is {:?}", job.name, job.state).to_lowercase(),
-            ));
+        if states.contains(&job.state) {
+            return Ok(job);
         }
+        let text = format!("job {} is {:?}", job.name, job.state).to_lowercase();
+        Err(EngineError::WrongState(text))
+    }
+
+    async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {
+        let job = self.in_state(id, from).await?;
         if job.state == state {
             return Ok(job);
         }

@@ -33,8 +33,10 @@ impl<S: Cluster + Desk + Shards> Node<S> {
         let rows = self.rows_until(id, at).await?;
         let record = record_of(&rows, at);
         let cluster = self.cluster_for(&job, record.as_ref()).await?;
+        let outages = self.outages();
         Ok(explain(Question {
             job: &job,
+            outages: &outages,
             schedule: schedule.as_ref(),
             at,
             now: self.store.now().await?,

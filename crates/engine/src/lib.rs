@@ -20,6 +20,7 @@ mod refusals;
 mod register;
 mod run;
 mod settings;
+mod start_log;
 mod stats;
 mod tracer;
 
@@ -34,11 +35,12 @@ pub use node::{
 };
 pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stay, Stop};
 pub use settings::{Parts, Settings};
+pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::Stats;
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, OwnedShard, Page, Put, RunFilter, RunView, RunsOf, Set, Setting,
-    StartFilter, StartKey, Steer, Steered, Stopwatch, Timed, Verb, as_author,
+    NodeInfo, NodeView, Objects, OwnedShard, Page, Put, Replaces, RunFilter, RunView, RunsOf, Set,
+    Setting, StartFilter, StartKey, Steer, Steered, Stopwatch, Timed, Verb, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -25,6 +25,7 @@ use domain::cluster::NodeRole;
 use domain::id::{JobId, NodeId, RunId, UserId};
 use domain::job::{Definition, Job};
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::schedule::Outage;
 use domain::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Cancelled, Finish, Shards, Store, Verdict};
@@ -33,6 +34,7 @@ use crate::holder::Visitors;
 use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::settings::{Parts, Settings};
+use crate::start_log::BegunRuns;
 
 mod call;
 mod clock;
@@ -43,6 +45,7 @@ mod elect;
 mod ends;
 mod guest;
 mod lease;
+mod look;
 mod notify;
 mod place;
 mod plan;
@@ -74,7 +77,7 @@ pub struct Node<S> {
     pub(crate) store: Arc<S>,
     pub(crate) settings: Settings,
     pub(crate) parts: Parts,
-    definitions: Definitions,
+    definitions: Arc<Definitions>,
     pub(crate) register: Register,
     pub(crate) visitors: Visitors,
     pub(crate) refusals: Refusals,
@@ -102,6 +105,8 @@ pub struct Started {
     pub job: Arc<Job>,
     /// When it began.
     pub started_at: Timestamp,
+    /// The fencing token that the job is given.
+    pub token: i64,
     /// The shard that it works on, if it is a part of a run.
     pub shard: Option<Arc<Shard>>,
     /// Whether it only asks for the rows by which it is divided: the action of its job is that
@@ -165,6 +170,10 @@ struct State {
     noticed: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
+    /// Times in which no scheduler was alive, newest first.
+    outages: Arc<[Outage]>,
+    /// What nodes had begun that this process was before, or took the place of.
+    predecessors: HashMap<NodeId, BegunRuns>,
 }
 
 impl State {
@@ -189,7 +198,15 @@ struct Held {
     /// When this node learnt of its grant.
     claimed_at: Timestamp,
     /// Set when the executor has it.
-    running: Option<(Arc<Job>, Timestamp)>,
+    running: Option<Running>,
+}
+
+/// A run that has begun.
+#[derive(Clone)]
+struct Running {
+    job: Arc<Job>,
+    started_at: Timestamp,
+    token: i64,
 }
 
 impl<S: Store> Node<S> {
@@ -225,11 +242,13 @@ impl<S: Store> Node<S> {
             drifted: HashSet::new(),
             noticed: Vec::new(),
             parts_ended: Vec::new(),
+            outages: Arc::new([]),
+            predecessors: HashMap::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {
             store,
-            definitions: Definitions::new(settings.job_timeout_max),
+            definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
             settings,
             parts,
             register: Register::default(),
@@ -257,6 +276,11 @@ impl<S: Store> Node<S> {
     /// From now on nothing is claimed and nothing prepared is started.
     pub fn drain(&self) {
         self.state().draining = true;
+    }
+
+    /// Times in which no scheduler was alive, newest first.
+    pub(crate) fn outages(&self) -> Arc<[Outage]> {
+        Arc::clone(&self.state().outages)
     }
 
     /// How many runs the executor has.
@@ -329,8 +353,16 @@ impl<S: Store> Node<S> {
             return false;
         }
         let Held { run, claimed_at, running } = entry.remove();
-        let Some((job, started_at)) = running else { return false };
-        let attempt = EndedAttempt { number: run.number(), node, started_at, finished_at, result };
+        let Some(Running { job, started_at, token }) = running else { return false };
+        let attempt = EndedAttempt {
+            number: run.number(),
+            fence: Some(token),
+            job_version: Some(job.version).filter(|version| *version != run.run.job_version),
+            node,
+            started_at,
+            finished_at,
+            result,
+        };
         let finish = start::settled(&run, &job, attempt);
         let claimed_at = Some(claimed_at);
         self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });

@@ -36,6 +36,9 @@ pub use guest::{Carried, Guest, Renewal, Stay};
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
 
+/// How long a stop waits for executors that were told to stop at once.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {
     /// Does the work of a run. It must end soon after `stop` says so.
@@ -129,6 +132,7 @@ impl<S: FullStore> Engine<S> {
         let node = Arc::new(Node::new(store, settings, parts));
         node.found().await?;
         node.join().await?;
+        node.recover().await?;
         let shared = Arc::new(Shared::default());
         shared.ready.store(true, Ordering::Relaxed);
         let here: Arc<dyn Hands<S>> = Arc::new(Here(Arc::new(executor)));
@@ -236,6 +240,20 @@ impl<S: FullStore> Engine<S> {
         self.shared.stop(run, AttemptEnd::Cancelled);
     }
 
+    /// Waits until no executor is at work any more, at most so long.
+    async fn executors_gone(&self, most: Duration) {
+        let gone = async {
+            loop {
+                let ended = self.shared.idle.notified();
+                if self.shared.stops().is_empty() {
+                    break;
+                }
+                ended.await;
+            }
+        };
+        let _ = tokio::time::timeout(most, gone).await;
+    }
+
     fn guests(&self) -> MutexGuard<'_, Vec<Weak<Guest<S>>>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -262,7 +280,10 @@ impl<S: FullStore> Engine<S> {
             }
         };
         if tokio::time::timeout(grace, finished).await.is_err() {
-            tracing::warn!(running = self.node.running(), "stopping what did not finish in time");
+            let running = self.node.abandon_running();
+            tracing::warn!(running = running.len(), "stopping what did not finish in time");
+            self.shared.stop_all(AttemptEnd::Lost);
+            self.executors_gone(STOP_WAIT).await;
         }
         while let Ok(true) = self.node.pump().await {}
         if let Err(error) = self.node.tell_refusals(true).await {

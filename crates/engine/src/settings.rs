@@ -8,6 +8,7 @@ use domain::schedule::Zones;
 use jiff::{SignedDuration, Timestamp};
 use store::NodeInfo;
 
+use crate::start_log::StartLog;
 use crate::tracer::Tracer;
 
 /// The numbers of a node.
@@ -130,6 +131,8 @@ pub struct Parts {
     pub zones: Zones,
     /// Who follows single runs, if anybody does.
     pub tracer: Option<Arc<dyn Tracer>>,
+    /// Where starts are written down for the process after this one, if anywhere.
+    pub start_log: Option<Arc<dyn StartLog>>,
 }
 
 impl Parts {

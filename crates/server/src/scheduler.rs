@@ -13,6 +13,7 @@ use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::partition::{Part, Progress};
 use domain::run::NewRun;
+use domain::schedule::CatchUpPolicy;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
@@ -63,7 +64,7 @@ in_the_name_of_an_actor! {
         /// Holds a job.
         pause_job(id: JobId) -> Answer<'a, Job>;
         /// Lets a job go on.
-        resume_job(id: JobId) -> Answer<'a, Job>;
+        resume_job(id: JobId, catch_up: Option<CatchUpPolicy>) -> Answer<'a, Job>;
         /// Removes a job.
         delete_job(id: JobId, deletion: Deletion) -> Answer<'a, ()>;
         /// Whether a job could be created.

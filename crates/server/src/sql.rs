@@ -264,7 +264,7 @@ impl Session {
                 return self.backfill(&dry).await;
             }
             Statement::DropJob(drop) if !drop.if_exists => drop_it(self.job(&drop.name).await?),
-            Statement::PauseJob(name) | Statement::ResumeJob(name) => {
+            Statement::PauseJob(name) | Statement::ResumeJob(name, _) => {
                 drop_it(self.job(name).await?)
             }
             _ => {}
@@ -285,8 +285,8 @@ impl Session {
             Statement::CreateJob(create) => self.create_job(create).await,
             Statement::AlterJob(alter) => self.alter_job(alter).await,
             Statement::DropJob(drop) => self.drop_job(drop).await,
-            Statement::PauseJob(name) => self.hold_job(name, true).await,
-            Statement::ResumeJob(name) => self.hold_job(name, false).await,
+            Statement::PauseJob(name) => self.pause_job(name).await,
+            Statement::ResumeJob(name, catch_up) => self.resume_job(name, *catch_up).await,
             Statement::ExecuteJob(execute) => self.execute_job(execute, run).await,
             Statement::CancelRun(run) => self.cancel_run(run).await,
             Statement::RetryRun(run) => self.retry_run(run).await,

@@ -4,6 +4,7 @@ use domain::cluster::Lead;
 use domain::id::{NodeId, ObjectId, RunId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, Grant, NewRun};
+use domain::schedule::Outage;
 use domain::shard::Ownership;
 use engine::Started;
 use jiff::Timestamp;
@@ -58,6 +59,11 @@ pub enum Event {
         run: RunId,
         /// What became of it.
         answer: Cancelled,
+    },
+    /// A node that joins hears of the times in which no scheduler was alive.
+    Down {
+        /// These times.
+        outages: Vec<Outage>,
     },
     /// A node's lease lasts until then.
     Leased {

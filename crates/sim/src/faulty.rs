@@ -11,12 +11,12 @@ use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention};
-use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Cluster, Counts,
-    Cut, DueJobs, FactsFor, Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed,
-    Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Want,
+    Cut, DueJobs, FactsFor, Finish, Fire, JobFilter, Joined, NodeInfo, Page, Pumped, Reaped,
+    Renewed, Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Want,
 };
 
 use crate::event::Event;
@@ -74,6 +74,10 @@ impl<S: Store> Store for FaultyStore<S> {
                 changes.iter().zip(changed).filter(|(_, changed)| **changed == Changed::Done)
             {
                 self.link.saw(Event::Defined { at, job: Box::new(change.job.clone()) });
+                if let Some(fire) = &change.plan {
+                    let looks = vec![change.job.updated_at];
+                    self.link.saw(Event::Fired { looks, fire: fire.clone() });
+                }
             }
         }
         self.link.back(changed).await
@@ -162,12 +166,19 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(answer).await
     }
 
-    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
+    async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
+        self.link.there().await?;
+        let begun = self.inner.begin(node, grants).await;
+        self.link.back(begun).await
+    }
+
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<Joined> {
         self.link.there().await?;
         let until = self.link.clock.stamp() + lease;
         let joined = self.inner.join(node, info, lease).await;
-        if joined.is_ok() {
+        if let Ok(joined) = &joined {
             self.link.saw(Event::Leased { node, until });
+            self.link.saw(Event::Down { outages: joined.outages.clone() });
         }
         self.link.back(joined).await
     }

@@ -170,6 +170,7 @@ impl Machine {
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
             zones,
             tracer: None,
+            start_log: None,
         };
         let store = Arc::new(FaultyStore::new(store, link, self.index));
         self.node = Some(Arc::new(Node::new(store, settings, parts)));

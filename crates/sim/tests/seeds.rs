@@ -47,9 +47,10 @@ fn a_seed_is_one_world() {
 fn every_sabotage_is_found_out() {
     for (sabotage, invariant) in Sabotage::HARMFUL {
         let options = Options { sabotage: Some(*sabotage), ..Options::default() };
-        let found = (0..60).find_map(|seed| simulate(seed, &options).violation);
-        let found = found.unwrap_or_else(|| panic!("nobody noticed {sabotage:?}"));
-        assert_eq!(found.invariant, *invariant, "{sabotage:?}: {found}");
+        // In some worlds another invariant is the first to notice.
+        let mut found = (0..60).filter_map(|seed| simulate(seed, &options).violation);
+        let is_found = found.any(|found| found.invariant == *invariant);
+        assert!(is_found, "{sabotage:?} is not found by the invariant {invariant:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use domain::access::Privilege;
 use domain::id::RunId;
+use domain::schedule::CatchUpPolicy;
 
 use crate::clause::Clauses;
 use crate::literal::Literal;
@@ -53,7 +54,7 @@ pub enum Statement {
     /// PAUSE JOB.
     PauseJob(Spot<String>),
     /// RESUME JOB.
-    ResumeJob(Spot<String>),
+    ResumeJob(Spot<String>, Option<CatchUpPolicy>),
     /// EXECUTE JOB.
     ExecuteJob(ExecuteJob),
     /// CANCEL JOB RUN.

@@ -19,6 +19,7 @@ jobs
 last_ends with fillfactor=50
 nodes with fillfactor=50
 objects
+outages
 parts
 quotas
 requests
@@ -27,6 +28,7 @@ runs with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vac
 secrets
 settings
 shard_owners
+start_tokens
 tallies with fillfactor=70
 tally_cursor
 upstream
@@ -190,6 +192,8 @@ objects.body text not null
 objects.version integer not null
 objects.created_at bigint not null
 objects.changed_at bigint not null
+outages.since bigint not null
+outages.until bigint not null
 parts.parent_id uuid not null
 parts.number integer not null
 parts.run_id uuid not null
@@ -226,6 +230,7 @@ runs.wait smallint not null
 runs.ignore_dependencies boolean not null
 runs.shard text not null
 runs.parameters text
+runs.begun integer
 runs.cancel_code text
 runs.cancel_text text
 runs.place text[]
@@ -283,6 +288,7 @@ jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
+outages outages_pkey PRIMARY KEY (since)
 parts parts_pkey PRIMARY KEY (parent_id, number)
 parts parts_run_id_key UNIQUE (run_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
@@ -357,6 +363,7 @@ CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
+CREATE UNIQUE INDEX outages_pkey ON punctual.outages USING btree (since)
 CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
 CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
@@ -371,6 +378,13 @@ CREATE UNIQUE INDEX tally_cursor_pkey ON punctual.tally_cursor USING btree (one)
 CREATE UNIQUE INDEX upstream_pkey ON punctual.upstream USING btree (job_id, depends_on)
 
 -- functions
+advance_start_tokens(first_of_second bigint) v u: 
+BEGIN
+    PERFORM pg_advisory_xact_lock('start_tokens'::regclass::oid::integer, 1);
+    IF (SELECT last_value FROM start_tokens) < first_of_second THEN
+        PERFORM setval('start_tokens', first_of_second);
+    END IF;
+END 
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
 forget_ended(sent uuid[]) v u: 
 DECLARE

@@ -135,7 +135,9 @@ CREATE TABLE ends (
     tenant_id BLOB,
     id BLOB,
     -- Of runs that began more than a minute after their time, or never: their job. They have their id as well.
-    job_id BLOB
+    job_id BLOB,
+    -- The version of the job that the last attempt followed, if that is not the one that planned the run.
+    job_version INTEGER
 ) STRICT;
 
 CREATE INDEX ends_dead ON ends (tenant_id, id) WHERE dead_letter = 1;
@@ -230,7 +232,9 @@ CREATE TABLE live (
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
-    clock INTEGER NOT NULL
+    clock INTEGER NOT NULL,
+    -- The latest fencing token.
+    token INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE nodes (
@@ -270,6 +274,11 @@ CREATE TABLE objects (
 CREATE INDEX objects_kind ON objects (kind, id);
 
 CREATE UNIQUE INDEX objects_name ON objects (tenant_id, kind, name);
+
+CREATE TABLE outages (
+    since INTEGER PRIMARY KEY,
+    until INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE parts (
     parent_id BLOB NOT NULL,
@@ -350,7 +359,9 @@ CREATE TABLE runs (
     count INTEGER,
     -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
     -- priority.
-    lane INTEGER
+    lane INTEGER,
+    -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
+    begun INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);

@@ -33,6 +33,7 @@ use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention};
 use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
+use domain::schedule::Outage;
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
@@ -126,15 +127,25 @@ pub trait Store: Send + Sync + 'static {
     -> impl Future<Output = Result<Cancelled>> + Send;
 
     /// Registers a node with a lease. A node of the same name that fell silent has come back with
-    /// it, and is gone; if it was draining, so is this one.
+    /// it, and is gone; if it was draining, so is this one. The leases of the nodes that it
+    /// replaces end. If it is a scheduler and no other one is alive, the time since the last one
+    /// was is recorded as an outage.
     fn join(
         &self,
         node: NodeId,
         info: &NodeInfo,
         lease: SignedDuration,
-    ) -> impl Future<Output = Result<()>> + Send;
+    ) -> impl Future<Output = Result<Joined>> + Send;
 
-    /// Extends a node's lease; none when the node was buried and holds nothing any more.
+    /// Writes down that runs begin, before they do. Answers for each whether the node still holds
+    /// it.
+    fn begin(
+        &self,
+        node: NodeId,
+        grants: &[Grant],
+    ) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Extends a node's lease; none when the lease has ended, and its runs are handed on.
     fn renew(
         &self,
         node: NodeId,
@@ -260,7 +271,31 @@ pub struct NodeInfo {
     pub capacity: u32,
     /// The hash of those settings that should be the same on every node.
     pub settings_hash: String,
+    /// The nodes whose processes are known to have ended, so that their leases end with the join.
+    pub replaces: Replaces,
 }
+
+/// Nodes that ended before their leases did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replaces {
+    /// None is known of.
+    #[default]
+    None,
+    /// The process before this one, in the same data folder.
+    Node(NodeId),
+    /// All that plan: the store is open in this process only.
+    EveryScheduler,
+}
+
+/// A node has joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Times in which no scheduler was alive, newest first.
+    pub outages: Vec<Outage>,
+}
+
+/// So many outages are told to a node that joins.
+pub(crate) const OUTAGES_MAX: i64 = 100;
 
 impl Default for NodeInfo {
     fn default() -> Self {
@@ -272,6 +307,7 @@ impl Default for NodeInfo {
             labels: Labels::default(),
             capacity: 0,
             settings_hash: String::new(),
+            replaces: Replaces::None,
         }
     }
 }
@@ -292,6 +328,8 @@ pub struct Change {
     pub expected: Option<u32>,
     /// What becomes of runs that were prepared for times to come.
     pub prepared: Prepared,
+    /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
+    pub plan: Option<Fire>,
 }
 
 impl Change {
@@ -375,7 +413,25 @@ pub struct Submitted {
     pub accepted: Vec<bool>,
     /// Those that the asking node holds now.
     pub claimed: Vec<ClaimedRun>,
+    /// Jobs that were changed lately, as in [`Pumped`].
+    pub changed_jobs: Vec<(JobId, u32)>,
 }
+
+/// So many changed jobs are told along with a claim. When there are more, there is one more.
+pub const CHANGED_JOBS_MAX: usize = 1_000;
+
+/// The fencing tokens of a second begin at this number. A store goes on there when it is opened, or
+/// when a database comes back after a restore or a failover: what was drawn before is smaller, at
+/// fewer than a million starts a second.
+pub(crate) fn token_floor(now: Timestamp) -> i64 {
+    (now.as_second() - TOKENS_SINCE).max(0) << TOKEN_BITS
+}
+
+/// The first second that tokens are counted from: 2026-01-01.
+pub(crate) const TOKENS_SINCE: i64 = 1_767_225_600;
+
+/// The bits of a token that count within a second.
+pub(crate) const TOKEN_BITS: u32 = 20;
 
 /// The end of a grant.
 #[derive(Clone, Debug, PartialEq)]
@@ -388,6 +444,20 @@ pub struct Finish {
     pub attempt: Option<EndedAttempt>,
     /// The state that the job takes when this applies, if it takes another one.
     pub job_state: Option<JobState>,
+}
+
+impl Finish {
+    /// The number by which a finish that is sent again is known: the fencing token of its attempt.
+    /// Where no token is known, it is the number of the claim, negative so that it is not shown.
+    pub(crate) fn mark(&self) -> i64 {
+        let token = self.attempt.as_ref().and_then(|attempt| attempt.fence);
+        token.unwrap_or(-self.grant.fence)
+    }
+}
+
+/// The fencing token that a mark is, if it is one.
+pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
+    mark.filter(|mark| *mark > 0)
 }
 
 /// What becomes of a run when a grant ends.
@@ -445,6 +515,10 @@ pub struct Pumped {
     /// New grants. Those that are due come first: fair between tenants, then by priority with
     /// ageing, then by time.
     pub claimed: Vec<ClaimedRun>,
+    /// Jobs that were changed lately and their versions: a node that remembers an older version
+    /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it
+    /// forgets all. Empty on a store whose changes are all made by the same process.
+    pub changed_jobs: Vec<(JobId, u32)>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -456,8 +530,8 @@ pub struct FactsFor {
     pub grant: Grant,
     /// Its job.
     pub job: JobId,
-    /// Whether earlier runs of the job matter.
-    pub earlier: bool,
+    /// Whether other runs of the job matter.
+    pub others: bool,
     /// The jobs whose last ends matter.
     pub upstream: Vec<JobId>,
     /// Whether it matters how far the run is acknowledged.
@@ -493,10 +567,23 @@ pub struct Renewed {
 pub struct Reaped {
     /// Nodes that were buried now.
     pub buried: Vec<NodeId>,
-    /// Grants that their nodes can no longer use, with the node.
-    pub lost: Vec<(NodeId, ClaimedRun)>,
+    /// Grants that their nodes can no longer use.
+    pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.
     pub woken: u64,
+}
+
+/// A run that a dead node held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostRun {
+    /// The node.
+    pub node: NodeId,
+    /// The end of the node's lease: it cannot have begun anything after it.
+    pub lease_until: Timestamp,
+    /// Whether its start was written down under this grant.
+    pub is_begun: bool,
+    /// The run and the grant.
+    pub run: ClaimedRun,
 }
 
 /// Which history is deleted.

@@ -13,7 +13,7 @@ use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
-use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::RwLock;
 use tokio_postgres::Row;
@@ -21,8 +21,8 @@ use tokio_postgres::types::ToSql;
 
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter, RunView,
-    Store, StoreError, Submitted, Want, asks_for_place,
+    Finish, Fire, JobFilter, Joined, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter,
+    RunView, Store, StoreError, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -236,7 +236,11 @@ impl Store for PostgresStore {
         cancelled
     }
 
-    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
+    async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
+        self.shared.begin(node, grants).await
+    }
+
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<Joined> {
         self.shared.join(node, info, lease).await
     }
 

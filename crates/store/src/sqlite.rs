@@ -25,7 +25,7 @@ use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
-use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use tokio::sync::{Notify, RwLock};
@@ -33,8 +33,8 @@ use tokio::sync::{Notify, RwLock};
 use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result, RunFilter,
-    RunView, Store, StoreError, Submitted, Want, asks_for_place,
+    Finish, Fire, JobFilter, Joined, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result,
+    RunFilter, RunView, Store, StoreError, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -73,12 +73,14 @@ mod safe;
 mod schema;
 mod shards;
 mod starts;
+mod tokens;
 mod wake;
 mod writer;
 
 use clock::Steady;
 pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
 use lock::Lock;
+use tokens::Tokens;
 use writer::{Tx, Writer};
 
 /// Where the store reads the time. Tests and the simulation hand in their own.
@@ -98,6 +100,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     clock: Arc<dyn Clock>,
+    tokens: Arc<Tokens>,
     changed: Arc<Notify>,
     placed: Notify,
     /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
@@ -127,10 +130,12 @@ impl SqliteStore {
         let mut connection = schema::open(path, options)?;
         schema::migrate(&mut connection)?;
         let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
-        let writer = Writer::start(path.to_owned(), options, connection, Arc::clone(&clock))?;
+        let tokens = Arc::new(Tokens::open(&connection, clock.now())?);
+        let (path_of, now) = (path.to_owned(), Arc::clone(&clock));
+        let writer = Writer::start(path_of, options, connection, now, Arc::clone(&tokens))?;
         let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
         let (changed, placed, starts) = (Arc::default(), Notify::new(), Arc::default());
-        Ok(SqliteStore { writer, readers, clock, changed, placed, starts, _lock: lock })
+        Ok(SqliteStore { writer, readers, clock, tokens, changed, placed, starts, _lock: lock })
     }
 
     /// Runs were recorded: whoever waits for those that ask for a place hears of it.
@@ -224,11 +229,11 @@ impl Store for SqliteStore {
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         let questions = questions.to_vec();
         let starts = Arc::clone(&self.starts).read_owned().await;
-        let now = self.clock.now();
+        let (now, tokens) = (self.clock.now(), Arc::clone(&self.tokens));
         // A reader that begins now sees every change that was acknowledged, and waits for no fsync.
         self.read(move |connection| {
             let _starts = starts;
-            facts::facts(connection, node, &questions, now)
+            facts::facts(connection, node, &questions, now, &tokens)
         })
         .await
     }
@@ -240,7 +245,12 @@ impl Store for SqliteStore {
         cancelled
     }
 
-    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<()> {
+    async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
+        let grants = grants.to_vec();
+        self.writer.write(move |tx| nodes::begin(tx, node, &grants)).await
+    }
+
+    async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<Joined> {
         let info = info.clone();
         self.writer.write(move |tx| nodes::join(tx, node, &info, lease)).await
     }

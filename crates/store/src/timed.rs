@@ -18,7 +18,7 @@ use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
-use domain::run::{ClaimedRun, NewRun, Reason};
+use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
 use jiff::{SignedDuration, Timestamp};
@@ -28,7 +28,7 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
     Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
     DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
-    JobFilter, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo, NodeView, Objects,
+    JobFilter, Joined, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo, NodeView, Objects,
     OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped,
     RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, StartFilter, StartKey, Steer,
     Steered, Store, Submitted, Want, Whole,
@@ -108,7 +108,8 @@ verbs! {
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
-        Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> ();
+        Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
+        Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         Leave leave(node: NodeId) -> ();
         Reap reap(limit: u32) -> Reaped;

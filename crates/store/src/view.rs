@@ -78,8 +78,8 @@ pub struct RunView {
 pub struct AttemptView {
     /// 1 for the first, lost ones counted.
     pub number: u32,
-    /// The fence under which it ran.
-    pub fence: i64,
+    /// The fencing token that it was given; none when its node was lost before it told.
+    pub fence: Option<i64>,
     /// Where it ran.
     pub node: NodeId,
     /// When it began.

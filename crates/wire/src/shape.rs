@@ -69,6 +69,8 @@ pub struct Joined {
 pub struct Begun {
     /// The right to it.
     pub grant: Grant,
+    /// The fencing token that it was given.
+    pub token: i64,
     /// When it began, as the server said.
     pub started_at: Timestamp,
 }
@@ -196,6 +198,8 @@ pub struct Renewed {
 pub struct Ended {
     /// The right under which it was made.
     pub grant: Grant,
+    /// The fencing token that it was given.
+    pub token: i64,
     /// Which attempt of its run it was.
     pub attempt: u32,
     /// When it began, as the server said.
@@ -249,7 +253,7 @@ pub struct AskSecret {
     pub session: Uuid,
     /// For which run.
     pub run: RunId,
-    /// The fence under which it has it.
+    /// The fencing token that the attempt was given.
     pub fence: i64,
     /// The name of the secret.
     pub name: String,

@@ -88,6 +88,7 @@ mod tests {
             node: NodeId(Uuid::from_u128(7)),
             ended: Ended {
                 grant: Grant { run: RunId(Uuid::from_u128(1)), fence, turn: 2 },
+                token: 7,
                 attempt: 3,
                 started_at: Timestamp::UNIX_EPOCH,
                 took: SignedDuration::from_millis(1_500),

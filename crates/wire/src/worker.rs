@@ -115,6 +115,7 @@ struct Terms {
 
 struct Running {
     attempt: u32,
+    token: i64,
     started_at: Timestamp,
     stop: watch::Sender<Option<AttemptEnd>>,
 }
@@ -337,11 +338,17 @@ impl Worker {
         let (node, begun) = {
             let board = self.board();
             let ended = board.ended.values().filter(|kept| Some(kept.node) == board.node);
-            let ended = ended
-                .map(|kept| Begun { grant: kept.ended.grant, started_at: kept.ended.started_at });
+            let ended = ended.map(|Kept { ended, .. }| Begun {
+                grant: ended.grant,
+                token: ended.token,
+                started_at: ended.started_at,
+            });
             let running = board.running.iter().filter(|_| board.node.is_some());
-            let running = running
-                .map(|(grant, running)| Begun { grant: *grant, started_at: running.started_at });
+            let running = running.map(|(grant, running)| Begun {
+                grant: *grant,
+                token: running.token,
+                started_at: running.started_at,
+            });
             (board.node, running.chain(ended).collect())
         };
         let hello = Hello {

@@ -18,23 +18,46 @@ pub struct HoldArgs {
     asking: Asking,
 }
 
+/// Which jobs, and what becomes of the times of their pauses.
+#[derive(Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    hold: HoldArgs,
+
+    /// What becomes of the times of the pause, instead of the job's own policy
+    #[arg(long, value_name = "POLICY", value_parser = ["none", "last", "all"], ignore_case = true)]
+    catch_up: Option<String>,
+}
+
 /// What is done to them.
 #[derive(Clone, Copy)]
-pub enum Verb {
+enum Verb {
     /// Nothing of them starts.
     Pause,
     /// They go on.
     Resume,
 }
 
-pub(super) fn run(args: HoldArgs, verb: Verb) -> Result<(), Failure> {
+pub(super) fn pause(args: HoldArgs) -> Result<(), Failure> {
+    run(&args, Verb::Pause, None)
+}
+
+pub(super) fn resume(args: ResumeArgs) -> Result<(), Failure> {
+    run(&args.hold, Verb::Resume, args.catch_up.map(|policy| policy.to_uppercase()))
+}
+
+fn run(args: &HoldArgs, verb: Verb, catch_up: Option<String>) -> Result<(), Failure> {
     let client = args.asking.client()?;
     for job in &args.jobs {
         let path = match verb {
             Verb::Pause => "pause",
             Verb::Resume => "resume",
         };
-        let job = client.post(&["v1", "jobs", job, path]).send()?;
+        let mut request = client.post(&["v1", "jobs", job, path]);
+        if let Some(policy) = &catch_up {
+            request = request.query("catch_up", policy);
+        }
+        let job = request.send()?;
         output::print_done(&args.asking.output, &job, "name", &words(&job, verb))?;
     }
     Ok(())

@@ -62,7 +62,7 @@ fn a_run_outlives_the_server_that_handed_it_out() {
         let recorded = attempts(&b, run);
         let done = ledger.of(run);
         assert_eq!(done.len(), 1, "{done:?}");
-        assert_eq!(recorded, [("COMPLETED".to_owned(), done[0].fence)]);
+        assert_eq!(recorded, [("COMPLETED".to_owned(), Some(done[0].fence))]);
     }
     let (_, logs) = b.call("GET", &format!("/v1/executions/{during}/logs"), None);
     assert!(logs.as_str().unwrap_or_default().contains("in between"), "{logs}");

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::json;
 
-use super::process::Server;
+use super::process::{Server, until};
 
 /// A job that calls this test, and the call when it comes.
 fn call_from_job(server: &Server, listener: &TcpListener) -> (String, TcpStream) {
@@ -51,10 +51,16 @@ fn a_second_signal_does_not_wait() {
     server.terminate();
     server.line_with("asked a second time");
     assert_eq!(server.wait(), Some(0));
-    // Its node is gone without a word; the run is tried again when its lease has ended.
+    // Its node is gone without a word; the next one knows that the run had begun, and tries it
+    // again at once.
     let server = Server::start(&data, &[]);
-    let (_, run) = server.call("GET", &format!("/v1/executions/{run}"), None);
-    assert!(run.get("completed_at").is_none(), "{run}");
+    let path = format!("/v1/executions/{run}/attempts");
+    let attempts = until(|| {
+        let (_, page) = server.call("GET", &path, None);
+        let attempts = page["data"].as_array()?.clone();
+        (!attempts.is_empty()).then_some(attempts)
+    });
+    assert_eq!(attempts[0]["status"], "LOST", "{attempts:?}");
 }
 
 #[test]

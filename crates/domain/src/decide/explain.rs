@@ -11,7 +11,7 @@ use crate::decide::plan::{Horizon, plan, tick};
 use crate::id::RunId;
 use crate::job::{Definition, DependsOn, Job, JobState, Overlap};
 use crate::run::{Origin, Outcome, Reason, RunState};
-use crate::schedule::{Schedule, SkippedRange};
+use crate::schedule::{Outage, Schedule, SkippedRange};
 
 pub use division::{Division, PartFacts};
 
@@ -29,6 +29,8 @@ pub struct Question<'a> {
     pub at: Timestamp,
     /// The present.
     pub now: Timestamp,
+    /// Times in which no scheduler was alive.
+    pub outages: &'a [Outage],
     /// What the ledger has for that time of the schedule.
     pub record: Option<Record>,
     /// How many runs of the job have begun and not ended.
@@ -215,7 +217,7 @@ impl fmt::Display for Record {
 
 /// Answers a question.
 pub fn explain(question: Question<'_>) -> Explanation {
-    let Question { job, schedule, at, now, .. } = question;
+    let Question { schedule, at, .. } = question;
     let before = schedule.and_then(|schedule| schedule.prev(at));
     let after = schedule.and_then(|schedule| schedule.next(at));
     let since = before.unwrap_or(at);
@@ -224,7 +226,7 @@ pub fn explain(question: Question<'_>) -> Explanation {
     let verdict = match (&question.record, schedule) {
         (Some(record), _) => Verdict::Recorded(record.clone()),
         (None, None) => Verdict::NoSchedule,
-        (None, Some(schedule)) => unrecorded(job, schedule, at, now),
+        (None, Some(schedule)) => unrecorded(&question, schedule),
     };
     let obstacles = match &verdict {
         Verdict::Planned { .. } | Verdict::Late(Late::Runs) => obstacles(&question),
@@ -238,7 +240,8 @@ pub fn explain(question: Question<'_>) -> Explanation {
 }
 
 /// What becomes of a time without a record.
-fn unrecorded(job: &Job, schedule: &Schedule, at: Timestamp, now: Timestamp) -> Verdict {
+fn unrecorded(question: &Question<'_>, schedule: &Schedule) -> Verdict {
+    let Question { job, at, now, outages, .. } = *question;
     let just_before = at.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     if schedule.next(just_before) != Some(at) {
         return Verdict::NotScheduled;
@@ -258,7 +261,8 @@ fn unrecorded(job: &Job, schedule: &Schedule, at: Timestamp, now: Timestamp) -> 
     if at > now {
         return Verdict::Planned { due_at: tick(job, at, Origin::Schedule, 0).due_at };
     }
-    let late = plan(job, schedule, next, &Horizon { now, until: now, ticks_max: TICKS_MAX });
+    let horizon = Horizon { now, outages, until: now, ticks_max: TICKS_MAX };
+    let late = plan(job, schedule, next, &horizon);
     let row = late.ledger.into_iter().find(|row| row.first <= at && at <= row.last);
     match row {
         Some(row) if !late.runs.iter().any(|run| run.scheduled_for == at) => {

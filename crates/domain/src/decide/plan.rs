@@ -5,7 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::id::RunId;
 use crate::job::{Definition, Job};
 use crate::run::{LedgerEntry, NewRun, Origin, Outcome, Reason, ReasonCode};
-use crate::schedule::{CatchUpPolicy, OccurrenceRange, Schedule, SkippedRange, catch_up, jitter};
+use crate::schedule::{
+    CatchUpPolicy, OccurrenceRange, Outage, Schedule, SkippedRange, catch_up, jitter,
+};
 
 /// Catch-up and backfill runs make way for live ones by this much.
 const LATE_PRIORITY_PENALTY: u8 = 3;
@@ -21,25 +23,42 @@ pub struct Plan {
     pub next: Option<Timestamp>,
 }
 
-/// How far a plan reaches.
+/// How far a plan reaches, and what it knows of the past.
 #[derive(Clone, Copy, Debug)]
-pub struct Horizon {
+pub struct Horizon<'a> {
     /// The store's clock.
     pub now: Timestamp,
+    /// Times in which no scheduler was alive.
+    pub outages: &'a [Outage],
     /// Runs that are due until then are planned now.
     pub until: Timestamp,
     /// At most this many future runs of one job are planned at a time.
     pub ticks_max: usize,
 }
 
+/// A planner that lives is hardly ever later than this. What is older and was not planned was
+/// missed, whatever the cause.
+pub const PLANNER_LAG_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+impl Horizon<'_> {
+    /// Up to when occurrences from `next` on, which no plan has seen, were missed.
+    fn missed_until(&self, next: Timestamp) -> Timestamp {
+        let outages = self.outages.iter().filter(|outage| outage.until >= next);
+        let until = outages.map(|outage| outage.until).max();
+        let long_ago = self.now.saturating_sub(PLANNER_LAG_MAX).unwrap_or(Timestamp::MIN);
+        until.unwrap_or(Timestamp::MIN).max(long_ago).min(self.now)
+    }
+}
+
 /// Plans everything from `next`, the first nominal time that has not been planned, to the
-/// horizon. Times before now follow the catch-up policy; the others become runs.
-pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon) -> Plan {
+/// horizon. Times that were missed follow the catch-up policy; the others become runs.
+pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'_>) -> Plan {
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
     let mut planned_until = before_next;
     if next <= horizon.now {
-        plan_late(job, schedule, before_next, horizon.now, &mut plan);
+        let missed_until = horizon.missed_until(next);
+        plan_late(job, schedule, before_next, (missed_until, horizon), &mut plan);
         planned_until = horizon.now;
     }
     let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
@@ -55,32 +74,55 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon) 
     plan
 }
 
-fn plan_late(job: &Job, schedule: &Schedule, after: Timestamp, now: Timestamp, plan: &mut Plan) {
-    let decision = catch_up(schedule, after, now, &job.definition.catch_up_rules());
-    let stands_for = match (job.definition.catch_up, &decision.coalesced) {
-        (CatchUpPolicy::Last, Some(range)) => range.count,
+/// Plans the times of a pause, when it ends at `now`: all of them were missed.
+pub fn plan_resume(job: &Job, schedule: &Schedule, next: Timestamp, now: Timestamp) -> Plan {
+    let horizon = Horizon { now, outages: &[], until: now, ticks_max: 0 };
+    let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
+    let mut plan = Plan::default();
+    plan_late(job, schedule, before_next, (now, &horizon), &mut plan);
+    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
+    let gaps = schedule.skipped(since, now);
+    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
+    plan.next = schedule.next(now);
+    plan
+}
+
+fn plan_late(
+    job: &Job,
+    schedule: &Schedule,
+    after: Timestamp,
+    (missed_until, horizon): (Timestamp, &Horizon<'_>),
+    plan: &mut Plan,
+) {
+    let rules = job.definition.catch_up_rules();
+    let decision = catch_up(schedule, after, missed_until, horizon.now, &rules);
+    // Occurrences of the same outage that were planned before it are stood for as well.
+    let stands_for = match (job.definition.catch_up, decision.run.last()) {
+        (CatchUpPolicy::Last, Some(newest)) => {
+            let outage = horizon.outages.iter().find(|outage| outage.contains(*newest));
+            let since = outage.map_or(after, |outage| outage.since.min(after));
+            let missed = decision.missed.map_or(0, |range| range.count);
+            (schedule.count(since, *newest) - 1).saturating_sub(missed)
+        }
         _ => 0,
     };
     let newest = decision.run.len().saturating_sub(1);
     for (i, at) in decision.run.iter().enumerate() {
-        let late = now.duration_since(*at) > job.definition.catch_up_rules().on_time;
-        let origin = if late { Origin::CatchUp } else { Origin::Schedule };
         let coalesced = if i == newest { stands_for } else { 0 };
-        plan.runs.push(tick(job, *at, origin, coalesced));
+        plan.runs.push(tick(job, *at, Origin::CatchUp, coalesced));
     }
+    plan.runs.extend(decision.live.iter().map(|at| tick(job, *at, Origin::Schedule, 0)));
     let skipped = |range: OccurrenceRange| {
         let text = match (job.definition.catch_up, decision.run.last()) {
-            (CatchUpPolicy::Last, Some(run)) => format!("the run of {run} stands for it"),
-            (CatchUpPolicy::All, _) => {
-                format!("more than {} were missed", job.definition.max_catch_up)
-            }
-            _ => "nobody could run it in time, and the job does not catch up".to_owned(),
+            (CatchUpPolicy::Last, Some(run)) => stood_for(*run),
+            (CatchUpPolicy::All, _) => over_cap(job.definition.max_catch_up),
+            _ => NOT_CAUGHT_UP.to_owned(),
         };
         entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::CatchUp, text })
     };
     plan.ledger.extend(decision.coalesced.map(skipped));
     let missed = |range: OccurrenceRange| {
-        let text = "nobody could start it before its deadline".to_owned();
+        let text = "it could not start before its deadline".to_owned();
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
@@ -104,6 +146,18 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         parameters: job.definition.parameters.with(None),
         place: job.definition.place(),
     }
+}
+
+/// Why a missed time is given up.
+pub(super) const NOT_CAUGHT_UP: &str =
+    "no scheduler was alive at its time, and the job does not catch up";
+
+pub(super) fn stood_for(newest: Timestamp) -> String {
+    format!("the run of {newest} stands for it")
+}
+
+pub(super) fn over_cap(cap: u32) -> String {
+    format!("more than {cap} were missed")
 }
 
 fn due_at(definition: &Definition, job: [u8; 16], at: Timestamp) -> Timestamp {
@@ -174,9 +228,28 @@ mod tests {
 
     /// Runs with their origin, ledger rows with outcome, reason and count, then the next time.
     fn planned(job: &Job, next: &str, now: &str, ahead_minutes: i64) -> Vec<String> {
+        planned_after(job, next, now, ahead_minutes, &[])
+    }
+
+    fn planned_after(
+        job: &Job,
+        next: &str,
+        now: &str,
+        ahead_minutes: i64,
+        down: &[(&str, &str)],
+    ) -> Vec<String> {
         let schedule = job.definition.when.compile(&Zones::bundled()).unwrap().unwrap();
         let until = at(now) + SignedDuration::from_mins(ahead_minutes);
-        let plan = plan(job, &schedule, at(next), &Horizon { now: at(now), until, ticks_max: 5 });
+        let outages: Vec<Outage> = down
+            .iter()
+            .map(|(since, until)| Outage { since: at(since), until: at(until) })
+            .collect();
+        let horizon = Horizon { now: at(now), outages: &outages, until, ticks_max: 5 };
+        let plan = plan(job, &schedule, at(next), &horizon);
+        shown(&plan)
+    }
+
+    fn shown(plan: &Plan) -> Vec<String> {
         let run = |run: &NewRun| {
             let stands_for =
                 if run.coalesced > 0 { format!(" +{}", run.coalesced) } else { String::new() };
@@ -232,6 +305,64 @@ mod tests {
                 "next 2026-01-01T06:00:00Z"
             ]
         );
+    }
+
+    #[test]
+    fn a_plan_that_is_late_is_not_an_outage_and_a_short_outage_is_one() {
+        let mut job = job("* * * * *", "UTC");
+        job.definition.catch_up = CatchUpPolicy::None;
+        let (next, now) = ("2026-01-01T00:01:00Z", "2026-01-01T00:01:20Z");
+        let live = ["Schedule 2026-01-01T00:01:00Z", "next 2026-01-01T00:02:00Z"];
+        assert_eq!(planned(&job, next, now, 0), live);
+        let skipped = ["SKIPPED CATCH_UP 2026-01-01T00:01:00Z x1", "next 2026-01-01T00:02:00Z"];
+        let down = [("2026-01-01T00:00:59Z", "2026-01-01T00:01:01Z")];
+        assert_eq!(planned_after(&job, next, now, 0, &down), skipped);
+        // It ended before this time.
+        let before = [("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z")];
+        assert_eq!(planned_after(&job, next, now, 0, &before), live);
+    }
+
+    #[test]
+    fn one_run_stands_for_all_that_were_missed_planned_or_not() {
+        let job = job("* * * * *", "UTC");
+        // The first two minutes of the outage had been planned before it.
+        let down = [("2026-01-01T00:00:30Z", "2026-01-01T00:10:30Z")];
+        assert_eq!(
+            planned_after(&job, "2026-01-01T00:03:00Z", "2026-01-01T00:10:31Z", 0, &down),
+            [
+                "CatchUp 2026-01-01T00:10:00Z +9",
+                "SKIPPED CATCH_UP 2026-01-01T00:03:00Z x7",
+                "next 2026-01-01T00:11:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_times_of_a_pause_are_decided_when_it_ends() {
+        let (next, now) = ("2026-01-01T00:01:00Z", "2026-01-01T00:05:00Z");
+        for (policy, expected) in [
+            (CatchUpPolicy::None, vec!["SKIPPED CATCH_UP 2026-01-01T00:01:00Z x5"]),
+            (
+                CatchUpPolicy::Last,
+                vec!["CatchUp 2026-01-01T00:05:00Z +4", "SKIPPED CATCH_UP 2026-01-01T00:01:00Z x4"],
+            ),
+            (
+                CatchUpPolicy::All,
+                vec![
+                    "CatchUp 2026-01-01T00:03:00Z",
+                    "CatchUp 2026-01-01T00:04:00Z",
+                    "CatchUp 2026-01-01T00:05:00Z",
+                    "SKIPPED CATCH_UP 2026-01-01T00:01:00Z x2",
+                ],
+            ),
+        ] {
+            let mut job = job("* * * * *", "UTC");
+            (job.definition.catch_up, job.definition.max_catch_up) = (policy, 3);
+            let schedule = job.definition.when.compile(&Zones::bundled()).unwrap().unwrap();
+            let mut lines = shown(&plan_resume(&job, &schedule, at(next), at(now)));
+            assert_eq!(lines.pop().unwrap(), "next 2026-01-01T00:06:00Z");
+            assert_eq!(lines, expected, "{policy:?}");
+        }
     }
 
     #[test]

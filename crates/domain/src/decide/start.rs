@@ -2,11 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::plan::{NOT_CAUGHT_UP, over_cap, stood_for};
 use crate::id::RunId;
 use crate::job::{Definition, DependsOn, JobState, Overlap};
 use crate::run::{ClaimedRun, Origin, Outcome, Reason, ReasonCode, Wait};
+use crate::schedule::Fate;
 
-pub use crate::facts::{EarlierRun, StartFacts, UpstreamFact};
+pub use crate::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 
 /// What to do with the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,14 +45,27 @@ pub const QUORUM_ROUND: SignedDuration = SignedDuration::from_secs(10);
 /// The longest time between two proposals.
 pub const QUORUM_ROUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 
+/// What the deciding node knows besides the store's facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The present.
+    pub now: Timestamp,
+    /// The runs of the job that the node has begun.
+    pub begun_here: &'a [ActiveRun],
+    /// Whether a tick was missed because no scheduler was alive, and what becomes of it.
+    pub fate: Fate,
+    /// The window in which upstream runs must have ended.
+    pub window: Window,
+}
+
 /// Decides about a run at its start.
 pub fn start(
     run: &ClaimedRun,
     definition: &Definition,
-    window: Window,
     facts: &StartFacts,
-    now: Timestamp,
+    moment: &Moment<'_>,
 ) -> Start {
+    let Moment { now, window, .. } = *moment;
     if !facts.held {
         return Start::Forget;
     }
@@ -73,15 +88,22 @@ pub fn start(
         let text = format!("the job was {state} before the run started");
         return Start::End(Outcome::Skipped, reason(ReasonCode::JobChanged, &text));
     }
+    let is_first = run.attempts + run.lost == 0;
+    if run.run.origin == Origin::Schedule
+        && is_first
+        && let Some(text) = given_up(moment.fate)
+    {
+        return Start::End(Outcome::Skipped, reason(ReasonCode::CatchUp, &text));
+    }
     if let Some(deadline) = definition.start_deadline {
         let lateness = now.duration_since(run.run.scheduled_for);
-        if run.run.origin.is_tick() && run.attempts + run.lost == 0 && lateness > deadline {
+        if run.run.origin.is_tick() && is_first && lateness > deadline {
             let text = format!("it could not start within {deadline:#} of its time");
             return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
         }
     }
-    // A run that has begun once has been let in. One that was lost may never have begun: it was
-    // in the hands of its node, perhaps behind others of the same job.
+    // A run that has begun once was admitted. One that was lost may never have begun: its node
+    // may have held it behind others of the same job.
     if run.attempts > 0 {
         return quorum(run, facts, now);
     }
@@ -90,9 +112,19 @@ pub fn start(
     {
         return verdict;
     }
-    match overlap(run, definition, facts) {
+    match overlap(run, definition, facts, moment) {
         Start::Go => quorum(run, facts, now),
         verdict => verdict,
+    }
+}
+
+/// Why a tick that was missed does not run; none when it runs.
+fn given_up(fate: Fate) -> Option<String> {
+    match fate {
+        Fate::Live | Fate::CaughtUp => None,
+        Fate::GivenUp => Some(NOT_CAUGHT_UP.to_owned()),
+        Fate::StoodFor(newest) => Some(stood_for(newest)),
+        Fate::OverCap(cap) => Some(over_cap(cap)),
     }
 }
 
@@ -110,30 +142,58 @@ fn quorum(run: &ClaimedRun, facts: &StartFacts, now: Timestamp) -> Start {
     }
 }
 
-fn overlap(run: &ClaimedRun, definition: &Definition, facts: &StartFacts) -> Start {
-    // The run that was divided stands for its parts.
-    let counts =
-        |earlier: &&EarlierRun| !earlier.waits_for_upstream && earlier.origin != Origin::Part;
-    let active: Vec<&EarlierRun> = facts.earlier.iter().filter(counts).collect();
-    if definition.overlap == Overlap::Allow || active.len() < definition.concurrency as usize {
+/// Whether other runs of the same job keep this one from starting.
+///
+/// Only a run that has begun blocks others. A live tick is skipped, waits or takes the place of
+/// what has begun, as the policy says; it never waits behind runs that merely wait. Every other
+/// run (asked for, caught up, backfilled, redriven) waits in line and is never skipped.
+fn overlap(
+    run: &ClaimedRun,
+    definition: &Definition,
+    facts: &StartFacts,
+    moment: &Moment<'_>,
+) -> Start {
+    if definition.overlap == Overlap::Allow {
         return Start::Go;
     }
-    let wait = Start::Wait(Wait::Overlap, None);
-    // Only a live tick is skipped, and only for another live tick: what was asked for by hand or
-    // is being caught up takes its turn.
-    let live = |origin| origin == Origin::Schedule;
+    let begun = begun(run, facts, moment.begun_here);
+    // A lost run was admitted once: it is not skipped now.
+    let is_live = run.run.origin == Origin::Schedule && run.lost == 0 && moment.fate == Fate::Live;
+    let in_line = facts.earlier.iter().filter(|earlier| earlier.is_in_line());
+    let ahead: Vec<RunId> = match definition.overlap {
+        Overlap::Queue if is_live => {
+            in_line.filter(|it| it.origin == Origin::Schedule).map(|it| it.id).collect()
+        }
+        Overlap::Skip if is_live => Vec::new(),
+        _ => in_line.map(|earlier| earlier.id).collect(),
+    };
+    if begun.len() + ahead.len() < definition.concurrency as usize {
+        return Start::Go;
+    }
     match definition.overlap {
-        Overlap::Skip
-            if live(run.run.origin) && active.iter().all(|earlier| live(earlier.origin)) =>
-        {
-            let text = format!("run {} had not ended", active[0].id);
+        Overlap::Skip if is_live => {
+            let text = format!("run {} had not ended", begun[0]);
             Start::End(Outcome::Skipped, reason(ReasonCode::Overlap, &text))
         }
         Overlap::CancelPrevious if run.run.origin != Origin::Backfill => {
-            Start::CancelEarlier(active.iter().map(|earlier| earlier.id).collect())
+            Start::CancelEarlier(begun.into_iter().chain(ahead).collect())
         }
-        _ => wait,
+        _ => Start::Wait(Wait::Overlap, None),
     }
+}
+
+/// The runs of the job that have begun, or may have, and have not ended. A run that was divided
+/// stands for its parts.
+fn begun(run: &ClaimedRun, facts: &StartFacts, begun_here: &[ActiveRun]) -> Vec<RunId> {
+    let active = begun_here.iter().chain(&facts.elsewhere).map(|it| (it.id, it.origin));
+    let before = facts.earlier.iter().filter(|it| it.has_begun()).map(|it| (it.id, it.origin));
+    let mut begun: Vec<RunId> = Vec::new();
+    for (id, origin) in active.chain(before) {
+        if id != run.run.id && origin != Origin::Part && !begun.contains(&id) {
+            begun.push(id);
+        }
+    }
+    begun
 }
 
 fn upstream(

@@ -1,4 +1,4 @@
-//! What becomes of the occurrences that passed while nobody could run them.
+//! What becomes of the occurrences that passed while no scheduler could run them.
 //!
 //! A pure decision over ranges: thirty days of a one-second interval are two numbers here, never
 //! two and a half million instants.
@@ -28,20 +28,13 @@ pub struct CatchUpRules {
     pub policy: CatchUpPolicy,
     /// The most occurrences that [`CatchUpPolicy::All`] runs.
     pub cap: u32,
-    /// An occurrence this late still counts as on time, and runs whatever the policy.
-    pub on_time: SignedDuration,
     /// An occurrence later than this never runs: it is missed.
     pub start_deadline: Option<SignedDuration>,
 }
 
 impl Default for CatchUpRules {
     fn default() -> Self {
-        CatchUpRules {
-            policy: CatchUpPolicy::Last,
-            cap: 100,
-            on_time: SignedDuration::from_secs(10),
-            start_deadline: None,
-        }
+        CatchUpRules { policy: CatchUpPolicy::Last, cap: 100, start_deadline: None }
     }
 }
 
@@ -56,11 +49,60 @@ pub struct OccurrenceRange {
     pub count: u64,
 }
 
-/// The fate of every occurrence in `(last, now]`: each is in exactly one of the four.
+/// A time in which no scheduler was alive: after `since`, up to `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// The last moment at which a scheduler is known to have lived.
+    pub since: Timestamp,
+    /// When the next one began.
+    pub until: Timestamp,
+}
+
+impl Outage {
+    /// Whether a moment lies in it.
+    pub fn contains(&self, at: Timestamp) -> bool {
+        self.since < at && at <= self.until
+    }
+
+    /// What becomes of an occurrence by the policy alone, whenever it is looked at.
+    pub fn fate(&self, schedule: &Schedule, at: Timestamp, rules: &CatchUpRules) -> Fate {
+        if !self.contains(at) {
+            return Fate::Live;
+        }
+        let newest = last_upto(schedule, self.until).unwrap_or(at);
+        match rules.policy {
+            CatchUpPolicy::None => Fate::GivenUp,
+            CatchUpPolicy::Last if at < newest => Fate::StoodFor(newest),
+            CatchUpPolicy::All if schedule.count(at, self.until) >= u64::from(rules.cap) => {
+                Fate::OverCap(rules.cap)
+            }
+            CatchUpPolicy::Last | CatchUpPolicy::All => Fate::CaughtUp,
+        }
+    }
+}
+
+/// What becomes of one occurrence after an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was not missed.
+    Live,
+    /// It was missed, and runs after all.
+    CaughtUp,
+    /// It does not run: the job does not catch up.
+    GivenUp,
+    /// It does not run: the run of this time stands for it.
+    StoodFor(Timestamp),
+    /// It does not run: more than so many were missed.
+    OverCap(u32),
+}
+
+/// The fate of every occurrence in `(last, now]`: each is in exactly one of the five.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatchUp {
-    /// They run, in this order.
+    /// They were missed and run after all, in this order.
     pub run: Vec<Timestamp>,
+    /// They were not missed, only planned late; in this order, after the ones above.
+    pub live: Vec<Timestamp>,
     /// They do not run, because the policy lets another run stand for them or lets them go.
     pub coalesced: Option<OccurrenceRange>,
     /// They do not run, because their start deadline has passed.
@@ -69,7 +111,8 @@ pub struct CatchUp {
     pub skipped: Vec<SkippedRange>,
 }
 
-/// Decides about everything that `schedule` names after `last` and up to `now`.
+/// Decides about everything that `schedule` names after `last` and up to `now`. What lies at or
+/// before `missed_until` was missed and follows the policy; what comes after it is live.
 ///
 /// ```
 /// use domain::schedule::{CatchUpRules, Every, Schedule, catch_up};
@@ -78,8 +121,7 @@ pub struct CatchUp {
 /// let start = Timestamp::UNIX_EPOCH;
 /// let schedule = Schedule::Every(Every::new(SignedDuration::from_secs(1), start, None)?);
 /// let now = start + SignedDuration::from_hours(30 * 24) + SignedDuration::from_millis(500);
-/// let down = CatchUpRules { on_time: SignedDuration::ZERO, ..CatchUpRules::default() };
-/// let decision = catch_up(&schedule, start, now, &down);
+/// let decision = catch_up(&schedule, start, now, now, &CatchUpRules::default());
 /// assert_eq!(decision.run, [start + SignedDuration::from_hours(30 * 24)]);
 /// assert_eq!(decision.coalesced.unwrap().count, 30 * 86_400 - 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -87,45 +129,41 @@ pub struct CatchUp {
 pub fn catch_up(
     schedule: &Schedule,
     last: Timestamp,
+    missed_until: Timestamp,
     now: Timestamp,
     rules: &CatchUpRules,
 ) -> CatchUp {
     let too_late =
         rules.start_deadline.map_or(last, |deadline| just_before(now, deadline).max(last));
-    let late = just_before(now, rules.on_time).max(too_late);
-    // On time: all of (late, now]. They are few, because `on_time` is short.
-    let punctual = newest(schedule, late, now, rules.cap);
-    let (caught_up, given_up_until) = match rules.policy {
-        CatchUpPolicy::None => (Vec::new(), late),
-        CatchUpPolicy::Last if !punctual.run.is_empty() => (Vec::new(), late),
-        CatchUpPolicy::Last => newest(schedule, too_late, late, 1).split(),
-        CatchUpPolicy::All => {
-            let room = rules.cap.saturating_sub(punctual.run.len() as u32);
-            newest(schedule, too_late, late, room).split()
-        }
+    let missed_until = missed_until.clamp(last, now);
+    // What is missed and could still start.
+    let open_until = missed_until.max(too_late);
+    let caught_up = match rules.policy {
+        CatchUpPolicy::None => Newest { run: Vec::new(), rest_until: open_until },
+        CatchUpPolicy::Last => newest(schedule, too_late, open_until, 1),
+        CatchUpPolicy::All => newest(schedule, too_late, open_until, rules.cap),
     };
-    let given_up = range(schedule, too_late, given_up_until);
-    // More were on time than the cap allows: the oldest of them are given up as well.
-    let crowded = range(schedule, late, punctual.rest_until);
+    // The planner is hardly ever late, so these are few; the cap holds all the same.
+    let live = newest(schedule, open_until, now, LIVE_MAX);
+    let given_up = range(schedule, too_late, caught_up.rest_until);
+    let crowded = range(schedule, open_until, live.rest_until);
     CatchUp {
-        run: caught_up.into_iter().chain(punctual.run).collect(),
+        run: caught_up.run,
+        live: live.run,
         coalesced: join(given_up, crowded),
         missed: range(schedule, last, too_late),
         skipped: schedule.skipped(last, now),
     }
 }
 
+/// Live occurrences that one plan brings at most when it is late.
+const LIVE_MAX: u32 = 500;
+
 /// The newest occurrences of a range, and where the rest of it ends.
 struct Newest {
     run: Vec<Timestamp>,
     /// Occurrences of the range up to here are not among them.
     rest_until: Timestamp,
-}
-
-impl Newest {
-    fn split(self) -> (Vec<Timestamp>, Timestamp) {
-        (self.run, self.rest_until)
-    }
 }
 
 /// The newest occurrences in `(after, until]`, oldest first, at most `max`.
@@ -187,14 +225,22 @@ mod tests {
         Schedule::Cron(CronSchedule::new(expression.parse().unwrap(), zone, DstPolicy::default()))
     }
 
-    /// `run 02:00 03:00 | coalesced 00:00..01:00 x2 | missed … | skipped …`, times of one day.
+    /// `run 02:00 03:00 | coalesced 00:00..01:00 x2 | missed … | skipped …`, times of one day, when
+    /// everything was missed.
     fn verdict(schedule: &Schedule, last: &str, now: &str, rules: &CatchUpRules) -> String {
-        let decision = catch_up(schedule, at(last), at(now), rules);
+        words(&catch_up(schedule, at(last), at(now), at(now), rules))
+    }
+
+    fn words(decision: &CatchUp) -> String {
         let short = |at: Timestamp| at.strftime("%dT%H:%M").to_string();
         let mut parts = vec![format!(
             "run {}",
             decision.run.iter().map(|at| short(*at)).collect::<Vec<_>>().join(" ")
         )];
+        if !decision.live.is_empty() {
+            let live: Vec<_> = decision.live.iter().map(|at| short(*at)).collect();
+            parts.push(format!("live {}", live.join(" ")));
+        }
         for (name, range) in [("coalesced", decision.coalesced), ("missed", decision.missed)] {
             if let Some(range) = range {
                 parts.push(format!(
@@ -205,7 +251,7 @@ mod tests {
                 ));
             }
         }
-        for gap in decision.skipped {
+        for gap in &decision.skipped {
             parts.push(format!("skipped {} x{}", gap.first, gap.count));
         }
         parts.join(" | ")
@@ -219,19 +265,17 @@ mod tests {
         for (policy, deadline_minutes, now, expected) in [
             // Nothing was due.
             (Last, 0, "2026-01-01T00:59:59Z", "run "),
-            // On time: a few seconds late is not missed, whatever the policy.
-            (None, 0, "2026-01-01T01:00:10Z", "run 01T01:00"),
+            // Down over one occurrence, however shortly.
+            (None, 0, "2026-01-01T01:00:00Z", "run  | coalesced 01T01:00..01T01:00 x1"),
             (Last, 0, "2026-01-01T01:00:00Z", "run 01T01:00"),
-            // Down over one occurrence.
-            (None, 0, "2026-01-01T01:00:11Z", "run  | coalesced 01T01:00..01T01:00 x1"),
             (Last, 0, "2026-01-01T01:30:00Z", "run 01T01:00"),
             (All, 0, "2026-01-01T01:30:00Z", "run 01T01:00"),
             // Down over many.
             (None, 0, "2026-01-01T05:30:00Z", "run  | coalesced 01T01:00..01T05:00 x5"),
             (Last, 0, "2026-01-01T05:30:00Z", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
             (All, 0, "2026-01-01T05:30:00Z", "run 01T01:00 01T02:00 01T03:00 01T04:00 01T05:00"),
-            // Back just when one is due: that one stands for the missed ones.
-            (None, 0, "2026-01-01T05:00:05Z", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
+            // Back just after one was due.
+            (None, 0, "2026-01-01T05:00:05Z", "run  | coalesced 01T01:00..01T05:00 x5"),
             (Last, 0, "2026-01-01T05:00:05Z", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
             (All, 0, "2026-01-01T05:00:05Z", "run 01T01:00 01T02:00 01T03:00 01T04:00 01T05:00"),
             // A start deadline turns what is older into missed; its last moment still counts.
@@ -257,6 +301,59 @@ mod tests {
                 ..CatchUpRules::default()
             };
             assert_eq!(verdict(&hourly, last, now, &rules), expected, "{policy:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn what_comes_after_the_outage_is_live() {
+        use CatchUpPolicy::{All, Last, None};
+        let hourly = cron("0 * * * *", "UTC");
+        let (last, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
+        for (policy, missed_until, expected) in [
+            (None, "00:00", "run  | live 01T01:00 01T02:00 01T03:00 01T04:00 01T05:00"),
+            (None, "04:59", "run  | live 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
+            (Last, "04:59", "run 01T04:00 | live 01T05:00 | coalesced 01T01:00..01T03:00 x3"),
+            (Last, "05:00", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
+            (All, "03:30", "run 01T01:00 01T02:00 01T03:00 | live 01T04:00 01T05:00"),
+            // The clock may have been set back since the outage was recorded.
+            (Last, "09:00", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
+        ] {
+            let rules = CatchUpRules { policy, ..CatchUpRules::default() };
+            let missed_until = at(&format!("2026-01-01T{missed_until}:00Z"));
+            let decision = catch_up(&hourly, last, missed_until, now, &rules);
+            assert_eq!(words(&decision), expected, "{policy:?} until {missed_until}");
+        }
+    }
+
+    #[test]
+    fn the_fate_of_each_prepared_occurrence_is_that_of_the_whole_outage() {
+        use CatchUpPolicy::{All, Last, None};
+        let hourly = cron("0 * * * *", "UTC");
+        let outage =
+            Outage { since: at("2026-01-01T01:00:00Z"), until: at("2026-01-01T05:00:00Z") };
+        let newest = outage.until;
+        for (policy, cap, hour, expected) in [
+            (None, 100, 1, Fate::Live),
+            (None, 100, 2, Fate::GivenUp),
+            (None, 100, 5, Fate::GivenUp),
+            (None, 100, 6, Fate::Live),
+            (Last, 100, 1, Fate::Live),
+            (Last, 100, 4, Fate::StoodFor(newest)),
+            (Last, 100, 5, Fate::CaughtUp),
+            (Last, 100, 6, Fate::Live),
+            (All, 100, 2, Fate::CaughtUp),
+            (All, 3, 2, Fate::OverCap(3)),
+            (All, 3, 3, Fate::CaughtUp),
+            (All, 3, 5, Fate::CaughtUp),
+            (All, 3, 6, Fate::Live),
+        ] {
+            let rules = CatchUpRules { policy, cap, ..CatchUpRules::default() };
+            let at = at(&format!("2026-01-01T{hour:02}:00:00Z"));
+            assert_eq!(outage.fate(&hourly, at, &rules), expected, "{policy:?} {hour}:00");
+            // A plan of the whole outage agrees.
+            let plan = catch_up(&hourly, outage.since, outage.until, outage.until, &rules);
+            let runs = plan.run.contains(&at);
+            assert_eq!(runs, expected == Fate::CaughtUp, "{policy:?} {hour}:00");
         }
     }
 
@@ -299,15 +396,15 @@ mod tests {
                 let now = last + SignedDuration::from_mins(hours * 61);
                 for policy in [CatchUpPolicy::None, CatchUpPolicy::Last, CatchUpPolicy::All] {
                     for deadline in [None, Some(SignedDuration::from_hours(5))] {
-                        for (cap, on_time) in [(100, 10), (5, 3_600)] {
-                            let on_time = SignedDuration::from_secs(on_time);
-                            let rules =
-                                CatchUpRules { policy, cap, on_time, start_deadline: deadline };
-                            let decision = catch_up(schedule, last, now, &rules);
+                        for (cap, live) in [(100, 0), (5, 3_600)] {
+                            let rules = CatchUpRules { policy, cap, start_deadline: deadline };
+                            let missed_until = now - SignedDuration::from_secs(live);
+                            let decision = catch_up(schedule, last, missed_until, now, &rules);
                             let ranges = [decision.coalesced, decision.missed];
                             let counted: u64 =
                                 ranges.iter().flatten().map(|range| range.count).sum();
-                            let total = counted + decision.run.len() as u64;
+                            let run = decision.run.len() + decision.live.len();
+                            let total = counted + run as u64;
                             assert_eq!(
                                 total,
                                 schedule.count(last, now),

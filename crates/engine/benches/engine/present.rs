@@ -21,6 +21,7 @@ pub fn parts() -> Parts {
         random: Arc::new(random),
         zones: Zones::bundled(),
         tracer: None,
+        start_log: None,
     }
 }
 

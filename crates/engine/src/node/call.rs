@@ -141,7 +141,7 @@ impl<S: Store> Node<S> {
         if !unheard.is_empty() {
             tracing::warn!(runs = unheard.len(), "found runs whose claim went unheard");
         }
-        self.take_in(unheard);
+        self.take_in(unheard, self.now());
         Ok(true)
     }
 }

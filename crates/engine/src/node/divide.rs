@@ -29,7 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Desk, Finish, Move, NodeView, Objects, Shards, Verdict, Whole};
 
 use super::start::{job_state_after, settled};
-use super::{Ended, Node};
+use super::{Ended, Node, Running};
 use crate::error::Result;
 
 /// A run looks at its parts after this time, should nobody wake it.
@@ -198,6 +198,8 @@ impl<S: Shards> Node<S> {
         let now = self.now();
         let attempt = |result| EndedAttempt {
             number: run.number(),
+            fence: None,
+            job_version: None,
             node,
             started_at: run.run.due_at,
             finished_at: now,
@@ -246,7 +248,7 @@ impl<S: Shards> Node<S> {
         let (node, run, job) = {
             let state = self.state();
             let Some(held) = state.held(grant) else { return Ok(false) };
-            let Some((job, _)) = &held.running else { return Ok(false) };
+            let Some(Running { job, .. }) = &held.running else { return Ok(false) };
             (state.id, held.run.clone(), Arc::clone(job))
         };
         if answer.end != AttemptEnd::Completed {

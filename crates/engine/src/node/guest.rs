@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Finish, Shards, Store, Verdict, Want};
 
 use super::divide::is_divided;
-use super::{Ended, Held, Node, Skill, Started, State, start};
+use super::{Ended, Held, Node, Running, Skill, Started, State, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
 const LET_GO_MAX: usize = 16_384;
@@ -25,6 +25,8 @@ const LET_GO_MAX: usize = 16_384;
 pub struct Elsewhere {
     /// The right under which it was made.
     pub grant: Grant,
+    /// The fencing token that it was given.
+    pub token: Option<i64>,
     /// When it began, by the clock of whoever handed it out.
     pub started_at: Timestamp,
     /// How long it took.
@@ -50,6 +52,13 @@ impl State {
 }
 
 impl<S> Node<S> {
+    /// The same node with what another one of this process remembers of jobs: a change that the
+    /// process made is heard of by both.
+    pub(crate) fn sharing_definitions(mut self, with: &Node<S>) -> Self {
+        self.definitions = Arc::clone(&with.definitions);
+        self
+    }
+
     /// The same node with an executor that cannot do everything.
     pub(crate) fn with_skill(mut self, skill: Skill) -> Self {
         self.skill = Some(skill);
@@ -70,7 +79,7 @@ impl<S: Shards> Node<S> {
     pub async fn resume(
         &self,
         id: NodeId,
-        begun: &HashMap<Grant, Timestamp>,
+        begun: &HashMap<Grant, (Timestamp, i64)>,
     ) -> store::Result<Option<Vec<Started>>> {
         self.state().id = id;
         if self.renew().await?.is_none() {
@@ -87,21 +96,19 @@ impl<S: Shards> Node<S> {
         {
             let mut state = self.state();
             for (run, job) in running.into_iter().zip(jobs) {
-                let started_at = begun.get(&run.grant).copied().unwrap_or(claimed_at);
-                let held = Held {
-                    run: Arc::clone(&run),
-                    claimed_at,
-                    running: Some((Arc::clone(&job), started_at)),
-                };
+                let told = begun.get(&run.grant).copied();
+                let (started_at, token) = told.unwrap_or((claimed_at, run.token));
+                let running = Some(Running { job: Arc::clone(&job), started_at, token });
+                let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);
                 state.free = state.free.saturating_sub(1);
                 let shard = shards.get(&run.run.shard).cloned();
                 let asks_rows = is_divided(&run, &job);
                 let job = start::carried_out(&job, shard.as_deref(), asks_rows);
-                started.push(Started { run, job, started_at, shard, asks_rows });
+                started.push(Started { run, job, started_at, token, shard, asks_rows });
             }
         }
-        self.take_in(waiting);
+        self.take_in(waiting, claimed_at);
         Ok(Some(started))
     }
 }
@@ -269,8 +276,10 @@ impl<S: Store> Node<S> {
             claimed_at: None,
             decided_at: now,
         });
-        let (number, result) = (run.number(), ended.result.clone());
-        let attempt = EndedAttempt { number, node, started_at, finished_at, result };
+        let (number, fence, result) = (run.number(), ended.token, ended.result.clone());
+        let job_version = None;
+        let attempt =
+            EndedAttempt { number, fence, job_version, node, started_at, finished_at, result };
         start::settled(run, job, attempt)
     }
 }

@@ -1,15 +1,36 @@
 //! The lease: what makes a node's word count.
 
 use domain::id::RunId;
-use store::Store;
+use domain::run::{AttemptEnd, AttemptResult, Grant};
+use store::{Replaces, Store};
 
-use super::Node;
 use super::share::Share;
+use super::{Node, Running, State};
+use crate::start_log::{BegunRun, BegunRuns, Predecessor};
+
+impl State {
+    /// What this node has begun, as far as the store has not heard of its end.
+    fn begun_runs(&self) -> BegunRuns {
+        let running = self.held.values().filter_map(|held| {
+            let Running { started_at, token, .. } = held.running.as_ref()?;
+            Some((held.run.grant, BegunRun { started_at: *started_at, token: *token }))
+        });
+        let ended = self.done.iter().filter_map(|finish| {
+            let attempt = finish.attempt.as_ref()?;
+            let begun =
+                BegunRun { started_at: attempt.started_at, token: attempt.fence.unwrap_or(0) };
+            Some((finish.grant, begun))
+        });
+        running.chain(ended).collect()
+    }
+}
 
 impl<S: Store> Node<S> {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
+        let joined =
+            self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
+        self.state().outages = joined.outages.into();
         let asked = self.ask();
         self.heard(asked, self.store.now().await?);
         Ok(())
@@ -43,6 +64,20 @@ impl<S: Store> Node<S> {
         self.state().drained
     }
 
+    /// Ends what the process before this one held, before anything begins: what it had begun is
+    /// lost, the rest goes on untouched.
+    pub async fn recover(&self) -> store::Result<()> {
+        let Some(log) = &self.parts.start_log else { return Ok(()) };
+        if let Some(Predecessor { node, begun: Some(begun) }) = log.predecessor() {
+            self.state().predecessors.insert(*node, begun.clone());
+        }
+        if log.predecessor().is_some() || self.settings.info.replaces != Replaces::None {
+            while self.reap().await?.lost > 0 {}
+        }
+        log.restart(self.id());
+        Ok(())
+    }
+
     /// The lease is lost: forgets everything and becomes another node. Answers what was running,
     /// which must be stopped.
     pub fn become_another(&self) -> Vec<RunId> {
@@ -50,6 +85,11 @@ impl<S: Store> Node<S> {
         let mut state = self.state();
         let running = state.held.iter().filter(|(_, held)| held.running.is_some());
         let running: Vec<RunId> = running.map(|(run, _)| *run).collect();
+        let (old, begun) = (state.id, state.begun_runs());
+        state.predecessors.insert(old, begun);
+        if let Some(log) = &self.parts.start_log {
+            log.restart(id);
+        }
         state.id = id;
         state.free = self.settings.max_concurrent_jobs;
         state.prepared.clear();
@@ -68,6 +108,22 @@ impl<S: Store> Node<S> {
         state.parts_ended.clear();
         self.traces.forget();
         running
+    }
+
+    /// What did not end in the time that a stop gives it is lost here: it began, so it does not
+    /// begin again as if it had not. Answers what must be stopped.
+    pub fn abandon_running(&self) -> Vec<RunId> {
+        let grants: Vec<Grant> = {
+            let state = self.state();
+            let running = state.held.values().filter(|held| held.running.is_some());
+            running.map(|held| held.run.grant).collect()
+        };
+        for grant in &grants {
+            let message = "the server was stopped before the run ended".to_owned();
+            let end = AttemptEnd::Lost;
+            self.complete(*grant, AttemptResult { end, message, ..AttemptResult::completed() });
+        }
+        grants.into_iter().map(|grant| grant.run).collect()
     }
 
     /// Ends the registration; what is still held goes back to the others.

@@ -30,6 +30,7 @@ impl<S: Cluster> Node<S> {
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
             (call, want, epoch)
         };
+        let asked_at = self.now();
         let claimed = self.store.claim_placed(call.node, epoch, want).await?;
         if self.state().id != call.node {
             // The lease was lost meanwhile, and with it what was claimed.
@@ -38,7 +39,7 @@ impl<S: Cluster> Node<S> {
         let (count, now) = (claimed.len(), self.now());
         let due = claimed.iter().filter(|run| run.run.due_at <= now).count() as u32;
         self.prepare(&claimed).await;
-        self.take_in(claimed);
+        self.take_in(claimed, asked_at);
         call.answered();
         self.state().place_waits |= due > 0 && due >= want.due;
         Ok(count)

@@ -37,7 +37,8 @@ impl<S: Store> Node<S> {
         let mine = self.buckets();
         let (due, more) = self.due_jobs(&mine).await?;
         let until = due.now.saturating_add(self.settings.look_ahead).unwrap_or(Timestamp::MAX);
-        let horizon = Horizon { now: due.now, until, ticks_max: TICKS_MAX };
+        let outages = self.outages();
+        let horizon = Horizon { now: due.now, outages: &outages, until, ticks_max: TICKS_MAX };
         let fires: Vec<Fire> =
             due.jobs.iter().filter_map(|job| self.fire_of(job, &horizon)).collect();
         if fires.is_empty() {
@@ -86,7 +87,8 @@ impl<S: Store> Node<S> {
     /// Plans what a job was due for until now, and nothing ahead.
     pub(crate) async fn plan_past(&self, job: &Job) -> store::Result<()> {
         let now = self.store.now().await?;
-        let horizon = Horizon { now, until: now, ticks_max: TICKS_MAX };
+        let outages = self.outages();
+        let horizon = Horizon { now, outages: &outages, until: now, ticks_max: TICKS_MAX };
         if let Some(fire) = self.fire_of(job, &horizon) {
             if self.store.fire(std::slice::from_ref(&fire)).await? == [true] {
                 self.ends.fired(&fire);
@@ -96,7 +98,7 @@ impl<S: Store> Node<S> {
         Ok(())
     }
 
-    fn fire_of(&self, job: &Job, horizon: &Horizon) -> Option<Fire> {
+    fn fire_of(&self, job: &Job, horizon: &Horizon<'_>) -> Option<Fire> {
         let next = job.next_run?;
         let fire = |runs, ledger, new_next| Fire {
             job: job.id,

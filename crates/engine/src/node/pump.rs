@@ -53,9 +53,13 @@ impl<S: Store> Node<S> {
             return Ok(false);
         }
         let Some((call, want)) = self.take_news() else { return Ok(false) };
-        let asked = self.ask();
+        let (asked, asked_at) = (self.ask(), self.now());
         let pumped = self.store.pump(call.node, &call.done, want).await?;
         self.heard(asked, pumped.now);
+        if let Some(log) = &self.parts.start_log {
+            let made = call.done.iter().filter(|finish| finish.attempt.is_some());
+            made.for_each(|finish| log.end(finish.grant));
+        }
         for (finish, applied) in call.done.iter().zip(&pumped.applied) {
             self.ends.applied(finish, *applied);
             self.note_parts(finish, *applied);
@@ -69,6 +73,7 @@ impl<S: Store> Node<S> {
                 );
             }
         }
+        self.definitions.forget_older(&pumped.changed_jobs);
         let now = self.now();
         let soon = pumped.claimed.iter().filter(|run| run.run.due_at > now).count() as u32;
         let full = pumped.claimed.len() as u32 - soon >= want.due && want.due > 0
@@ -83,7 +88,7 @@ impl<S: Store> Node<S> {
         }
         let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
         let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
-        self.take_in(pumped.claimed);
+        self.take_in(pumped.claimed, asked_at);
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
@@ -103,9 +108,11 @@ impl<S: Store> Node<S> {
             let room = if open { room } else { 0 };
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
-        let began_at = self.traces.is_on().then(|| self.now());
+        let asked_at = self.now();
+        let began_at = self.traces.is_on().then_some(asked_at);
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
+        self.definitions.forget_older(&submitted.changed_jobs);
         let left = {
             let near = self.near(runs);
             let mut state = self.state();
@@ -120,7 +127,7 @@ impl<S: Store> Node<S> {
         if left {
             self.store.hint();
         }
-        self.take_in(std::mem::take(&mut submitted.claimed));
+        self.take_in(std::mem::take(&mut submitted.claimed), asked_at);
         let node = call.node;
         call.answered();
         if let Some(began_at) = began_at {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
-use store::{Applied, Finish, Store, Verdict};
+use store::{Applied, Finish, LostRun, Store, Verdict};
 
+use super::start::needs_record;
 use super::{Ended, Node, start};
+use crate::start_log::BegunRun;
 
 /// What a reaping step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,11 +38,11 @@ impl<S: Store> Node<S> {
             lost: 0,
         };
         if !reaped.lost.is_empty() {
-            let runs: Vec<&ClaimedRun> = reaped.lost.iter().map(|(_, run)| run).collect();
+            let runs: Vec<&ClaimedRun> = reaped.lost.iter().map(|lost| &lost.run).collect();
             let jobs = self.jobs_of(&runs).await?;
             let lost = reaped.lost.iter().zip(&jobs);
             let finishes: Vec<(NodeId, Finish)> =
-                lost.map(|((node, run), job)| (*node, self.lost(*node, run, job))).collect();
+                lost.map(|(lost, job)| (lost.node, self.lost(lost, job))).collect();
             let applied = self.store.bury(&finishes).await?;
             for ((node, finish), applied) in finishes.iter().zip(&applied) {
                 self.ends.applied(finish, *applied);
@@ -54,7 +56,9 @@ impl<S: Store> Node<S> {
             }
             if self.traces.is_on() {
                 let now = self.now();
-                for (i, ((node, run), job)) in reaped.lost.iter().zip(jobs).enumerate() {
+                for (i, (LostRun { run, node, .. }, job)) in
+                    reaped.lost.iter().zip(jobs).enumerate()
+                {
                     let (run, node) = (Arc::new(run.clone()), *node);
                     let ended = Ended { run, job, node, claimed_at: None, decided_at: now };
                     self.traces.tell(&ended, &finishes[i].1, applied[i], now);
@@ -68,27 +72,48 @@ impl<S: Store> Node<S> {
         Ok(report)
     }
 
-    fn lost(&self, node: NodeId, run: &ClaimedRun, job: &Job) -> Finish {
-        let now = self.now();
-        let definition = &job.definition;
-        let only_divides = definition.is_divided() && definition.parameters.from.is_none();
-        if run.run.due_at > now || only_divides && !run.run.id.is_part() {
-            // It was prepared and never began, or it was about to be divided, which does no work.
-            return Finish {
-                grant: run.grant,
-                verdict: Verdict::Release,
-                attempt: None,
-                job_state: None,
-            };
-        }
+    /// What becomes of a run that a dead node held.
+    fn lost(&self, lost: &LostRun, job: &Job) -> Finish {
+        let LostRun { node, run, .. } = lost;
+        let Some(begun) = self.may_have_begun(lost, job) else {
+            let (grant, verdict) = (run.grant, Verdict::Release);
+            return Finish { grant, verdict, attempt: None, job_state: None };
+        };
         let result = AttemptResult {
             end: AttemptEnd::Lost,
-            message: format!("node {node} fell silent"),
+            message: format!("node {node} missed its heartbeats"),
             ..AttemptResult::completed()
         };
-        let number = run.number();
-        let attempt =
-            EndedAttempt { number, node, started_at: run.run.due_at, finished_at: now, result };
+        let attempt = EndedAttempt {
+            number: run.number(),
+            fence: begun.map(|begun| begun.token),
+            job_version: None,
+            node: *node,
+            started_at: begun.map_or(run.run.due_at, |begun| begun.started_at),
+            finished_at: self.now(),
+            result,
+        };
         start::settled(run, job, attempt)
+    }
+
+    /// None when a run that a dead node held cannot have begun. Otherwise its start, if that is
+    /// known.
+    fn may_have_begun(&self, lost: &LostRun, job: &Job) -> Option<Option<BegunRun>> {
+        let LostRun { node, lease_until, is_begun, run } = lost;
+        let definition = &job.definition;
+        let only_divides = definition.is_divided() && definition.parameters.from.is_none();
+        // A node begins nothing after its lease. A run that was about to be divided does no work.
+        if run.run.due_at > *lease_until || only_divides && !run.run.id.is_part() {
+            return None;
+        }
+        if let Some(begun) = self.state().predecessors.get(node) {
+            return begun.get(&run.grant).map(|begun| Some(*begun));
+        }
+        // Its start would have been written down, if the job was what it is now.
+        let was_so = run.lost > 0 || job.updated_at < run.run.due_at;
+        if needs_record(run, job) && was_so && !is_begun {
+            return None;
+        }
+        Some(None)
     }
 }

@@ -1,22 +1,26 @@
 //! Starting what is due, and saying what its end means.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::cluster::Class;
 use domain::decide::settle::{Settlement, settle, settle_lost};
-use domain::decide::start::{Start, StartFacts, start, window};
-use domain::id::NodeId;
-use domain::job::{Job, JobState, OnCompletion, Overlap};
-use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Reason, ReasonCode, Wait};
-use domain::schedule::jitter;
+use domain::decide::start::{ActiveRun, Moment, Start, StartFacts, start, window};
+use domain::id::{JobId, NodeId, RunId};
+use domain::job::{Definition, Job, JobState, OnCompletion, OnLost, Overlap};
+use domain::partition::Part;
+use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Origin, Reason, ReasonCode, Wait};
+use domain::schedule::{Fate, Outage, jitter};
 use domain::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
-use store::{FactsFor, Finish, Shards, Store, Verdict};
+use store::{Finish, Shards, Store, Verdict};
 
 use super::divide::is_divided;
+use super::look::Look;
 use super::notify::late_start;
-use super::{Ended, Held, Node, Started, State};
+use super::{Ended, Held, Node, Running, Started, State};
+use crate::start_log::BegunRun;
 
 /// So many start together. Few, so that the first need not wait until the store knows about the
 /// last; and many, so that to ask costs little.
@@ -85,7 +89,10 @@ impl<S: Shards> Node<S> {
 
     /// A run that could not be decided about is as due as before.
     fn put_back(&self, node: NodeId, run: &ClaimedRun) {
-        let mut state = self.state();
+        self.put_back_in(&mut self.state(), node, run);
+    }
+
+    fn put_back_in(&self, state: &mut State, node: NodeId, run: &ClaimedRun) {
         if state.frees_slot(node, run.grant) {
             state.crowded.insert(run.run.tenant, (run.run.due_at, run.grant.run));
         }
@@ -126,51 +133,158 @@ impl<S: Shards> Node<S> {
     }
 
     async fn admit(&self, node: NodeId, due: &[Arc<ClaimedRun>]) -> store::Result<Vec<Started>> {
-        let jobs = self.jobs_of(due).await?;
-        let facts = self.facts(node, due, &jobs).await?;
-        let parts = self.parts_of(due, &jobs).await?;
+        let look = self.look_at_store(node, due).await?;
+        let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
         let now = self.now();
+        let mut decided = self.decide_all(node, due, &look, &parts, now);
+        self.write_starts(node, due, &look, &mut decided).await;
         let mut started = Vec::with_capacity(due.len());
-        for ((run, job), facts) in due.iter().zip(jobs).zip(facts) {
-            let is_cancelled = facts.as_ref().is_some_and(|facts| facts.cancel_requested);
-            let verdict = match facts {
-                None => Start::Go,
-                Some(facts) => self.decide(run, &job, &facts, now),
-            };
-            let is_divided = is_divided(run, &job);
-            let divided = if let Some(parts) = parts.get(&run.run.id) {
-                Some(self.gather(node, run, &job, parts, is_cancelled).await)
-            } else if is_divided && verdict == Start::Go && job.definition.rows_action().is_none() {
-                Some(self.divide(node, run, &job, None).await)
-            } else {
-                None
-            };
-            if let Some(divided) = divided {
-                if let Err(error) = divided {
-                    tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
-                    self.put_back(node, run);
-                }
-            } else if verdict == Start::Go && !self.is_place_of(run, &job) {
-                // The job was changed since this node was handed the run.
-                self.give_back(node, run);
-            } else if let Start::Early(by) = verdict {
-                self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
-            } else if verdict == Start::Go {
-                if self.mark_running(node, run, &job, now) {
+        for (i, (run, decision)) in due.iter().zip(decided).enumerate() {
+            let job = &look.jobs[i];
+            match decision {
+                Decision::Begin(token) => {
+                    if let Some(log) = &self.parts.start_log {
+                        log.begin(run.grant, BegunRun { started_at: now, token });
+                    }
                     let shard = shards.get(&run.run.shard).cloned();
-                    let asks_rows = is_divided;
-                    let (run, job) = (run.clone(), carried_out(&job, shard.as_deref(), asks_rows));
-                    started.push(Started { run, job, started_at: now, shard, asks_rows });
+                    let asks_rows = is_divided(run, job);
+                    let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
+                    started.push(Started { run, job, started_at: now, token, shard, asks_rows });
                 }
-            } else if let Err(error) = self.turn_away(node, run, &job, verdict).await {
-                // The others have begun already, and somebody must hear of it.
-                let attempt = run.number();
-                tracing::warn!(run = %run.grant.run, attempt, %error, "a start is put off");
-                self.put_back(node, run);
+                Decision::Divide => {
+                    let divided = self.divide(node, run, job, None).await;
+                    self.requeue_if_failed(node, run, divided);
+                }
+                Decision::Gather => {
+                    let facts = look.facts[i].as_ref();
+                    let is_cancelled = facts.is_some_and(|facts| facts.cancel_requested);
+                    let parts = parts.get(&run.run.id).map_or(&[][..], Vec::as_slice);
+                    let gathered = self.gather(node, run, job, parts, is_cancelled).await;
+                    self.requeue_if_failed(node, run, gathered);
+                }
+                // The job was changed since this node was handed the run.
+                Decision::Release => self.give_back(node, run),
+                Decision::Stale => {}
+                Decision::TurnAway(Start::Early(by)) => {
+                    self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
+                }
+                Decision::TurnAway(verdict) => {
+                    // Other runs of the batch have begun, so an error must not end this step.
+                    if let Err(error) = self.turn_away(node, run, job, verdict).await {
+                        let attempt = run.number();
+                        tracing::warn!(run = %run.grant.run, attempt, %error, "a start is put off");
+                        self.put_back(node, run);
+                    }
+                }
             }
         }
         Ok(started)
+    }
+
+    /// Decides about all runs of a batch and marks those that begin, in one step: each decision
+    /// sees the ones before it, and those of other batches of this node.
+    fn decide_all(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        look: &Look,
+        parts: &HashMap<RunId, Vec<Part>>,
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        // Before the lock: whether this node leads is behind the same one.
+        let is_place: Vec<bool> =
+            due.iter().zip(&look.jobs).map(|(run, job)| self.is_place_of(run, job)).collect();
+        let mut state = self.state();
+        let mut begun = state.begun_of(&look.jobs);
+        let outages = state.outages.clone();
+        let mut decided: Vec<Decision> = due.iter().map(|_| Decision::Stale).collect();
+        // A live tick goes before runs of its job that waited.
+        let mut order: Vec<usize> = (0..due.len()).collect();
+        order.sort_by_key(|i| due[*i].run.origin != Origin::Schedule);
+        for i in order {
+            let (run, job, facts) = (&due[i], &look.jobs[i], look.facts[i].as_ref());
+            let of_job = begun.entry(job.id).or_default();
+            let verdict = facts
+                .map_or(Start::Go, |facts| self.decide(run, job, facts, (of_job, &outages), now));
+            let is_divided = is_divided(run, job);
+            let active = ActiveRun { id: run.run.id, origin: run.run.origin };
+            let decision = if parts.contains_key(&run.run.id) {
+                Decision::Gather
+            } else if verdict != Start::Go {
+                Decision::TurnAway(verdict)
+            } else if is_divided && job.definition.rows_action().is_none() {
+                of_job.push(active);
+                Decision::Divide
+            } else if !is_place[i] {
+                Decision::Release
+            } else {
+                let token = facts.map_or(run.token, |facts| facts.token);
+                let running = Running { job: Arc::clone(job), started_at: now, token };
+                if state.mark_running(node, run, running) {
+                    of_job.push(active);
+                    Decision::Begin(token)
+                } else {
+                    Decision::Stale
+                }
+            };
+            decided[i] = decision;
+        }
+        decided
+    }
+
+    /// Writes down the starts that must be known if this node dies, before they happen. A run
+    /// whose start could not be written down does not begin.
+    async fn write_starts(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        look: &Look,
+        decided: &mut [Decision],
+    ) {
+        let needed = |i: &usize| {
+            matches!(decided[*i], Decision::Begin(_)) && needs_record(&due[*i], &look.jobs[*i])
+        };
+        let needed: Vec<usize> = (0..due.len()).filter(needed).collect();
+        if needed.is_empty() {
+            return;
+        }
+        let grants: Vec<Grant> = needed.iter().map(|i| due[*i].grant).collect();
+        let begun = self.store.begin(node, &grants).await;
+        if let Err(error) = &begun {
+            tracing::warn!(runs = grants.len(), %error, "starts could not be written down");
+        }
+        for (n, i) in needed.into_iter().enumerate() {
+            match &begun {
+                Ok(begun) if begun[n] => continue,
+                Ok(_) => self.drop_stale(node, &due[i]),
+                Err(_) => self.unmark_running(node, &due[i]),
+            }
+            decided[i] = Decision::Stale;
+        }
+    }
+
+    /// A run that was about to begin is not this node's any more.
+    fn drop_stale(&self, node: NodeId, run: &ClaimedRun) {
+        let mut state = self.state();
+        if state.id == node && state.held(run.grant).is_some() {
+            state.held.remove(&run.grant.run);
+            state.free += 1;
+        }
+    }
+
+    /// A run that was about to begin is as due as before.
+    fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
+        let mut state = self.state();
+        if state.id != node {
+            return;
+        }
+        if let Some(held) =
+            state.held.get_mut(&run.grant.run).filter(|it| it.run.grant == run.grant)
+        {
+            held.running = None;
+            self.put_back_in(&mut state, node, run);
+        }
     }
 
     /// Whether a run may begin here. A part has its place from when its run was divided, whatever
@@ -179,71 +293,49 @@ impl<S: Shards> Node<S> {
         run.run.id.is_part() || self.offers(&job.definition.place())
     }
 
-    /// What the store knows of the runs that need a look; none for the others.
-    async fn facts(
+    fn decide(
         &self,
-        node: NodeId,
-        due: &[Arc<ClaimedRun>],
-        jobs: &[Arc<Job>],
-    ) -> store::Result<Vec<Option<StartFacts>>> {
-        let mut asked = Vec::new();
-        let questions: Vec<FactsFor> = due
-            .iter()
-            .zip(jobs)
-            .enumerate()
-            .filter(|(_, (run, job))| needs_facts(run, job))
-            .map(|(i, (run, job))| {
-                asked.push(i);
-                let dependencies =
-                    job.definition.depends_on.iter().map(|dependency| dependency.job);
-                let is_part = run.run.id.is_part();
-                FactsFor {
-                    grant: run.grant,
-                    job: run.run.job,
-                    earlier: job.definition.overlap != Overlap::Allow && !is_part,
-                    upstream: if run.run.ignore_dependencies {
-                        Vec::new()
-                    } else {
-                        dependencies.collect()
-                    },
-                    quorum: job.definition.class == Class::QuorumRequired && !is_part,
-                }
-            })
-            .collect();
-        let mut facts = vec![None; due.len()];
-        if !questions.is_empty() {
-            let answers = self.store.facts(node, &questions).await?;
-            for (i, answer) in asked.into_iter().zip(answers) {
-                facts[i] = Some(answer);
-            }
-        }
-        Ok(facts)
-    }
-
-    fn decide(&self, run: &ClaimedRun, job: &Job, facts: &StartFacts, now: Timestamp) -> Start {
-        let at = run.run.scheduled_for;
+        run: &ClaimedRun,
+        job: &Job,
+        facts: &StartFacts,
+        (begun_here, outages): (&[ActiveRun], &[Outage]),
+        now: Timestamp,
+    ) -> Start {
+        let (at, definition) = (run.run.scheduled_for, &job.definition);
         // Only dependencies care about the times around this one.
-        let schedule = if job.definition.depends_on.is_empty() {
+        let schedule = if definition.depends_on.is_empty() {
             None
         } else {
-            job.definition.when.compile(&self.parts.zones).ok().flatten()
+            definition.when.compile(&self.parts.zones).ok().flatten()
         };
         let previous = schedule.as_ref().and_then(|schedule| schedule.prev(at));
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
-        start(run, &job.definition, window(&job.definition, at, previous, next), facts, now)
+        let window = window(definition, at, previous, next);
+        let fate = self.fate(run, definition, outages);
+        start(run, definition, facts, &Moment { now, begun_here, fate, window })
     }
 
-    /// Answers false when the run was given back or lost while it was looked at.
-    fn mark_running(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, now: Timestamp) -> bool {
-        let mut state = self.state();
-        let held = state.held.get_mut(&run.grant.run).filter(|held| held.run.grant == run.grant);
-        let Some(held) = held.filter(|held| held.running.is_none()) else {
-            state.frees_slot(node, run.grant);
-            return false;
+    /// Whether a tick was missed in an outage, and what becomes of it.
+    fn fate(&self, run: &ClaimedRun, definition: &Definition, outages: &[Outage]) -> Fate {
+        let outage = outages.iter().find(|outage| outage.contains(run.run.due_at));
+        let Some(outage) = outage.filter(|_| run.run.origin == Origin::Schedule) else {
+            return Fate::Live;
         };
-        held.running = Some((Arc::clone(job), now));
-        state.noticed.extend(late_start(run, now));
-        true
+        match definition.when.compile(&self.parts.zones) {
+            Ok(Some(schedule)) => {
+                let rules = definition.catch_up_rules();
+                outage.fate(&schedule, run.run.scheduled_for, &rules)
+            }
+            _ => Fate::Live,
+        }
+    }
+
+    /// A run whose parts could not be recorded or read is as due as before.
+    fn requeue_if_failed(&self, node: NodeId, run: &ClaimedRun, done: store::Result<()>) {
+        if let Err(error) = done {
+            tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
+            self.put_back(node, run);
+        }
     }
 
     async fn turn_away(
@@ -290,8 +382,8 @@ impl<S: Shards> Node<S> {
 }
 
 impl<S: Store> Node<S> {
-    /// New grants: those that are due get in line, the others are prepared.
-    pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>) {
+    /// New grants, asked for at this time: those that are due get in line, the others are prepared.
+    pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
         let now = self.now();
         let mut state = self.state();
         for run in claimed {
@@ -300,7 +392,7 @@ impl<S: Store> Node<S> {
                 Entry::Occupied(held) if held.get().run.grant == run.grant => continue,
                 entry => {
                     let run = Arc::new(run);
-                    entry.insert_entry(Held { run, claimed_at: now, running: None });
+                    entry.insert_entry(Held { run, claimed_at, running: None });
                 }
             }
             if place.0 <= now {
@@ -312,7 +404,53 @@ impl<S: Store> Node<S> {
     }
 }
 
+/// What becomes of a run of a batch.
+enum Decision {
+    /// It begins, with this fencing token.
+    Begin(i64),
+    /// It is divided into parts.
+    Divide,
+    /// Its parts are looked at.
+    Gather,
+    /// Another node may begin it.
+    Release,
+    /// It is not this node's any more.
+    Stale,
+    /// It does not begin now.
+    TurnAway(Start),
+}
+
 impl State {
+    /// The runs of these jobs that this node has begun.
+    fn begun_of(&self, jobs: &[Arc<Job>]) -> HashMap<JobId, Vec<ActiveRun>> {
+        let limited = jobs.iter().filter(|job| job.definition.overlap != Overlap::Allow);
+        let mut begun: HashMap<JobId, Vec<ActiveRun>> =
+            limited.map(|job| (job.id, Vec::new())).collect();
+        if begun.is_empty() {
+            return begun;
+        }
+        for held in self.held.values().filter(|held| held.running.is_some()) {
+            let run = &held.run.run;
+            if let Some(of_job) = begun.get_mut(&run.job) {
+                of_job.push(ActiveRun { id: run.id, origin: run.origin });
+            }
+        }
+        begun
+    }
+
+    /// Answers false when the run was released or lost while it was looked at.
+    fn mark_running(&mut self, node: NodeId, run: &ClaimedRun, running: Running) -> bool {
+        let late = late_start(run, running.started_at);
+        let held = self.held.get_mut(&run.grant.run).filter(|held| held.run.grant == run.grant);
+        let Some(held) = held.filter(|held| held.running.is_none()) else {
+            self.frees_slot(node, run.grant);
+            return false;
+        };
+        held.running = Some(running);
+        self.noticed.extend(late);
+        true
+    }
+
     /// Whether a grant is held and its run has neither started nor been turned away.
     fn is_waiting(&self, grant: Grant) -> bool {
         self.held(grant).is_some_and(|held| held.running.is_none())
@@ -327,14 +465,12 @@ impl State {
     }
 }
 
-/// A run that was asked for by hand, of a job that guards nothing, is let in unseen. One that is to
-/// be divided is not: the store would refuse that if somebody has asked for its end.
-fn needs_facts(run: &ClaimedRun, job: &Job) -> bool {
+/// Whether the start of a run is written down before it begins: where its work must not happen
+/// twice, where only one node of the cluster may do it, and where it was lost before, so that a
+/// run that kills its node is counted exactly.
+pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
-    run.run.origin.is_tick()
-        || definition.is_guarded()
-        || definition.is_divided()
-        || job.state == JobState::Deleted
+    definition.on_lost == OnLost::Fail || definition.class != Class::LocalSafe || run.lost > 0
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by

@@ -92,6 +92,10 @@ pub(super) fn std_duration(duration: SignedDuration) -> Duration {
 impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
     fn take(self: Arc<Self>, driver: Driver<S>, run: Started) {
         tokio::spawn(async move {
+            if !driver.node.may_begin(&run) {
+                driver.shared.prepared.notify_one();
+                return;
+            }
             let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
             let (timeout, grace) =
@@ -140,7 +144,7 @@ impl<E: Executor> Here<E> {
         run: Started,
         mut stop: Stop,
     ) -> AttemptResult {
-        // Most are let in at once, and have no room for what a look takes.
+        // Most are admitted at once, and have no room for what a look takes.
         let refused = if needs_look(&run) {
             Box::pin(refusal(node, &run, stop.requested())).await
         } else {
@@ -492,10 +496,8 @@ impl<S: FullStore> Driver<S> {
                 tokio::task::yield_now().await;
                 let mut accepted = submitted.accepted.into_iter();
                 let part = |size: &usize| {
-                    Ok(Submitted {
-                        accepted: accepted.by_ref().take(*size).collect(),
-                        claimed: Vec::new(),
-                    })
+                    let accepted = accepted.by_ref().take(*size).collect();
+                    Ok(Submitted { accepted, ..Submitted::default() })
                 };
                 sizes.iter().map(part).collect()
             }

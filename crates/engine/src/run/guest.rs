@@ -46,7 +46,7 @@ use super::driver::{AFTER_GRACE, Driver, Hands, refusal, std_duration};
 use super::outbox::Outbox;
 use super::{Engine, Shared};
 use crate::node::{Elsewhere, Node, Started};
-use crate::settings::Settings;
+use crate::settings::{Parts, Settings};
 
 /// How long after a change of servers another stand-in may still claim.
 const DOUBTS: Duration = Duration::from_secs(60);
@@ -56,8 +56,9 @@ const DOUBTS: Duration = Duration::from_secs(60);
 pub struct Carried {
     /// The node that it is.
     pub node: NodeId,
-    /// What it has begun and when: what runs, and what has ended and is not settled.
-    pub begun: HashMap<Grant, Timestamp>,
+    /// What it has begun, when and with which fencing token: what runs, and what has ended and is
+    /// not settled.
+    pub begun: HashMap<Grant, (Timestamp, i64)>,
 }
 
 /// A lease that goes on.
@@ -174,7 +175,10 @@ impl<S: FullStore> Engine<S> {
             ..self.node.settings.clone()
         };
         let store = Arc::clone(&self.node.store);
-        let node = Node::new(store, settings, self.node.parts.clone()).with_skill(stay.can);
+        // What an agent begins is not begun by this process.
+        let parts = Parts { start_log: None, ..self.node.parts.clone() };
+        let node =
+            Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
         let node = Arc::new(node);
         // Until it asks for work, it gets none.
         node.set_away(true);
@@ -278,7 +282,17 @@ impl<S: FullStore> Guest<S> {
             let mut woken = std::pin::pin!(self.outbox.wake.notified());
             woken.as_mut().enable();
             if let Some(work) = self.outbox.take(poll, free, self.node.now()) {
-                return work;
+                let (work, late): (Vec<Started>, Vec<Started>) =
+                    work.into_iter().partition(|run| self.node.may_begin(run));
+                for run in &late {
+                    self.outbox.forget(run.run.grant);
+                }
+                if late.is_empty() || !work.is_empty() {
+                    return work;
+                }
+                // What waited for this poll too long is decided about again.
+                self.shared.prepared.notify_one();
+                continue;
             }
             if tokio::time::timeout_at(end, woken).await.is_err() {
                 return Vec::new();

@@ -114,7 +114,7 @@ async fn missed_and_late_runs_are_told() {
         told,
         [
             "RUN_LATE started 30m after it was due",
-            "RUN_MISSED MISSED START_DEADLINE: nobody could start it before its deadline"
+            "RUN_MISSED MISSED START_DEADLINE: it could not start before its deadline"
         ]
     );
 }

@@ -17,7 +17,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let (a, b) = (world.node_with(settings()).await, world.node_with(settings()).await);
     let job = a.create("job", Definition::default()).await;
     as_author("anna".to_owned(), async { a.pause_job(job.id).await.unwrap() }).await;
-    a.resume_job(job.id).await.unwrap();
+    a.resume_job(job.id, None).await.unwrap();
     for _ in 0..8 {
         a.trigger(&job).await;
         let started = a.work().await.remove(0);

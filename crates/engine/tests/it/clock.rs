@@ -11,7 +11,7 @@ use engine::{ClockHealth, Courier, Settings};
 use jiff::SignedDuration;
 use store::{Change, Changed, Prepared, Store};
 
-use crate::world::{Steps, World, cron};
+use crate::world::{Steps, World, cron, immortal};
 
 /// Remembers what it delivered.
 #[derive(Default)]
@@ -60,7 +60,7 @@ async fn an_alarm_is_raised_once_each_time_it_gets_worse() {
 async fn a_node_far_off_takes_nothing_until_it_is_back() {
     let world = World::at("2026-01-01T00:00:58Z");
     let behind = Arc::new(AtomicI64::new(0));
-    let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+    let node = world.node_behind(immortal(Settings::default()), Arc::clone(&behind)).await;
     let planned = node.create("planned", cron("* * * * *")).await;
     let by_hand = node.create("by hand", Definition::default()).await;
     behind.store(11_000_000, Ordering::Relaxed);
@@ -151,7 +151,12 @@ async fn a_tick_begins_when_its_time_has_come_for_the_store() {
         if pauses {
             job.state = JobState::Paused;
             job.version = 2;
-            let change = Change { job: job.clone(), expected: Some(1), prepared: Prepared::Return };
+            let change = Change {
+                job: job.clone(),
+                expected: Some(1),
+                prepared: Prepared::Return,
+                plan: None,
+            };
             assert_eq!(world.store.define(&[change]).await.unwrap(), [Changed::Done]);
         }
         world.pass(1);

@@ -9,7 +9,7 @@ use engine::{NodeInfo, Settings, Steer};
 use jiff::{SignedDuration, Timestamp};
 use store::{Alerts, Channel, Cluster, Desk, Store};
 
-use crate::world::{Steps, TestNode, World, cron, every};
+use crate::world::{Steps, TestNode, World, cron, every, immortal};
 
 fn named(name: &str) -> Settings {
     Settings { info: NodeInfo::named(name), ..Settings::default() }
@@ -68,7 +68,8 @@ async fn a_leader_that_stops_is_followed_at_once() {
 #[tokio::test]
 async fn only_the_leader_executes_what_only_the_leader_may() {
     let world = World::at("2026-01-01T00:00:00Z");
-    let (leader, other) = (world.node_with(named("a")).await, world.node_with(named("b")).await);
+    let leader = world.node_with(named("a")).await;
+    let other = world.node_with(immortal(named("b"))).await;
     leader.elect().await.unwrap().unwrap();
     let job = other.create("only", of_class(Class::LeaderOnly)).await;
     let run = other.trigger(&job).await;
@@ -94,7 +95,7 @@ async fn only_the_leader_executes_what_only_the_leader_may() {
 #[tokio::test]
 async fn a_leaders_tick_is_prepared_and_starts_on_time() {
     let world = World::at("2026-01-01T00:00:10Z");
-    let node = world.node_with(named("a")).await;
+    let node = world.node_with(immortal(named("a"))).await;
     let definition = Definition { class: Class::LeaderOnly, ..cron("* * * * *") };
     let job = node.create("minutely", definition).await;
     node.elect().await.unwrap();

@@ -20,7 +20,7 @@ async fn what_is_paused_does_not_start_and_catches_up_when_resumed() {
     world.go_to("2026-01-01T03:30:00Z");
     assert!(node.work().await.is_empty());
     assert!(world.ledger(job.id).await.is_empty());
-    node.resume_job(job.id).await.unwrap();
+    node.resume_job(job.id, None).await.unwrap();
     node.work_and_complete().await;
     assert_eq!(world.ledger(job.id).await, ["01:00..02:00 x2 SKIPPED CATCH_UP", "03:00 COMPLETED"]);
 }
@@ -33,7 +33,7 @@ async fn what_is_disabled_or_changed_never_fires_the_past() {
     node.work().await;
     node.disable_job(job.id).await.unwrap();
     world.go_to("2026-01-01T03:30:00Z");
-    node.resume_job(job.id).await.unwrap();
+    node.resume_job(job.id, None).await.unwrap();
     assert_eq!(node.work_and_complete().await, 0);
     assert!(world.ledger(job.id).await.is_empty());
     // Prepared for 04:00, then moved to half past.
@@ -126,6 +126,7 @@ async fn a_stale_change_is_refused() {
         job: job.clone(),
         expected: Some(job.version),
         prepared: store::Prepared::Keep,
+        plan: None,
     };
     stale.job.version += 1;
     let changed = world.store.define(&[stale]).await.unwrap();

@@ -123,6 +123,7 @@ async fn fetch(guest: &Guest<SqliteStore>, poll: &mut u64, has: &[&Started]) -> 
 fn completed(run: &Started) -> Elsewhere {
     Elsewhere {
         grant: run.run.grant,
+        token: Some(run.token),
         started_at: run.started_at,
         took: SignedDuration::from_millis(5),
         result: AttemptResult::completed(),
@@ -140,7 +141,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     let node = at_a.id();
     let carried = |begun: &Started| Carried {
         node,
-        begun: HashMap::from([(begun.run.grant, begun.started_at)]),
+        begun: HashMap::from([(begun.run.grant, (begun.started_at, begun.token))]),
     };
     let at_b = host(&servers.b, Some(carried(&begun))).await.unwrap();
     assert_eq!(at_b.id(), node);

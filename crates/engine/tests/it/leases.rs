@@ -5,12 +5,12 @@ use domain::run::AttemptResult;
 use engine::Settings;
 use store::Store;
 
-use crate::world::{Steps, World, cron};
+use crate::world::{Steps, World, cron, immortal};
 
 #[tokio::test]
 async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
     let world = World::at("2026-01-01T00:00:00Z");
-    let dead = world.node().await;
+    let dead = world.mortal_node().await;
     let job = dead.create("job", Definition::default()).await;
     let run = dead.trigger(&job).await;
     let first = dead.work().await.remove(0);
@@ -41,11 +41,12 @@ async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
 #[tokio::test]
 async fn a_run_that_kills_its_nodes_ends() {
     let world = World::at("2026-01-01T00:00:00Z");
-    let watcher = world.node_with(Settings { max_concurrent_jobs: 0, ..Settings::default() }).await;
+    let watcher =
+        world.node_with(immortal(Settings { max_concurrent_jobs: 0, ..Settings::default() })).await;
     let job = watcher.create("poison", Definition::default()).await;
     let run = watcher.trigger(&job).await;
     for _ in 0..3 {
-        let victim = world.node().await;
+        let victim = world.mortal_node().await;
         assert_eq!(victim.work().await.len(), 1);
         world.pass(11);
         watcher.renew().await.unwrap();
@@ -60,7 +61,7 @@ async fn a_run_that_kills_its_nodes_ends() {
 #[tokio::test]
 async fn prepared_runs_of_a_dead_node_are_not_lost_attempts() {
     let world = World::at("2026-01-01T00:00:58Z");
-    let dead = world.node().await;
+    let dead = world.mortal_node().await;
     let job = dead.create("job", cron("* * * * *")).await;
     dead.work().await;
     let heir = world.node().await;
@@ -79,7 +80,7 @@ async fn prepared_runs_of_a_dead_node_are_not_lost_attempts() {
 #[tokio::test]
 async fn a_node_that_leaves_gives_everything_back() {
     let world = World::at("2026-01-01T00:00:58Z");
-    let node = world.node().await;
+    let node = world.mortal_node().await;
     let job = node.create("job", cron("* * * * *")).await;
     node.work().await;
     node.drain();
@@ -87,7 +88,7 @@ async fn a_node_that_leaves_gives_everything_back() {
     node.leave().await.unwrap();
     world.pass(2);
     assert!(node.work().await.is_empty());
-    let other = world.node().await;
+    let other = world.mortal_node().await;
     let started = other.work().await;
     assert_eq!((started.len(), started[0].run.lost), (1, 0), "untouched");
     assert_eq!(world.ledger(job.id).await[0], "00:01 RUNNING");

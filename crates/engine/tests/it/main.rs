@@ -13,6 +13,7 @@ mod hints;
 mod leases;
 mod overlap;
 mod planning;
+mod prepared;
 mod present;
 mod process;
 mod retention;

@@ -30,6 +30,7 @@ pub fn parts(clock: &Clock) -> Parts {
         random: Arc::new(random),
         zones: Zones::bundled(),
         tracer: None,
+        start_log: None,
     }
 }
 

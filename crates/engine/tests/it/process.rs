@@ -169,11 +169,12 @@ async fn a_graceful_stop_gives_back_what_it_cannot_finish() {
     assert!(matches!(process.next_seen().await, Seen::Started(..)));
     process.engine.stop(Duration::from_millis(10)).await;
     let view = process.store.run(run).await.unwrap().unwrap();
-    assert_eq!(
-        (view.state.to_string().as_str(), view.node),
-        ("QUEUED", None),
-        "another node can have it at once"
-    );
+    assert_eq!(view.state.to_string(), "QUEUED", "another node can have it at once");
+    // It had begun, so the next attempt is its second.
+    assert_eq!((view.attempts, view.lost), (0, 1));
+    let attempts = process.store.attempts(run).await.unwrap();
+    let ends: Vec<&str> = attempts.iter().map(|attempt| attempt.end.as_str()).collect();
+    assert_eq!(ends, ["LOST"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -130,7 +130,7 @@ async fn requests_are_remembered_for_a_day_and_given_up_after_minutes() {
 async fn a_cluster_can_keep_no_history() {
     let world = World::at("2026-01-01T00:00:00Z");
     let none = Settings { retention_days: 0, failed_retention_days: 0, ..Settings::default() };
-    let node = world.node_with(none).await;
+    let node = world.node_with(crate::world::immortal(none)).await;
     let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let job = node.create("job", Definition { retry: once, ..Definition::default() }).await;
     run_once(&world, &node, &job, false).await;

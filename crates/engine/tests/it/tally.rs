@@ -29,7 +29,10 @@ async fn run(world: &World, node: &TestNode, job: &Job, lag: i64, took: i64, fai
 async fn what_ended_is_added_up_once_by_many() {
     let world = World::at("2026-01-01T10:00:00Z");
     let settings = || Settings { batch_max: 3, ..Settings::default() };
-    let (a, b) = (world.node_with(settings()).await, world.node_with(settings()).await);
+    let (a, b) = (
+        world.node_with(crate::world::immortal(settings())).await,
+        world.node_with(crate::world::immortal(settings())).await,
+    );
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let once = Definition { retry, ..Definition::default() };
     let (good, bad) = (a.create("good", once.clone()).await, a.create("bad", once).await);

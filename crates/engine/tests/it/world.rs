@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
-use engine::{Courier, NewJob, Node, Parts, Settings, Started, Tracer, Trigger};
+use engine::{Courier, NewJob, Node, Parts, Settings, StartLog, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{RunFilter, RunView, Store};
@@ -44,7 +44,13 @@ impl World {
         self.folder.path().join("punctual.db")
     }
 
+    /// A node whose lease outlives the test: tests turn the clock by hours, and renew nothing.
     pub async fn node(&self) -> TestNode {
+        self.node_with(immortal(Settings::default())).await
+    }
+
+    /// A node whose lease ends after ten seconds, as that of a process that never renews it.
+    pub async fn mortal_node(&self) -> TestNode {
         self.node_with(Settings::default()).await
     }
 
@@ -64,6 +70,21 @@ impl World {
         behind_us: Arc<AtomicI64>,
         hurried_us: Arc<AtomicI64>,
     ) -> TestNode {
+        self.joined(settings, behind_us, hurried_us, None).await
+    }
+
+    /// A node that writes down what it begins.
+    pub async fn node_logging(&self, settings: Settings, log: Arc<dyn StartLog>) -> TestNode {
+        self.joined(settings, Arc::default(), Arc::default(), Some(log)).await
+    }
+
+    async fn joined(
+        &self,
+        settings: Settings,
+        behind_us: Arc<AtomicI64>,
+        hurried_us: Arc<AtomicI64>,
+        start_log: Option<Arc<dyn StartLog>>,
+    ) -> TestNode {
         let [clock, steady] = [0; 2].map(|_| Arc::clone(&self.clock));
         let random = Arc::clone(&self.random);
         let parts = Parts {
@@ -80,6 +101,7 @@ impl World {
             }),
             zones: Zones::bundled(),
             tracer: self.tracer.clone(),
+            start_log,
         };
         let node = Node::new(Arc::clone(&self.store), settings, parts);
         node.join().await.unwrap();
@@ -101,6 +123,11 @@ impl World {
         runs.reverse();
         runs.iter().map(line).collect()
     }
+}
+
+/// Settings of a node whose lease outlives the test.
+pub fn immortal(settings: Settings) -> Settings {
+    Settings { lease: SignedDuration::from_hours(24 * 3_650), ..settings }
 }
 
 fn line(run: &RunView) -> String {

@@ -8,18 +8,19 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::id::RunId;
 use domain::run::NewRun;
+use domain::schedule::CatchUpPolicy;
 use engine::Trigger;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::find;
 use super::jobs::shown;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::OptionalBody;
+use crate::body::{OptionalBody, Params};
 use crate::problem::{ErrorBody, Problem, Result};
 
 /// Holds a job: nothing of it starts until it is resumed.
@@ -41,11 +42,21 @@ pub(crate) async fn pause(
     Ok(shown(&app, &job))
 }
 
-/// Lets a paused job go on: what it missed follows its catch-up policy. A disabled job is switched
-/// on, and its past is gone.
+/// What a resumed job does with the times of its pause.
+#[derive(Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct ResumeParams {
+    /// The policy for the times of the pause, instead of the job's: `NONE`, `LAST` or `ALL`.
+    #[param(value_type = Option<String>, pattern = "^(NONE|LAST|ALL)$")]
+    catch_up: Option<CatchUpPolicy>,
+}
+
+/// Lets a paused job go on: what it missed follows its catch-up policy, or the one that is given. A
+/// disabled job is switched on, and its past is gone.
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
-    params(("job_id" = String, Path, description = "The job's id or name.")),
+    params(("job_id" = String, Path, description = "The job's id or name."), ResumeParams),
     responses(
         (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
@@ -55,9 +66,10 @@ pub(crate) async fn resume(
     State(app): State<App>,
     actor: Actor,
     Path(job): Path<String>,
+    Params(params): Params<ResumeParams>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
-    let job = app.scheduler.resume_job(&actor, job.id).await?;
+    let job = app.scheduler.resume_job(&actor, job.id, params.catch_up).await?;
     Ok(shown(&app, &job))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::id::JobId;
 use domain::job::{Definition, Job, JobState, When};
-use domain::schedule::{Zone, parse_instant};
+use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
 use engine::{Deletion, NewJob};
 use jiff::Timestamp;
 use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spot};
@@ -209,14 +209,22 @@ impl Session {
         })
     }
 
-    pub(super) async fn hold_job(&self, name: &Spot<String>, hold: bool) -> Result<Answer> {
+    pub(super) async fn pause_job(&self, name: &Spot<String>) -> Result<Answer> {
         let job = self.job(name).await?;
-        let done = match hold {
-            true => self.app.scheduler.pause_job(&self.actor, job.id).await,
-            false => self.app.scheduler.resume_job(&self.actor, job.id).await,
-        };
+        let done = self.app.scheduler.pause_job(&self.actor, job.id).await;
         done.map_err(|error| SqlError::from(error).or_at(name.at))?;
-        Ok(Answer::done(if hold { "PAUSE JOB" } else { "RESUME JOB" }))
+        Ok(Answer::done("PAUSE JOB"))
+    }
+
+    pub(super) async fn resume_job(
+        &self,
+        name: &Spot<String>,
+        catch_up: Option<CatchUpPolicy>,
+    ) -> Result<Answer> {
+        let job = self.job(name).await?;
+        let done = self.app.scheduler.resume_job(&self.actor, job.id, catch_up).await;
+        done.map_err(|error| SqlError::from(error).or_at(name.at))?;
+        Ok(Answer::done("RESUME JOB"))
     }
 }
 

@@ -149,7 +149,7 @@ impl<S: FullStore> Lodger for Guest<S> {
     }
 
     fn sent_run(&self, run: RunId, fence: i64) -> Option<Started> {
-        self.find(|started| started.run.grant.run == run && started.run.grant.fence == fence)
+        self.find(|started| started.run.grant.run == run && started.token == fence)
     }
 
     fn uses(&self, tenant: TenantId, is_meant: &dyn Fn(&Started) -> bool) -> bool {

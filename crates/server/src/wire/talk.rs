@@ -56,7 +56,7 @@ pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> 
         job_name: job.name.clone(),
         tenant: job.tenant,
         attempt: run.number(),
-        fence: run.grant.fence,
+        fence: started.token,
         scheduled_for: run.run.scheduled_for,
         deadline: begin.saturating_add(definition.timeout).unwrap_or(Timestamp::MAX),
         grace_period: definition.grace_period,
@@ -119,7 +119,8 @@ pub(super) async fn hello(
         capacity: hello.capacity,
         ..NodeInfo::default()
     };
-    let begun = hello.begun.into_iter().map(|begun| (begun.grant, begun.started_at)).collect();
+    let begun = hello.begun.into_iter();
+    let begun = begun.map(|it| (it.grant, (it.started_at, it.token))).collect();
     let carried = hello.node.map(|node| Carried { node, begun });
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
@@ -160,8 +161,9 @@ pub(super) async fn poll(
                 app.metrics.could_not_begin();
                 let code = ErrorCode::Refused("BAD_PARAMETERS".into());
                 let result = AttemptResult::failed(code, problem);
-                let took = SignedDuration::ZERO;
-                session.guest.settle(&[Elsewhere { grant, started_at, took, result }]).await?;
+                let (took, token) = (SignedDuration::ZERO, Some(run.token));
+                let ended = Elsewhere { grant, token, started_at, took, result };
+                session.guest.settle(&[ended]).await?;
             }
         }
     }
@@ -193,13 +195,14 @@ fn checked(ended: Ended) -> Elsewhere {
     let json = |text: Option<String>| {
         text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
     };
-    let Ended { grant, started_at, took, mut result, .. } = ended;
+    let Ended { grant, token, started_at, took, mut result, .. } = ended;
     if let Some((end, _)) = result.message.char_indices().nth(MESSAGE_CHARS_MAX) {
         result.message.truncate(end);
     }
     let (value, details) = (json(result.result.take()), json(result.details.take()));
     Elsewhere {
         grant,
+        token: Some(token),
         started_at,
         took,
         result: AttemptResult { result: value, details, ..result },

@@ -283,6 +283,7 @@ impl<S: FullStore> World<S> {
             random: Arc::new(random),
             zones: Zones::bundled(),
             tracer: None,
+            start_log: None,
         };
         let ring = Ring::new([MasterKey::new([5; 32])]);
         let vault = Arc::new(Vault::new(Arc::clone(&store), ring, Memory, random_bytes));

@@ -3,7 +3,7 @@
 
 use domain::job::Definition;
 use domain::run::{LedgerEntry, Origin, Outcome, ReasonCode};
-use domain::schedule::{CatchUpPolicy, Schedule};
+use domain::schedule::{CatchUpPolicy, Outage, Schedule};
 use jiff::{SignedDuration, Timestamp};
 use store::Fire;
 
@@ -11,11 +11,13 @@ use super::{Held, Invariant};
 use crate::event::Event;
 use crate::oracle::{Oracle, before};
 
-/// A time this late is on time.
-const ON_TIME: SignedDuration = SignedDuration::from_secs(10);
+/// A plan that is later than this missed its times, whatever the cause.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 #[derive(Default)]
-pub struct CatchUpCounts;
+pub struct CatchUpCounts {
+    outages: Vec<Outage>,
+}
 
 /// The fate of each time, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,9 @@ impl Invariant for CatchUpCounts {
     }
 
     fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+        if let Event::Down { outages } = event {
+            self.outages.extend(outages);
+        }
         let Event::Fired { looks, fire } = event else { return Ok(()) };
         let definition =
             oracle.job(fire.job).and_then(|expected| expected.definitions.get(&fire.version));
@@ -38,14 +43,32 @@ impl Invariant for CatchUpCounts {
             return Err(format!("nobody defined version {} of job {}", fire.version, fire.job));
         };
         let Some(schedule) = oracle.schedule(definition) else { return Ok(()) };
-        if looks.iter().any(|now| is_right(&schedule, definition, fire, *now)) {
+        let mut moments = looks.iter().flat_map(|now| {
+            // When a pause ends, all of its times were missed.
+            self.missed_until(fire, *now).into_iter().chain([*now]).map(|until| (until, *now))
+        });
+        if moments.any(|moment| is_right(&schedule, definition, fire, moment)) {
             return Ok(());
         }
         Err(format!("{definition:?} at one of {looks:?} made {fire:?}"))
     }
 }
 
-fn is_right(schedule: &Schedule, definition: &Definition, fire: &Fire, now: Timestamp) -> bool {
+impl CatchUpCounts {
+    /// Up to when the times of a plan were missed, by each outage that the planner can have known.
+    fn missed_until(&self, fire: &Fire, now: Timestamp) -> Vec<Timestamp> {
+        let outages = self.outages.iter().map(|outage| outage.until);
+        let ended = outages.filter(|until| *until >= fire.expected_next && *until <= now);
+        ended.chain([Timestamp::MIN]).map(|until| until.max(now - LATE)).collect()
+    }
+}
+
+fn is_right(
+    schedule: &Schedule,
+    definition: &Definition,
+    fire: &Fire,
+    (missed_until, now): (Timestamp, Timestamp),
+) -> bool {
     let upto = fire.new_next.map_or(Timestamp::MAX, before);
     let first = schedule.next(before(fire.expected_next));
     let all = std::iter::successors(first, |at| schedule.next(*at));
@@ -53,7 +76,7 @@ fn is_right(schedule: &Schedule, definition: &Definition, fire: &Fire, now: Time
     let (past, future): (Vec<Timestamp>, Vec<Timestamp>) =
         all.into_iter().partition(|at| *at <= now);
     let (mut runs, mut let_go, mut missed) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, fate) in past.iter().zip(fates(&past, definition, now)) {
+    for (at, fate) in past.iter().zip(fates(&past, definition, missed_until, now)) {
         match fate {
             Fate::Runs => runs.push(*at),
             Fate::LetGo => let_go.push(*at),
@@ -81,13 +104,16 @@ fn as_range(times: &[Timestamp]) -> Vec<Range> {
     }
 }
 
-fn fates(past: &[Timestamp], definition: &Definition, now: Timestamp) -> Vec<Fate> {
-    let late = |at: &Timestamp| now.duration_since(*at) > ON_TIME;
-    let any_on_time = past.iter().any(|at| !late(at));
+fn fates(
+    past: &[Timestamp],
+    definition: &Definition,
+    missed_until: Timestamp,
+    now: Timestamp,
+) -> Vec<Fate> {
     let mut room = match definition.catch_up {
-        CatchUpPolicy::All | CatchUpPolicy::None => definition.max_catch_up as usize,
-        CatchUpPolicy::Last if any_on_time => definition.max_catch_up as usize,
+        CatchUpPolicy::None => 0,
         CatchUpPolicy::Last => 1,
+        CatchUpPolicy::All => definition.max_catch_up as usize,
     };
     let mut fates: Vec<Fate> = past
         .iter()
@@ -96,14 +122,11 @@ fn fates(past: &[Timestamp], definition: &Definition, now: Timestamp) -> Vec<Fat
             let too_late = definition
                 .start_deadline
                 .is_some_and(|deadline| now.duration_since(*at) > deadline);
-            let stays_away = match definition.catch_up {
-                CatchUpPolicy::None => late(at),
-                CatchUpPolicy::Last => late(at) && any_on_time,
-                CatchUpPolicy::All => false,
-            };
             if too_late {
                 Fate::Missed
-            } else if stays_away || room == 0 {
+            } else if *at > missed_until {
+                Fate::Runs
+            } else if room == 0 {
                 Fate::LetGo
             } else {
                 room -= 1;
@@ -120,7 +143,8 @@ fn stands_for(definition: &Definition, fire: &Fire, let_go: usize) -> bool {
     let stands_for: usize = fire.runs.iter().map(|run| run.coalesced as usize).sum();
     let runs_late = fire.runs.iter().any(|run| run.origin == Origin::CatchUp);
     match definition.catch_up {
-        CatchUpPolicy::Last if runs_late => stands_for == let_go,
+        // It also stands for times of the outage that were planned before.
+        CatchUpPolicy::Last if runs_late => stands_for >= let_go,
         CatchUpPolicy::Last => stands_for <= let_go,
         _ => stands_for == 0,
     }

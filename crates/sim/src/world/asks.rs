@@ -44,7 +44,7 @@ impl World {
                 node.pause_job(job).await.map(drop)
             }),
             1 => self.run_command(index, format!("resume {name}"), async move {
-                node.resume_job(job).await.map(drop)
+                node.resume_job(job, None).await.map(drop)
             }),
             2 => self.ask_to_disable(index, node, job),
             3 => {

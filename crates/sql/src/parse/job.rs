@@ -1,11 +1,16 @@
 //! Jobs: made, changed, removed, held.
 
+use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
 use crate::clause::Clauses;
 use crate::reader::Reader;
 use crate::statement::{AlterJob, CreateJob, DropJob, IfPresent, Spot, Statement};
 use crate::syntax::{Result, SyntaxError};
+
+/// The words of a catch-up policy.
+const CATCH_UP_POLICIES: [(&str, CatchUpPolicy); 3] =
+    [("NONE", CatchUpPolicy::None), ("LAST", CatchUpPolicy::Last), ("ALL", CatchUpPolicy::All)];
 
 pub(super) const JOB: &str = "the name of a job";
 
@@ -86,7 +91,17 @@ pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
-    Ok(Statement::ResumeJob(one(reader)?))
+    let name = one(reader)?;
+    if !reader.eat(&["CATCH_UP"]) {
+        return Ok(Statement::ResumeJob(name, None));
+    }
+    reader.eat_sign(&Token::Eq);
+    for (word, policy) in CATCH_UP_POLICIES {
+        if reader.eat(&[word]) {
+            return Ok(Statement::ResumeJob(name, Some(policy)));
+        }
+    }
+    Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))
 }
 
 fn one(reader: &mut Reader<'_>) -> Result<Spot<String>> {

@@ -20,7 +20,7 @@ impl Statement {
             Statement::AlterJob(_) => "ALTER JOB",
             Statement::DropJob(_) => "DROP JOB",
             Statement::PauseJob(_) => "PAUSE JOB",
-            Statement::ResumeJob(_) => "RESUME JOB",
+            Statement::ResumeJob(..) => "RESUME JOB",
             Statement::ExecuteJob(_) => "EXECUTE JOB",
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
@@ -71,7 +71,7 @@ impl Statement {
             | Statement::AlterJob(_)
             | Statement::DropJob(_)
             | Statement::PauseJob(_)
-            | Statement::ResumeJob(_)
+            | Statement::ResumeJob(..)
             | Statement::ExecuteJob(_)
             | Statement::CancelRun(_)
             | Statement::RetryRun(_)

@@ -113,6 +113,8 @@ CREATE TABLE runs (
     ignore_dependencies boolean NOT NULL,
     shard text NOT NULL,
     parameters text,
+    -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
+    begun integer,
     cancel_code text,
     cancel_text text,
     -- What a run asks of its node; none when any will do. Those that ask for something lie in lanes of their own.
@@ -488,3 +490,22 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
     RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
 END $$;
+
+-- The fencing tokens that jobs see: drawn when a start is decided.
+CREATE SEQUENCE start_tokens;
+
+-- Tokens go on behind everything that was drawn before, also before a restore or a failover to a replica that had not
+-- heard of it: $1 is the first token of the present second. One session at a time looks and moves.
+CREATE FUNCTION advance_start_tokens(first_of_second bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock('start_tokens'::regclass::oid::integer, 1);
+    IF (SELECT last_value FROM start_tokens) < first_of_second THEN
+        PERFORM setval('start_tokens', first_of_second);
+    END IF;
+END $$;
+
+-- Times in which no scheduler was alive.
+CREATE TABLE outages (
+    since bigint PRIMARY KEY,
+    until bigint NOT NULL
+);

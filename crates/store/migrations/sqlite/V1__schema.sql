@@ -4,9 +4,17 @@
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
-    clock INTEGER NOT NULL
+    clock INTEGER NOT NULL,
+    -- The latest fencing token.
+    token INTEGER NOT NULL
 ) STRICT;
-INSERT INTO meta (one, fence, clock) VALUES (1, 0, 0);
+INSERT INTO meta (one, fence, clock, token) VALUES (1, 0, 0, 0);
+
+-- Times in which no scheduler was alive.
+CREATE TABLE outages (
+    since INTEGER PRIMARY KEY,
+    until INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
@@ -109,7 +117,9 @@ CREATE TABLE runs (
     count INTEGER,
     -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
     -- priority.
-    lane INTEGER
+    lane INTEGER,
+    -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
+    begun INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX runs_id ON runs (id);
 CREATE INDEX runs_job ON runs (job_id, id);
@@ -144,7 +154,9 @@ CREATE TABLE ends (
     tenant_id BLOB,
     id BLOB,
     -- Of runs that began more than a minute after their time, or never: their job. They have their id as well.
-    job_id BLOB
+    job_id BLOB,
+    -- The version of the job that the last attempt followed, if that is not the one that planned the run.
+    job_version INTEGER
 ) STRICT;
 
 -- In the order in which runs ended: for the tally and for clients that follow them.

@@ -132,5 +132,7 @@ moved AS (
 )
 SELECT
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, priority, origin, coalesced,
-    ignore_dependencies, parameters, attempts, lost, turn, (SELECT fence FROM base) + row_number() OVER () AS fence
+    ignore_dependencies, parameters, attempts, lost, turn, (SELECT fence FROM base) + row_number() OVER () AS fence,
+    -- A due run that guards nothing is decided with its claim.
+    CASE WHEN due_at <= (SELECT now FROM clock) THEN nextval('start_tokens') END AS token
 FROM chosen

@@ -25,10 +25,8 @@ again AS (
             ) THEN 4
             WHEN r.cancel_code IS NOT NULL THEN 0
             WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id AND j.changed_fence >= u.fence) THEN 0
-            WHEN u.wait = 1 AND EXISTS (
-                SELECT 1 FROM runs e
-                WHERE e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.wait <> 2 AND e.origin <> 6
-            ) THEN 1
+            -- If nothing of its job is at work any more, the first in line is woken behind this.
+            WHEN u.wait = 1 THEN 1
             WHEN u.wait = 2 AND NOT EXISTS (
                 SELECT 1 FROM upstream d
                 WHERE d.job_id = r.job_id
@@ -41,20 +39,21 @@ again AS (
         wait_until = u.wait_until
     FROM unnest(
         $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[], $6::smallint[], $7::bigint[],
-        $8::integer[], $9::smallint[], $10::uuid[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $16::text[]
+        $8::integer[], $9::smallint[], $10::uuid[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $16::text[],
+        $17::bigint[]
     ) AS u (
         run_id, fence, turn, delay, wait, wait_until,
-        number, attempt_end, node_id, started_at, finished_at, message, error, details
+        number, attempt_end, node_id, started_at, finished_at, message, error, details, mark
     )
     WHERE r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
         AND ((u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
     RETURNING
         r.id, u.fence, u.delay, u.number, u.attempt_end, coalesce(u.node_id, $1) AS node_id, u.started_at, u.finished_at, u.message, u.error,
-        u.details
+        u.details, coalesce(u.mark, -u.fence) AS mark
 ),
 attempt AS (
     INSERT INTO attempts (run_id, number, fence, node_id, started_at, finished_at, attempt_end, message, error, details)
-    SELECT id, number, fence, node_id, started_at, finished_at, attempt_end, message, error, details
+    SELECT id, number, mark, node_id, started_at, finished_at, attempt_end, message, error, details
     FROM again
     WHERE delay IS NOT NULL AND number IS NOT NULL
     ON CONFLICT (run_id, number) DO NOTHING

@@ -1,6 +1,7 @@
 -- Runs end: they leave the live table for the history, if their grants are still valid.
 -- $1 is the holder; without one, the grants are those of buried nodes. $19 are the claims that all grants are from, if
 -- known: as long as these are there and whole, nobody needs to look into them.
+-- $21 are the fencing tokens of attempts: history shows them, and a finish that is sent again is known by them.
 -- A column that has no value at all may be left empty: unnest fills it up. One with a single value has it for all rows.
 WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($19::bigint[]) AS yes
@@ -21,10 +22,11 @@ ended AS (
     USING unnest(
         $2::uuid[], $3::bigint[], $4::integer[], $5::boolean[], $6::smallint[], $7::text[], $8::text[], $9::boolean[],
         $10::integer[], $11::smallint[], $12::uuid[], $13::bigint[], $14::bigint[], $15::text[], $16::text[],
-        $17::text[], $18::bigint[], $20::text[]
+        $17::text[], $18::bigint[], $20::text[], $21::bigint[], $22::integer[]
     ) AS u (
         run_id, fence, turn, if_cancelled, outcome, reason, reason_text, dead_letter,
-        number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected, details
+        number, attempt_end, node_id, started_at, finished_at, message, error, result, rows_affected, details,
+        mark, version
     )
     WHERE r.id BETWEEN u.run_id AND u.run_id
         AND r.turn = CASE WHEN cardinality($4) = 1 THEN ($4)[1] ELSE u.turn END
@@ -33,7 +35,7 @@ ended AS (
         AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)
     RETURNING
         r.id, r.job_id, r.tenant_id, u.node_id, r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence,
-        u.rows_affected, r.job_version, r.coalesced, r.attempts, r.lost,
+        u.rows_affected, coalesce(u.version, r.job_version) AS job_version, coalesce(u.mark, -u.fence) AS mark, r.coalesced, r.attempts, r.lost,
         CASE WHEN cardinality($10) = 1 THEN ($10)[1] ELSE u.number END AS number,
         CASE WHEN cardinality($11) = 1 THEN ($11)[1] ELSE u.attempt_end END AS attempt_end, r.origin,
         -- A cancelled run never ends as completed.
@@ -68,11 +70,10 @@ record AS (
     )
     SELECT
         id, job_id, tenant_id, CASE WHEN number IS NOT NULL THEN coalesce(node_id, $1) END,
-        scheduled_for, due_at, coalesce(finished_at, clock()), started_at, fence, rows_affected, job_version, coalesced,
+        scheduled_for, due_at, coalesce(finished_at, clock()), started_at, mark, rows_affected, job_version, coalesced,
         attempts + CASE WHEN attempt_end <> 5 THEN 1 ELSE 0 END,
         lost + CASE WHEN attempt_end = 5 THEN 1 ELSE 0 END, number, attempt_end, origin,
         outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
     FROM ended
-    RETURNING fence, outcome
 )
-SELECT array_agg(fence), array_agg(outcome) FROM record
+SELECT array_agg(fence), array_agg(outcome::smallint) FROM ended

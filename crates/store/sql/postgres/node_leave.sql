@@ -1,6 +1,6 @@
 -- A node ends and gives everything back. Under the gate and the node's lock.
 WITH gone AS (
-    UPDATE nodes SET buried = true, cleared = true, gone_at = clock() WHERE id = $1 AND NOT buried RETURNING id
+    UPDATE nodes SET buried = true, cleared = true, gone_at = clock(), renewed_at = clock() WHERE id = $1 AND NOT buried RETURNING id
 ),
 claim AS (
     DELETE FROM claims WHERE node_id IN (SELECT id FROM gone) RETURNING run_ids, turns

@@ -1,7 +1,7 @@
 -- Extends a lease, and tells the node whose end was asked for, which claims it has, and which of
--- them it has had for long although most of their runs may have ended. A buried node gets nothing.
+-- them it has had for long although most of their runs may have ended. A lease that has ended is not extended.
 UPDATE nodes SET lease_until = clock() + $2::bigint, renewed_at = clock()
-WHERE id = $1 AND NOT buried
+WHERE id = $1 AND NOT buried AND lease_until >= clock()
 RETURNING
     clock() AS now,
     ARRAY(

@@ -1,6 +1,6 @@
 -- Goes on behind run_insert, to hand what was just recorded to the node that asked. Nobody else can claim it, so the gate
 -- is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
--- $13 lock of the node, $14 node, $15 how many at most.
+-- $13 lock of the node, $14 node, $15 how many at most, $16 and $17 as in job_changed_lately.
 RETURNING id, tenant_id, due_at, order_at
 ),
 -- Those that had ended before.
@@ -15,6 +15,12 @@ chosen AS MATERIALIZED (
     ORDER BY order_at
     LIMIT $15::bigint
 ),
+-- Jobs that were changed lately: who starts what it was handed forgets older versions of them.
+lately AS MATERIALIZED (
+    SELECT id, version FROM jobs
+    WHERE updated_at > (SELECT now FROM clock) - $16::bigint AND $15::bigint > 0
+    ORDER BY updated_at DESC LIMIT $17::bigint
+),
 base AS MATERIALIZED (
     UPDATE gate SET fence = fence + $15::bigint WHERE EXISTS (SELECT 1 FROM chosen)
     RETURNING fence - $15::bigint AS fence
@@ -27,4 +33,9 @@ claim AS (
     FROM chosen
     HAVING count(*) > 0
 )
-SELECT ids AS known, ARRAY(SELECT id FROM chosen) AS claimed, (SELECT fence FROM base) AS fence FROM known
+SELECT
+    ids AS known, ARRAY(SELECT id FROM chosen) AS claimed, (SELECT fence FROM base) AS fence,
+    -- Such a run, if it guards nothing, is decided with its claim.
+    ARRAY(SELECT nextval('start_tokens') FROM chosen) AS tokens,
+    ARRAY(SELECT id FROM lately) AS changed, ARRAY(SELECT version FROM lately) AS versions
+FROM known

@@ -1,7 +1,7 @@
 -- Runs of jobs have ended or stepped aside: whoever waited for that goes on. While nobody begins to wait, and under the
 -- gate where others depend on these jobs or runs step aside.
 -- $1 jobs, $2 how many of their runs, $3 all runs that may have ended, $4 those of them whose job is not known,
--- $5 runs that may wait for other jobs now, $6 how many fences the gate has just handed out.
+-- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 freed AS MATERIALIZED (
     SELECT job_id, sum(n) AS n
@@ -32,6 +32,20 @@ in_line AS (
         ORDER BY w.order_at, w.id LIMIT 1
     ) AS w
     WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 2
+    UNION
+    -- Who begins to wait in line although nothing of the job is at work makes the first in line go on.
+    SELECT w.id
+    FROM runs a
+    CROSS JOIN LATERAL (
+        SELECT w.id FROM runs w
+        WHERE w.job_id = a.job_id AND w.wait = 1
+        ORDER BY w.order_at, w.id LIMIT 1
+    ) AS w
+    WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 1 AND NOT EXISTS (
+        SELECT 1 FROM runs e
+        WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4)
+            AND e.origin <> 6
+    )
 ),
 overlap AS (
     UPDATE runs r SET wait = 0, wait_until = NULL

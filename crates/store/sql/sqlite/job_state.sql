@@ -1,2 +1,2 @@
 -- Whether a job is planned, deleted ones included.
-SELECT state, name FROM jobs WHERE id = ?1
+SELECT state, name, version FROM jobs WHERE id = ?1

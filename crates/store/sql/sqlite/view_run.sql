@@ -1,5 +1,5 @@
 -- A run. One that goes on, or that ended without another attempt, shows the last attempt before.
-SELECT r.seq, r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for,
+SELECT r.seq, r.id, r.job_id, r.tenant_id, coalesce(e.job_version, r.job_version) AS job_version, r.scheduled_for,
     coalesce(r.scheduled_last, r.scheduled_for) AS scheduled_last, coalesce(r.count, 1) AS count,
     r.due_at, r.origin, r.coalesced, r.shard, r.parameters, r.turn, r.wait, q.seq IS NOT NULL AS queued,
     e.outcome, e.reason, e.reason_text, coalesce(e.dead_letter, 0) AS dead_letter, coalesce(e.attempts, r.attempts) AS attempts,

@@ -10,11 +10,12 @@ use deadpool_postgres::{
 use dial::Tls;
 use refinery::Target;
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 use super::submit::SUBMIT;
 use super::{PostgresAddress, PostgresOptions};
 use crate::lineage::{self, Recorded};
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, TOKEN_BITS, TOKENS_SINCE};
 
 mod embedded {
     use refinery::embed_migrations;
@@ -66,6 +67,9 @@ pub(super) async fn connect(
             let has_tables = has_tables.load(Ordering::Relaxed);
             Box::pin(async move {
                 client.batch_execute(SET_UP).await.map_err(HookError::Backend)?;
+                if has_tables {
+                    advance_tokens(client).await.map_err(HookError::Backend)?;
+                }
                 for sql in PROMPT.iter().filter(|_| has_tables) {
                     client.prepare_cached(sql).await.map_err(HookError::Backend)?;
                 }
@@ -77,6 +81,7 @@ pub(super) async fn connect(
     let mut client = pool.get().await.map_err(|error| address.no_connection(&error, &timeouts))?;
     look_at(&client, address).await?;
     migrate(&mut client, address, known).await?;
+    advance_tokens(&client).await?;
     migrated.store(true, Ordering::Relaxed);
     Ok(pool)
 }
@@ -86,6 +91,15 @@ pub(super) fn newest() -> i32 {
     let runner = embedded::migrations::runner();
     let versions = runner.get_migrations().iter().map(refinery::Migration::version);
     versions.max().unwrap_or(0)
+}
+
+/// Fencing tokens go on behind all that were drawn before. A database that was restored, or a
+/// replica that took over, may have forgotten some; it has new connections in any case.
+async fn advance_tokens(client: &Client) -> std::result::Result<(), tokio_postgres::Error> {
+    let first = "((extract(epoch FROM now())::bigint - $1::bigint) << $2::integer)";
+    let advance = format!("SELECT advance_start_tokens({first})");
+    let values: [&(dyn ToSql + Sync); 2] = [&TOKENS_SINCE, &TOKEN_BITS.cast_signed()];
+    client.execute(&advance, &values).await.map(|_| ())
 }
 
 /// Refuses a server that no store can be on, and says how well the way to it is protected.

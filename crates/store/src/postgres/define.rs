@@ -11,8 +11,9 @@ use uuid::Uuid;
 use super::Shared;
 use super::pipeline::{Pipeline, values};
 use super::row::{signed, state_name, text, unsigned, us};
+use super::runs::push_fires;
 use crate::author::author;
-use crate::{Change, Changed, Prepared, Result, StoreError};
+use crate::{Change, Changed, Fire, Prepared, Result, StoreError};
 
 impl Shared {
     /// Changes go in waves: those that cannot touch each other share a transaction.
@@ -34,6 +35,10 @@ impl Shared {
         write_tags(wave, &mut pipeline);
         follow_up(wave, &mut pipeline);
         audit(wave, &mut pipeline);
+        let plans: Vec<&Fire> = wave.iter().filter_map(|change| change.plan.as_ref()).collect();
+        if !plans.is_empty() {
+            push_fires(plans, &mut pipeline);
+        }
         let answers = pipeline.commit(&self.pool).await?;
         let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
         for row in creates.into_iter().chain(updates).flat_map(|step| &answers[step]) {
@@ -201,7 +206,7 @@ impl<'a> Columns<'a> {
             wave.iter().filter(|change| change.expected.is_some() == changed).collect();
         // Always in the same order, so that two of these cannot wait for each other.
         wave.sort_unstable_by_key(|change| change.job.id);
-        for Change { job, expected, prepared } in &wave {
+        for Change { job, expected, prepared, .. } in &wave {
             let definition = serde_json::to_string(&job.definition).map_err(|error| {
                 StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))
             })?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
+use domain::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::Wait;
 use jiff::SignedDuration;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, job_state, origin, outcome, signed};
+use super::row::{at, job_state, origin, outcome, signed, unsigned};
 use crate::{FactsFor, Result};
 
 impl Shared {
@@ -45,15 +45,37 @@ impl Shared {
         let fences: Vec<i64> = grants.clone().map(|grant| grant.fence).collect();
         let turns: Vec<i32> = grants.map(|grant| signed(grant.turn)).collect();
         let jobs: Vec<Uuid> = questions.iter().map(|question| question.job.0).collect();
-        let earlier: Vec<bool> = questions.iter().map(|question| question.earlier).collect();
-        let values = values![node.0, runs, fences, turns, jobs, earlier, claims];
+        let others: Vec<bool> = questions.iter().map(|question| question.others).collect();
+        let limited: BTreeSet<Uuid> =
+            questions.iter().filter(|it| it.others).map(|it| it.job.0).collect();
+        let limited: Vec<Uuid> = limited.into_iter().collect();
+        let values = values![node.0, runs, fences, turns, jobs, others, claims];
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("starts_share"), values![]);
         let answer = pipeline.push(sql!("facts"), values);
-        for row in &pipeline.commit(&self.pool).await?[answer] {
+        let elsewhere = (!limited.is_empty())
+            .then(|| pipeline.push(sql!("facts_elsewhere"), values![node.0, limited]));
+        let answers = pipeline.commit(&self.pool).await?;
+        let mut orders: Vec<i64> = vec![0; questions.len()];
+        for row in &answers[answer] {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             if let (Some(fact), Some(question)) = (facts.get_mut(place), questions.get(place)) {
+                orders[place] = row.try_get(9)?;
                 add(fact, question, row, upstream)?;
+            }
+        }
+        for row in elsewhere.into_iter().flat_map(|step| &answers[step]) {
+            let (job, id) = (JobId(row.try_get(0)?), RunId(row.try_get(1)?));
+            let run = ActiveRun { id, origin: origin(row.try_get(2)?)? };
+            let (order_at, fence): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+            let asked = questions.iter().zip(&orders).zip(&mut facts);
+            for ((question, mine), facts) in asked.filter(|((it, _), _)| it.others && it.job == job)
+            {
+                // One that comes later in line and was claimed later sees this one.
+                let order = (*mine, question.grant.run);
+                if (order_at, id) < order || fence < question.grant.fence {
+                    facts.elsewhere.push(run);
+                }
             }
         }
         Ok(facts)
@@ -86,13 +108,16 @@ fn add(
         facts.early_by = row.try_get::<_, Option<i64>>(6)?.map(SignedDuration::from_micros);
         facts.cancel_requested = row.try_get(1)?;
         facts.job_state = state.map(job_state).transpose()?;
+        facts.job_version = unsigned(row.try_get(7)?);
+        facts.token = row.try_get(10)?;
         facts.upstream = question.upstream.iter().map(fact).collect();
     }
     if let Some(id) = row.try_get::<_, Option<Uuid>>(3)? {
         facts.earlier.push(EarlierRun {
             id: RunId(id),
             origin: origin(row.try_get(4)?)?,
-            waits_for_upstream: row.try_get::<_, i16>(5)? == Wait::Upstream as i16,
+            wait: Wait::from_number(row.try_get::<_, i16>(5)?.into()),
+            was_tried: row.try_get(8)?,
         });
     }
     Ok(())

@@ -88,7 +88,7 @@ impl<'a> Ending<'a> {
                 Verdict::Wait(wait, until) => {
                     waits = true;
                     agains.push(finish, None, Some((*wait, until.map(us))));
-                    if *wait == Wait::Upstream {
+                    if matches!(wait, Wait::Upstream | Wait::Overlap) {
                         freed.push_aside(finish.grant.run);
                     }
                 }
@@ -168,6 +168,8 @@ struct Attempts<'a> {
     message: Vec<Option<Cow<'a, str>>>,
     error: Vec<Option<String>>,
     details: Vec<Option<Cow<'a, str>>>,
+    mark: Vec<Option<i64>>,
+    version: Vec<Option<i32>>,
 }
 
 impl<'a> Attempts<'a> {
@@ -183,6 +185,8 @@ impl<'a> Attempts<'a> {
         let error = result.and_then(|result| result.error.as_ref());
         self.error.push(error.map(|error| text(&error.to_string()).into_owned()));
         self.details.push(result.and_then(|result| result.details.as_deref()).map(text));
+        self.mark.push(attempt.and_then(|attempt| attempt.fence));
+        self.version.push(attempt.and_then(|attempt| attempt.job_version).map(signed));
     }
 
     /// The same without columns that say nothing. An attempt was made by the holder, if no other
@@ -193,6 +197,8 @@ impl<'a> Attempts<'a> {
         self.message = sparse(self.message, Option::is_some);
         self.error = sparse(self.error, Option::is_some);
         self.details = sparse(self.details, Option::is_some);
+        self.mark = sparse(self.mark, Option::is_some);
+        self.version = sparse(self.version, Option::is_some);
         self
     }
 }
@@ -265,6 +271,8 @@ impl<'a> Ends<'a> {
                 sparse(self.rows_affected, Option::is_some),
                 claims,
                 attempts.details,
+                attempts.mark,
+                attempts.version,
             ],
         )
     }
@@ -317,6 +325,7 @@ impl<'a> Agains<'a> {
                 attempts.error,
                 claims,
                 attempts.details,
+                attempts.mark,
             ],
         )
     }
@@ -341,7 +350,7 @@ impl Freed {
         }
     }
 
-    /// A run that may wait for other jobs now.
+    /// A run that may wait for other jobs or in line now.
     pub fn push_aside(&mut self, run: RunId) {
         self.aside.push(run.0);
     }

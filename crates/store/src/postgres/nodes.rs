@@ -1,11 +1,12 @@
 //! Nodes: their leases, and what becomes of what they held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use domain::cluster::{Labels, NodeRole};
 use domain::id::{NodeId, RunId};
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
+use domain::schedule::Outage;
 use jiff::SignedDuration;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -16,7 +17,10 @@ use super::pipeline::{Pipeline, values};
 use super::row::{at, claimed, signed, span_us, text, unsigned};
 use super::{Shared, first, lock_of};
 use crate::view::{GONE_KEPT_US, node_state};
-use crate::{Applied, Finish, NodeInfo, NodeView, Reaped, Renewed, Result};
+use crate::{
+    Applied, Finish, Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces,
+    Result,
+};
 
 /// How long a renewal waits for claims that are under way.
 const QUIET_WAIT: Duration = Duration::from_millis(200);
@@ -27,7 +31,7 @@ impl Shared {
         node: NodeId,
         info: &NodeInfo,
         lease: SignedDuration,
-    ) -> Result<()> {
+    ) -> Result<Joined> {
         let address = info.address.as_deref().map(text);
         let roles: Vec<&str> = info.roles.iter().map(|role| role.name()).collect();
         let (name, version) = (text(&info.name), text(&info.version));
@@ -36,9 +40,40 @@ impl Shared {
         let (capacity, hash) = (signed(info.capacity), text(&info.settings_hash));
         let lease = span_us(lease);
         let values = values![node.0, name, lease, address, version, roles, labels, capacity, hash];
-        self.query(sql!("node_join"), values).await?;
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("node_join"), values);
+        match info.replaces {
+            Replaces::None => {}
+            Replaces::Node(old) => {
+                pipeline.push(sql!("node_expire"), values![Some(old.0), node.0]);
+            }
+            Replaces::EveryScheduler => {
+                pipeline.push(sql!("node_expire"), values![None::<Uuid>, node.0]);
+            }
+        }
+        if info.roles.contains(&NodeRole::Scheduler) {
+            pipeline.push(sql!("outage_insert"), values![node.0]);
+        }
+        let outages = pipeline.push(sql!("outage_list"), values![OUTAGES_MAX]);
+        let answers = pipeline.commit(&self.pool).await?;
         self.own().insert(node);
-        Ok(())
+        let outage =
+            |row: &Row| Ok(Outage { since: at(row.try_get(0)?), until: at(row.try_get(1)?) });
+        Ok(Joined { outages: answers[outages].iter().map(outage).collect::<Result<_>>()? })
+    }
+
+    /// Writes down that runs begin.
+    pub(super) async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
+        let runs: Vec<Uuid> = grants.iter().map(|grant| grant.run.0).collect();
+        let fences: Vec<i64> = grants.iter().map(|grant| grant.fence).collect();
+        let turns: Vec<i32> = grants.iter().map(|grant| signed(grant.turn)).collect();
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        let begin = pipeline.push(sql!("run_begin"), values![node.0, runs, fences, turns]);
+        let answers = pipeline.commit(&self.pool).await?;
+        let begun = answers[begin].iter().map(|row| Ok(row.try_get(0)?));
+        let begun: HashSet<i64> = begun.collect::<Result<_>>()?;
+        Ok(grants.iter().map(|grant| begun.contains(&grant.fence)).collect())
     }
 
     pub(super) async fn nodes(&self) -> Result<Vec<NodeView>> {
@@ -55,6 +90,7 @@ impl Shared {
                     labels: Labels::of_pairs(&labels),
                     capacity: unsigned(row.try_get(11)?),
                     settings_hash: row.try_get(12)?,
+                    replaces: Replaces::None,
                 },
                 joined_at: at(row.try_get(5)?),
                 renewed_at: at(row.try_get(6)?),
@@ -197,7 +233,12 @@ impl Shared {
         let mut answers = pipeline.commit(&self.pool).await?;
         let mut reaped = Reaped::default();
         for row in &answers[lost] {
-            reaped.lost.push((NodeId(row.try_get(16)?), claimed(row)?));
+            reaped.lost.push(LostRun {
+                node: NodeId(row.try_get(16)?),
+                lease_until: at(row.try_get(17)?),
+                is_begun: row.try_get(18)?,
+                run: claimed(row)?,
+            });
         }
         for row in buried.into_iter().flat_map(|step| &answers[step]) {
             reaped.buried.push(NodeId(row.try_get(0)?));

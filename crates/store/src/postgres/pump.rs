@@ -20,15 +20,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use domain::id::NodeId;
+use domain::id::{JobId, NodeId};
 use domain::run::ClaimedRun;
 use uuid::Uuid;
 
 use super::finish::Ending;
-use super::pipeline::{Pipeline, values};
-use super::row::{at, claimed, outcome, signed, span_us};
+use super::pipeline::{Pipeline, Value, values};
+use super::row::{at, newly_claimed, outcome, signed, span_us, unsigned};
 use super::{Shared, first, lock_of};
-use crate::{Applied, Finish, Pumped, Result, Want};
+use crate::{Applied, CHANGED_JOBS_MAX, Finish, Pumped, Result, Want};
 
 /// So much is a large claim.
 const FRONT_CLAIM_MIN: i64 = 100;
@@ -43,7 +43,8 @@ impl Shared {
     pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
         let fences = i64::from(want.due) + i64::from(want.soon);
         if done.is_empty() && fences == 0 {
-            return Ok(Pumped { applied: Vec::new(), claimed: Vec::new(), now: self.now().await? });
+            let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
+            return Ok(Pumped { applied, claimed, changed_jobs, now: self.now().await? });
         }
         // Where there was nothing, there mostly is nothing, and then the gate need not be passed.
         let tidy = done.is_empty() && self.holdings().spent().is_empty();
@@ -52,8 +53,8 @@ impl Shared {
             let is_due = concat!(sql!("lanes"), sql!("claim_due"));
             let due = self.query_one(is_due, values![node.0, ahead]).await?;
             if !due.try_get::<_, bool>(0)? {
-                let now = at(due.try_get(1)?);
-                return Ok(Pumped { applied: Vec::new(), claimed: Vec::new(), now });
+                let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
+                return Ok(Pumped { applied, claimed, changed_jobs, now: at(due.try_get(1)?) });
             }
         }
         let claiming = self.claiming.read().await;
@@ -71,6 +72,8 @@ impl Shared {
         }
         let depth = self.depth.load(Ordering::Relaxed);
         let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth));
+        let changes =
+            (fences > 0).then(|| pipeline.push(sql!("job_changed_lately"), changed_lately()));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
             // Somebody stood in the way, or a run has a record although it is live, which must
@@ -81,11 +84,13 @@ impl Shared {
                 pipeline.commit(&self.pool).await?
             }
         };
-        let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(claimed);
+        let claimed = claim.into_iter().flat_map(|step| &answers[step]).map(newly_claimed);
         let claimed: Vec<ClaimedRun> = claimed.collect::<Result<_>>()?;
         if claim.is_some() {
             self.dry.store(claimed.is_empty(), Ordering::Relaxed);
         }
+        let changed_jobs = changes.into_iter().flat_map(|step| &answers[step]).map(changed_job);
+        let changed_jobs = changed_jobs.collect::<Result<_>>()?;
         self.look_deeper(want, &claimed, depth);
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
@@ -97,7 +102,7 @@ impl Shared {
         let applied = self.known(done.iter().collect(), applied).await?;
         let thin = self.holdings().thin();
         self.split(thin).await;
-        Ok(Pumped { applied, claimed, now })
+        Ok(Pumped { applied, claimed, changed_jobs, now })
     }
 
     /// Where tenants have much and little work, an even share of each does not fill a claim: the
@@ -135,17 +140,17 @@ impl Shared {
         applied: Vec<Option<Applied>>,
     ) -> Result<Vec<Applied>> {
         let unknown = done.iter().zip(&applied).filter(|(_, applied)| applied.is_none());
-        let (runs, fences): (Vec<Uuid>, Vec<i64>) =
-            unknown.map(|(finish, _)| (finish.grant.run.0, finish.grant.fence)).unzip();
+        let (runs, marks): (Vec<Uuid>, Vec<i64>) =
+            unknown.map(|(finish, _)| (finish.grant.run.0, finish.mark())).unzip();
         let mut before = HashMap::new();
         if !runs.is_empty() {
-            for row in self.query(sql!("finish_known"), values![runs, fences]).await? {
-                let fence: i64 = row.try_get(0)?;
-                before.insert(fence, Applied::Ended(outcome(row.try_get(1)?)?));
+            for row in self.query(sql!("finish_known"), values![runs, marks]).await? {
+                let mark: i64 = row.try_get(0)?;
+                before.insert(mark, Applied::Ended(outcome(row.try_get(1)?)?));
             }
         }
         let answer = |(finish, applied): (&Finish, Option<Applied>)| {
-            applied.or_else(|| before.get(&finish.grant.fence).copied()).unwrap_or(Applied::Stale)
+            applied.or_else(|| before.get(&finish.mark()).copied()).unwrap_or(Applied::Stale)
         };
         Ok(done.into_iter().zip(applied).map(answer).collect())
     }
@@ -165,4 +170,17 @@ fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> u
         FRONT_LOOKS_MAX,
     ];
     pipeline.push(concat!(sql!("lanes"), sql!("claim")), values)
+}
+
+/// A change of a job is told along with claims for so long: longer than a node remembers jobs, and
+/// than a change can take from its time to its commit.
+const CHANGED_LATELY_US: i64 = 30_000_000;
+
+/// The values of the question which jobs were changed lately.
+pub(super) fn changed_lately() -> Vec<Value<'static>> {
+    values![CHANGED_LATELY_US, CHANGED_JOBS_MAX as i64 + 1]
+}
+
+fn changed_job(row: &tokio_postgres::Row) -> Result<(JobId, u32)> {
+    Ok((JobId(row.try_get(0)?), unsigned(row.try_get(1)?)))
 }

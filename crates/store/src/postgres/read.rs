@@ -11,7 +11,7 @@ use super::Shared;
 use super::pipeline::values;
 use super::row::{at, attempt_end, live, origin, outcome, unsigned};
 use crate::filter::{Part, Seen, merge};
-use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
+use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark};
 
 impl Shared {
     pub(super) async fn run(&self, id: RunId) -> Result<Option<RunView>> {
@@ -148,7 +148,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         attempts: claimed.attempts,
         lost: claimed.lost,
         node: holder.or(last_node).map(NodeId),
-        fence: row.try_get(19)?,
+        fence: token_of_mark(row.try_get(19)?),
         started_at: row.try_get::<_, Option<i64>>(20)?.map(at),
         finished_at: None,
         message: row.try_get(21)?,
@@ -179,7 +179,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         attempts: unsigned(row.try_get(13)?),
         lost: unsigned(row.try_get(14)?),
         node: row.try_get::<_, Option<Uuid>>(15)?.map(NodeId),
-        fence: row.try_get(16)?,
+        fence: token_of_mark(row.try_get(16)?),
         started_at: row.try_get::<_, Option<i64>>(17)?.map(at),
         finished_at: Some(at(row.try_get(18)?)),
         message: row.try_get(19)?,
@@ -195,7 +195,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
 fn attempt(row: &Row) -> Result<AttemptView> {
     Ok(AttemptView {
         number: unsigned(row.try_get(0)?),
-        fence: row.try_get(1)?,
+        fence: token_of_mark(row.try_get(1)?),
         node: NodeId(row.try_get(2)?),
         started_at: at(row.try_get(3)?),
         finished_at: at(row.try_get(4)?),

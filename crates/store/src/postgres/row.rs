@@ -115,6 +115,13 @@ pub(super) fn claimed(row: &Row) -> Result<ClaimedRun> {
     Ok(claimed)
 }
 
+/// The same for a run that was claimed just now, with its token after the fence.
+pub(super) fn newly_claimed(row: &Row) -> Result<ClaimedRun> {
+    let mut claimed = claimed(row)?;
+    claimed.token = row.try_get::<_, Option<i64>>(16)?.unwrap_or(0);
+    Ok(claimed)
+}
+
 /// The columns that every query of live runs begins with, up to the turn.
 pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
     let id = RunId(row.try_get(0)?);
@@ -138,6 +145,7 @@ pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
         },
         attempts: unsigned(row.try_get(12)?),
         lost: unsigned(row.try_get(13)?),
+        token: 0,
     })
 }
 

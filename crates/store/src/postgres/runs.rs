@@ -29,33 +29,39 @@ impl Shared {
     }
 
     async fn fire_jobs(&self, batch: &[Fire]) -> Result<Vec<bool>> {
-        let mut ordered: Vec<&Fire> = batch.iter().collect();
-        // Always in the same order, so that two of these cannot wait for each other.
-        ordered.sort_unstable_by_key(|fire| fire.job);
-        let jobs: Vec<Uuid> = ordered.iter().map(|fire| fire.job.0).collect();
-        let versions: Vec<i32> = ordered.iter().map(|fire| signed(fire.version)).collect();
-        let expected: Vec<i64> = ordered.iter().map(|fire| us(fire.expected_next)).collect();
-        let next: Vec<Option<i64>> = ordered.iter().map(|fire| fire.new_next.map(us)).collect();
-        let runs = RunColumns::of(batch.iter().flat_map(|fire| &fire.runs));
-        let ledger = LedgerColumns::of(batch.iter().flat_map(|fire| &fire.ledger));
-        let ids = runs.id.clone();
-        let mut values = values![jobs, versions, expected, next];
-        values.extend(runs.into_values());
-        values.extend(ledger.into_values());
         let mut pipeline = Pipeline::default();
-        let fire = pipeline.push(sql!("fire"), values);
-        place(&mut pipeline, batch.iter().flat_map(|fire| &fire.runs));
-        pipeline.push(sql!("run_known"), values![ids]);
-        let mut alerts = EndAlerts::default();
-        for entry in batch.iter().flat_map(|fire| &fire.ledger) {
-            alerts.push(entry.id, entry.outcome, Some(&entry.reason), false);
-        }
-        alerts.into_step(&mut pipeline);
+        let fire = push_fires(batch.iter().collect(), &mut pipeline);
         let answers = pipeline.commit(&self.pool).await?;
         let fired = answers[fire].iter().map(|row| Ok(row.try_get(0)?));
         let fired: HashSet<Uuid> = fired.collect::<Result<_>>()?;
         Ok(batch.iter().map(|fire| fired.contains(&fire.job.0)).collect())
     }
+}
+
+/// Adds plans to a transaction, at most one for each job. Answers which step tells what was done.
+pub(super) fn push_fires<'a>(batch: Vec<&'a Fire>, pipeline: &mut Pipeline<'a>) -> usize {
+    let mut ordered = batch.clone();
+    // Always in the same order, so that two of these cannot wait for each other.
+    ordered.sort_unstable_by_key(|fire| fire.job);
+    let jobs: Vec<Uuid> = ordered.iter().map(|fire| fire.job.0).collect();
+    let versions: Vec<i32> = ordered.iter().map(|fire| signed(fire.version)).collect();
+    let expected: Vec<i64> = ordered.iter().map(|fire| us(fire.expected_next)).collect();
+    let next: Vec<Option<i64>> = ordered.iter().map(|fire| fire.new_next.map(us)).collect();
+    let runs = RunColumns::of(batch.iter().flat_map(|fire| &fire.runs));
+    let ledger = LedgerColumns::of(batch.iter().flat_map(|fire| &fire.ledger));
+    let ids = runs.id.clone();
+    let mut values = values![jobs, versions, expected, next];
+    values.extend(runs.into_values());
+    values.extend(ledger.into_values());
+    let fire = pipeline.push(sql!("fire"), values);
+    place(pipeline, batch.iter().flat_map(|fire| &fire.runs));
+    pipeline.push(sql!("run_known"), values![ids]);
+    let mut alerts = EndAlerts::default();
+    for entry in batch.iter().flat_map(|fire| &fire.ledger) {
+        alerts.push(entry.id, entry.outcome, Some(&entry.reason), false);
+    }
+    alerts.into_step(pipeline);
+    fire
 }
 
 /// Runs that were recorded just now and ask for something are put into lanes of their own. For the

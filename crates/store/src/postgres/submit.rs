@@ -3,11 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::id::RunId;
+use domain::id::{JobId, RunId};
 use domain::run::{ClaimedRun, Grant, NewRun};
 use uuid::Uuid;
 
 use super::pipeline::{Pipeline, values};
+use super::pump::changed_lately;
+use super::row::unsigned;
 use super::runs::{RunColumns, place};
 use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
@@ -52,11 +54,16 @@ impl Shared {
                 seen.remove(&RunId(id));
             }
             let claimed = Vec::<Uuid>::into_iter(row.try_get(1)?).map(RunId);
-            let claimed: HashMap<RunId, i64> = match row.try_get::<_, Option<i64>>(2)? {
-                Some(fence) => claimed.zip(fence + 1..).collect(),
+            let tokens: Vec<i64> = row.try_get(3)?;
+            let claimed: HashMap<RunId, (i64, i64)> = match row.try_get::<_, Option<i64>>(2)? {
+                Some(fence) => claimed.zip((fence + 1..).zip(tokens)).collect(),
                 None => HashMap::new(),
             };
-            return Ok(self.submitted(runs, claim, seen, claimed));
+            let mut submitted = self.submitted(runs, claim, seen, claimed);
+            let changed = row.try_get::<_, Vec<Uuid>>(4)?.into_iter().map(JobId);
+            let versions = row.try_get::<_, Vec<i32>>(5)?.into_iter().map(unsigned);
+            submitted.changed_jobs = changed.zip(versions).collect();
+            return Ok(submitted);
         }
         let mut pipeline = Pipeline::default();
         let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
@@ -79,15 +86,15 @@ impl Shared {
         runs: &[NewRun],
         claim: Option<ClaimFor>,
         mut new: HashSet<RunId>,
-        mut fences: HashMap<RunId, i64>,
+        mut fences: HashMap<RunId, (i64, i64)>,
     ) -> Submitted {
         let mut submitted = Submitted::default();
         for run in runs {
             submitted.accepted.push(new.remove(&run.id));
-            if let Some(fence) = fences.remove(&run.id) {
+            if let Some((fence, token)) = fences.remove(&run.id) {
                 let grant = Grant { run: run.id, fence, turn: 0 };
                 let run = run.clone();
-                submitted.claimed.push(ClaimedRun { grant, run, attempts: 0, lost: 0 });
+                submitted.claimed.push(ClaimedRun { grant, run, attempts: 0, lost: 0, token });
             }
         }
         submitted.claimed.sort_unstable_by_key(|claimed| claimed.grant.fence);
@@ -106,6 +113,7 @@ fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
     let most = claim.map_or(0, |claim| i64::from(claim.max));
     values.extend(values![node.map(lock_of), node.map(|node| node.0), most]);
     let mut pipeline = Pipeline::default();
+    values.extend(changed_lately());
     pipeline.push(SUBMIT, values);
     pipeline
 }

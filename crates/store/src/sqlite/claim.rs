@@ -43,12 +43,13 @@ pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -
         return Ok(Pumped {
             applied: vec![Applied::Stale; done.len()],
             claimed: Vec::new(),
+            changed_jobs: Vec::new(),
             now: tx.now,
         });
     }
     let applied = finish(tx, node, done)?;
     let claimed = claim(tx, node, want)?;
-    Ok(Pumped { applied, claimed, now: tx.now })
+    Ok(Pumped { applied, claimed, changed_jobs: Vec::new(), now: tx.now })
 }
 
 fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
@@ -78,6 +79,7 @@ pub(super) fn claim_from(
     for queued in &mut taken {
         let run = &mut queued.claimed;
         run.grant.fence = tx.next_number();
+        run.token = tx.token_if_due(run.run.due_at);
         tx.holdings().take(Held {
             node,
             run: run.grant.run,

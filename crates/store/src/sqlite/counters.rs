@@ -1,6 +1,7 @@
 //! What lives in memory: the latest number, what is held, and what happened when.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use domain::id::JobId;
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use rusqlite::Connection;
 
 use super::holdings::Holdings;
 use super::row::us;
+use super::tokens::Tokens;
 use crate::Result;
 
 /// Jobs that are remembered one by one.
@@ -17,6 +19,8 @@ const NOTES_MAX: usize = 4_096;
 pub(super) struct Counters {
     /// The latest number that was given to a grant or a run. None is given twice.
     pub fence: i64,
+    /// The fencing tokens of starts.
+    pub tokens: Arc<Tokens>,
     /// The time of the last group of commands.
     pub clock: Timestamp,
     /// Whether the fence or the time must be written.
@@ -39,11 +43,12 @@ pub(super) struct Notes {
 }
 
 impl Counters {
-    pub fn read(connection: &Connection) -> Result<Self> {
+    pub fn read(connection: &Connection, tokens: Arc<Tokens>) -> Result<Self> {
         let (fence, clock): (i64, i64) =
             connection.query_row(sql!("meta_read"), [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Counters {
             fence,
+            tokens,
             clock: Timestamp::from_microsecond(clock).unwrap_or(Timestamp::UNIX_EPOCH),
             dirty: false,
             order: clock,

@@ -30,6 +30,7 @@ impl End<'_> {
         self.outcome == Outcome::Completed
             && !self.dead_letter
             && self.reason.is_none()
+            && self.attempt.is_none_or(|attempt| attempt.job_version.is_none())
             && result.is_none_or(|result| {
                 result.message.is_empty()
                     && result.error.is_none()
@@ -170,7 +171,8 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
         values.push(result.and_then(|result| result.result.as_deref()))?;
         values.push(result.and_then(|result| result.rows_affected).map(|rows| rows as i64))?;
         values.push(result.and_then(|result| result.details.as_deref()))?;
-        values.push(end.is_listed().then_some(whose.tenant.0))
+        values.push(end.is_listed().then_some(whose.tenant.0))?;
+        values.push(end.attempt.and_then(|attempt| attempt.job_version))
     })?;
     Ok(())
 }

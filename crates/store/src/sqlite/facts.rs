@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::facts::{EarlierRun, StartFacts, UpstreamFact};
+use domain::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::{Grant, Wait};
 use jiff::{SignedDuration, Timestamp};
@@ -11,8 +11,9 @@ use rusqlite::{Connection, OptionalExtension};
 use super::cluster::quorum;
 use super::ends::outcome_of;
 use super::holdings::{Entry, claim};
-use super::nodes::is_alive;
+use super::nodes::has_lease;
 use super::row::{at, at_opt, job_state, origin, us};
+use super::tokens::Tokens;
 use crate::{FactsFor, Result};
 
 /// All answers are of the same moment.
@@ -21,13 +22,31 @@ pub(super) fn facts(
     node: NodeId,
     questions: &[FactsFor],
     now: Timestamp,
+    tokens: &Tokens,
 ) -> Result<Vec<StartFacts>> {
     let moment = connection.unchecked_transaction()?;
-    if !is_alive(&moment, node)? {
+    if !has_lease(&moment, node, us(now))? {
         return Ok(vec![StartFacts::default(); questions.len()]);
     }
-    let mut claims = Claims::default();
-    questions.iter().map(|question| facts_of(&moment, node, question, &mut claims, now)).collect()
+    let mut look = Look { moment: &moment, node, now, claims: Claims::default(), elsewhere: None };
+    questions.iter().map(|question| look.facts_of(question, tokens)).collect()
+}
+
+/// What one look has read so far.
+struct Look<'a> {
+    moment: &'a Connection,
+    node: NodeId,
+    now: Timestamp,
+    claims: Claims,
+    /// What other nodes hold and is due, by job; read when the first question needs it.
+    elsewhere: Option<BTreeMap<JobId, Vec<HeldElsewhere>>>,
+}
+
+/// A run that another node holds and that is due.
+struct HeldElsewhere {
+    run: ActiveRun,
+    fence: i64,
+    order: (i64, RunId),
 }
 
 /// The claims that were looked at: who has them, and the grants that they list.
@@ -56,40 +75,82 @@ impl Claims {
     }
 }
 
-fn facts_of(
-    connection: &Connection,
-    node: NodeId,
-    question: &FactsFor,
-    claims: &mut Claims,
-    now: Timestamp,
-) -> Result<StartFacts> {
-    let grant = question.grant;
-    let live: Option<(i64, i64, bool, Option<i64>)> = connection
-        .prepare_cached(sql!("run_facts"))?
-        .query_row((grant.run.0, grant.turn, us(now)), |row| row.try_into())
-        .optional()?;
-    let Some((seq, order_at, cancel_requested, early_by)) = live else {
-        return Ok(StartFacts::default());
-    };
-    if !claims.list(connection, node, grant, seq)? {
-        return Ok(StartFacts::default());
+impl Look<'_> {
+    fn facts_of(&mut self, question: &FactsFor, tokens: &Tokens) -> Result<StartFacts> {
+        let grant = question.grant;
+        let live: Option<(i64, i64, bool, Option<i64>)> = self
+            .moment
+            .prepare_cached(sql!("run_facts"))?
+            .query_row((grant.run.0, grant.turn, us(self.now)), |row| row.try_into())
+            .optional()?;
+        let Some((seq, order_at, cancel_requested, early_by)) = live else {
+            return Ok(StartFacts::default());
+        };
+        if !self.claims.list(self.moment, self.node, grant, seq)? {
+            return Ok(StartFacts::default());
+        }
+        let job: Option<(String, u32)> = self
+            .moment
+            .prepare_cached(sql!("job_state"))?
+            .query_row((question.job.0,), |row| Ok((row.get(0)?, row.get(2)?)))
+            .optional()?;
+        let (state, version) = job.unzip();
+        let (mut before, mut elsewhere) = (Vec::new(), Vec::new());
+        if question.others {
+            before = earlier(self.moment, question, order_at)?;
+            elsewhere = self.elsewhere(question, order_at)?;
+        }
+        let upstream = question.upstream.iter().map(|job| upstream(self.moment, *job));
+        Ok(StartFacts {
+            held: true,
+            early_by: early_by.map(SignedDuration::from_micros),
+            cancel_requested,
+            job_state: state.map(|state| job_state(&state)).transpose()?,
+            job_version: version.unwrap_or(0),
+            token: tokens.draw(),
+            earlier: before,
+            elsewhere,
+            upstream: upstream.collect::<Result<_>>()?,
+            quorum: question.quorum.then(|| quorum(self.moment, grant.run)).transpose()?,
+        })
     }
-    let state: Option<String> = connection
-        .prepare_cached(sql!("job_state"))?
-        .query_row((question.job.0,), |row| row.get(0))
-        .optional()?;
-    let earlier =
-        if question.earlier { earlier(connection, question, order_at)? } else { Vec::new() };
-    let upstream = question.upstream.iter().map(|job| upstream(connection, *job));
-    Ok(StartFacts {
-        held: true,
-        early_by: early_by.map(SignedDuration::from_micros),
-        cancel_requested,
-        job_state: state.map(|state| job_state(&state)).transpose()?,
-        earlier,
-        upstream: upstream.collect::<Result<_>>()?,
-        quorum: question.quorum.then(|| quorum(connection, grant.run)).transpose()?,
-    })
+
+    /// The due runs of the job that other nodes hold, without those that will see this one.
+    fn elsewhere(&mut self, question: &FactsFor, order_at: i64) -> Result<Vec<ActiveRun>> {
+        let held = match self.elsewhere.take() {
+            Some(held) => held,
+            None => held_elsewhere(self.moment, self.node, us(self.now))?,
+        };
+        let (fence, order) = (question.grant.fence, (order_at, question.grant.run));
+        let blocks = |held: &&HeldElsewhere| held.order < order || held.fence < fence;
+        let of_job = held.get(&question.job).into_iter().flatten();
+        let found = of_job.filter(blocks).map(|held| held.run).collect();
+        self.elsewhere = Some(held);
+        Ok(found)
+    }
+}
+
+/// What nodes other than this one hold and is due, by job. Mostly there is no other node.
+fn held_elsewhere(
+    moment: &Connection,
+    node: NodeId,
+    now: i64,
+) -> Result<BTreeMap<JobId, Vec<HeldElsewhere>>> {
+    let mut found: BTreeMap<JobId, Vec<HeldElsewhere>> = BTreeMap::new();
+    let mut run = moment.prepare_cached(sql!("run_of_grant_if_due"))?;
+    let mut query = moment.prepare_cached(sql!("claim_of_others"))?;
+    let mut rows = query.query((node.0,))?;
+    while let Some(row) = rows.next()? {
+        for Entry { fence, seq, turn } in claim(row)?.2 {
+            let mut held = run.query((seq, turn, now))?;
+            let Some(row) = held.next()? else { continue };
+            let (id, origin) = (RunId(row.get(0)?), origin(row.get(2)?)?);
+            let run = ActiveRun { id, origin };
+            let held = HeldElsewhere { run, fence, order: (row.get(3)?, id) };
+            found.entry(JobId(row.get(1)?)).or_default().push(held);
+        }
+    }
+    Ok(found)
 }
 
 fn earlier(connection: &Connection, question: &FactsFor, order_at: i64) -> Result<Vec<EarlierRun>> {
@@ -100,7 +161,8 @@ fn earlier(connection: &Connection, question: &FactsFor, order_at: i64) -> Resul
         earlier.push(EarlierRun {
             id: RunId(row.get(0)?),
             origin: origin(row.get(1)?)?,
-            waits_for_upstream: row.get::<_, u8>(2)? == Wait::Upstream as u8,
+            wait: Wait::from_number(row.get(2)?),
+            was_tried: row.get(3)?,
         });
     }
     Ok(earlier)

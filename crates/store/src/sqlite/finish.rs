@@ -13,7 +13,7 @@ use super::journal::EndedTogether;
 use super::live::Leaving;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
-use super::wake::{Freed, is_over};
+use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
@@ -111,6 +111,10 @@ fn leave(
             } else {
                 let values = (held.seq, held.turn, *wait as u8, until.map(us));
                 guarded(tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?, held)?;
+                if *wait == Wait::Overlap && !has_active(tx, held)? {
+                    // Nothing of the job is at work, so no end would make the line go on.
+                    wake::line(tx, held.job, 1)?;
+                }
             }
             Ok(Applied::Again)
         }
@@ -119,6 +123,12 @@ fn leave(
             Ok(Applied::Again)
         }
     }
+}
+
+/// Whether another run of the job is at work, or can be claimed.
+fn has_active(tx: &Tx<'_>, held: &Held) -> Result<bool> {
+    let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
+    Ok(query.exists((held.job.0, tx.order(), held.run.0))?)
 }
 
 /// A run goes back to the queue as it was.
@@ -175,7 +185,7 @@ fn end(
         dead_letter: dead_letter && cancel.is_none(),
         attempts: held.attempts + made,
         lost: held.lost + lost,
-        fence: Some(held.fence),
+        fence: Some(finish.mark()),
         attempt: finish.attempt.as_ref(),
     };
     let finished_at = ending.recorder.record(tx, whose, &row)?;
@@ -223,7 +233,7 @@ fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttem
         attempt.number,
         job.0,
         attempt.node.0,
-        finish.grant.fence,
+        finish.mark(),
         us(attempt.started_at),
         us(attempt.finished_at),
         attempt.result.end.name(),
@@ -242,7 +252,7 @@ fn ended_before(tx: &Tx<'_>, finish: &Finish) -> Result<Applied> {
         .query_row((finish.grant.run.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match known {
-        Some((outcome, Some(fence))) if fence == finish.grant.fence => {
+        Some((outcome, Some(mark))) if mark == finish.mark() => {
             Ok(Applied::Ended(outcome_of(outcome)?))
         }
         _ => Ok(Applied::Stale),

@@ -14,7 +14,7 @@ use super::cluster::lane_of;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
-use super::{journal, safe};
+use super::{journal, runs, safe};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
 pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
@@ -38,6 +38,9 @@ pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Ve
                     details: change.audit_details(),
                 },
             )?;
+            if let Some(plan) = &change.plan {
+                runs::fire(tx, std::slice::from_ref(plan))?;
+            }
         }
         Ok(changed)
     };

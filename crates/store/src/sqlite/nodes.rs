@@ -2,7 +2,8 @@
 
 use domain::cluster::{Labels, NodeRole};
 use domain::id::NodeId;
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
+use domain::schedule::Outage;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -13,11 +14,18 @@ use super::row::{at, claimed, us};
 use super::wake;
 use super::writer::Tx;
 use crate::view::{GONE_KEPT_US, node_state};
-use crate::{NodeInfo, NodeView, Reaped, Renewed, Result, StoreError};
+use crate::{
+    Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result, StoreError,
+};
 
 /// Whether a node may write.
 pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
     Ok(connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
+}
+
+/// Whether a node may begin anything: its lease has not ended.
+pub(super) fn has_lease(connection: &Connection, node: NodeId, now: i64) -> Result<bool> {
+    Ok(connection.prepare_cached(sql!("node_has_lease"))?.exists((node.0, now))?)
 }
 
 pub(super) fn join(
@@ -25,7 +33,7 @@ pub(super) fn join(
     node: NodeId,
     info: &NodeInfo,
     lease: SignedDuration,
-) -> Result<()> {
+) -> Result<Joined> {
     let json = |words: Vec<String>| {
         serde_json::to_string(&words)
             .map_err(|error| StoreError::Unreadable(format!("what {} is: {error}", info.name)))
@@ -48,7 +56,41 @@ pub(super) fn join(
         &info.settings_hash,
         draining.contains(&true),
     ))?;
-    Ok(())
+    match info.replaces {
+        Replaces::None => {}
+        Replaces::Node(old) => {
+            tx.connection.prepare_cached(sql!("node_expire"))?.execute((old.0, tx.now_us() - 1))?;
+        }
+        Replaces::EveryScheduler => {
+            let mut expire = tx.connection.prepare_cached(sql!("node_expire_schedulers"))?;
+            expire.execute((node.0, tx.now_us() - 1))?;
+        }
+    }
+    if info.roles.contains(&NodeRole::Scheduler) {
+        tx.connection.prepare_cached(sql!("outage_insert"))?.execute((node.0, tx.now_us()))?;
+    }
+    let mut outages = tx.connection.prepare_cached(sql!("outage_list"))?;
+    let outages = outages.query_and_then((OUTAGES_MAX,), |row| {
+        Ok(Outage { since: at(row.get(0)?)?, until: at(row.get(1)?)? })
+    })?;
+    Ok(Joined { outages: outages.collect::<Result<_>>()? })
+}
+
+/// Writes down that runs begin.
+pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
+    if !is_alive(tx.connection, node)? {
+        return Ok(vec![false; grants.len()]);
+    }
+    let mut begun = Vec::with_capacity(grants.len());
+    for grant in grants {
+        let held = tx.holdings().of_grant(node, *grant);
+        if let Some(held) = &held {
+            let mut begin = tx.connection.prepare_cached(sql!("run_begin"))?;
+            begin.execute((held.seq, held.turn))?;
+        }
+        begun.push(held.is_some());
+    }
+    Ok(begun)
 }
 
 /// Whether a node is alive and plans.
@@ -73,6 +115,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             labels: Labels::of_pairs(&labels),
             capacity: row.get(10)?,
             settings_hash: row.get(11)?,
+            replaces: Replaces::None,
         };
         Ok(NodeView {
             id: node,
@@ -128,6 +171,14 @@ pub(super) fn held(tx: &mut Tx<'_>, node: NodeId) -> Result<Vec<ClaimedRun>> {
     held.iter().map(|held| read(tx, held)).collect()
 }
 
+/// A run that a dead node held.
+fn lost(tx: &Tx<'_>, node: NodeId, held: &Held) -> Result<LostRun> {
+    let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
+    let (lease_until, is_begun): (i64, bool) =
+        query.query_row((held.seq, node.0), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(LostRun { node, lease_until: at(lease_until)?, is_begun, run: read(tx, held)? })
+}
+
 /// A run that is held, as its holder was given it.
 fn read(tx: &Tx<'_>, held: &Held) -> Result<ClaimedRun> {
     let mut query = tx.connection.prepare_cached(sql!("run_by_seq"))?;
@@ -148,7 +199,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
         let room = limit.saturating_sub(reaped.lost.len() as u32);
         let before = reaped.lost.len();
         for held in tx.holdings().of_node(node).iter().take(room as usize) {
-            reaped.lost.push((node, read(tx, held)?));
+            reaped.lost.push(lost(tx, node, held)?);
         }
         if room > 0 && reaped.lost.len() == before {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;

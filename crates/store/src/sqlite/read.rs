@@ -12,7 +12,7 @@ use super::ends::outcome_of;
 use super::holdings::claim;
 use super::row::{at, at_opt, origin, us};
 use crate::filter::{Part, Seen, merge};
-use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf};
+use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark};
 
 pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<Option<RunView>> {
     // One snapshot for the run and its holder.
@@ -176,7 +176,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         attempts: row.get("attempts")?,
         lost: row.get("lost")?,
         node: holder.or(row.get::<_, Option<Uuid>>("node_id")?.map(NodeId)),
-        fence: row.get("fence")?,
+        fence: token_of_mark(row.get("fence")?),
         started_at: at_opt(row.get("started_at")?)?,
         finished_at: at_opt(row.get("finished_at")?)?,
         message: row.get("message")?,
@@ -208,7 +208,7 @@ pub(super) fn attempts(connection: &Connection, run: RunId) -> Result<Vec<Attemp
 fn attempt(row: &Row<'_>) -> Result<AttemptView> {
     Ok(AttemptView {
         number: row.get(0)?,
-        fence: row.get(1)?,
+        fence: token_of_mark(row.get(1)?),
         node: NodeId(row.get(2)?),
         started_at: at(row.get(3)?)?,
         finished_at: at(row.get(4)?)?,

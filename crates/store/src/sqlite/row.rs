@@ -95,6 +95,7 @@ pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
         },
         attempts: row.get(12)?,
         lost: row.get(13)?,
+        token: 0,
     })
 }
 

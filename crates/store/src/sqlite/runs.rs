@@ -41,7 +41,7 @@ pub(super) fn submit(
         _ => 0,
     };
     let mut new = insert(tx, runs.iter().collect())?;
-    let mut submitted = Submitted { accepted: vec![false; runs.len()], claimed: Vec::new() };
+    let mut submitted = Submitted { accepted: vec![false; runs.len()], ..Submitted::default() };
     for new in &new {
         submitted.accepted[new.place] = true;
     }
@@ -159,7 +159,8 @@ fn hold(tx: &mut Tx<'_>, node: NodeId, new: &New<'_>) -> ClaimedRun {
         lost: 0,
         cancelled: false,
     });
-    ClaimedRun { grant, run: new.run.clone(), attempts: 0, lost: 0 }
+    let token = tx.token_if_due(new.run.due_at);
+    ClaimedRun { grant, run: new.run.clone(), attempts: 0, lost: 0, token }
 }
 
 /// Times that ended without a run, unless there is one for the first of them.

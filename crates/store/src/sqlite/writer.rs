@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 use super::counters::Counters;
 use super::holdings::Holdings;
 use super::row::us;
+use super::tokens::Tokens;
 use super::{Clock, SqliteOptions, schema};
 use crate::{Result, StoreError};
 
@@ -57,6 +58,12 @@ impl Tx<'_> {
         self.counters.fence += 1;
         self.counters.dirty = true;
         self.counters.fence
+    }
+
+    /// The fencing token of a run that is due when it is claimed: if it guards nothing, it is
+    /// decided with its claim.
+    pub fn token_if_due(&self, due_at: Timestamp) -> i64 {
+        if due_at <= self.now { self.counters.tokens.draw() } else { 0 }
     }
 
     /// Who holds what.
@@ -101,9 +108,10 @@ impl Writer {
         options: SqliteOptions,
         connection: Connection,
         clock: Arc<dyn Clock>,
+        tokens: Arc<Tokens>,
     ) -> Result<Self> {
         let (queue, waiting) = channel();
-        let counters = Counters::read(&connection)?;
+        let counters = Counters::read(&connection, tokens)?;
         let thread = std::thread::Builder::new()
             .name("punctual-store".into())
             .spawn(move || serve(&path, options, connection, clock.as_ref(), counters, &waiting))
@@ -255,9 +263,11 @@ fn apply_group(
         }
     }
     if counters.dirty {
-        connection
-            .prepare_cached(sql!("meta_write"))?
-            .execute((counters.fence, us(counters.clock)))?;
+        connection.prepare_cached(sql!("meta_write"))?.execute((
+            counters.fence,
+            us(counters.clock),
+            counters.tokens.latest(),
+        ))?;
         counters.dirty = false;
     }
     connection.prepare_cached("COMMIT")?.execute([])?;
@@ -297,7 +307,8 @@ mod tests {
             let mut connection = schema::open(&folder.path().join("store.db"), options).unwrap();
             schema::migrate(&mut connection).unwrap();
             connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-            let mut counters = Counters::read(&connection).unwrap();
+            let tokens = Arc::new(Tokens::open(&connection, Timestamp::UNIX_EPOCH).unwrap());
+            let mut counters = Counters::read(&connection, tokens).unwrap();
             let group = (0..).zip(&commands);
             let mut group: Vec<_> =
                 group.map(|(n, (rows, fails))| command(n, *rows, *fails)).collect();

@@ -24,7 +24,8 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     let finish = completed(node, &held);
     rename("audit", "audit_gone").await;
     job.version += 1;
-    let change = store::Change { job: job.clone(), expected: Some(1), prepared: Prepared::Keep };
+    let change =
+        store::Change { job: job.clone(), expected: Some(1), prepared: Prepared::Keep, plan: None };
     assert!(lab.store.define(&[change]).await.is_err());
     assert!(lab.store.cancel(queued.id, &stop()).await.is_err());
     assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
@@ -38,7 +39,7 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert_eq!(lab.state(held.run.id).await, RunState::Running);
     assert_eq!(lab.store.settings().await.unwrap(), []);
     assert_eq!(lab.store.secrets(std::slice::from_ref(&secret.place)).await.unwrap(), []);
-    let change = store::Change { job, expected: Some(1), prepared: Prepared::Keep };
+    let change = store::Change { job, expected: Some(1), prepared: Prepared::Keep, plan: None };
     lab.store.define(&[change]).await.unwrap();
     lab.finish(node, finish).await;
     assert!(matches!(lab.state(held.run.id).await, RunState::Ended(_)));

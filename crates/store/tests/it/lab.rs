@@ -65,12 +65,19 @@ pub fn ids_of(runs: &[NewRun]) -> Vec<RunId> {
     runs.iter().map(|run| run.id).collect()
 }
 
+/// A claimed run as a later look finds it: its token went with the claim.
+pub fn read_back(claimed: &ClaimedRun) -> ClaimedRun {
+    ClaimedRun { token: 0, ..claimed.clone() }
+}
+
 /// An attempt at a claimed run that took two seconds and ended a second after it was due.
 pub fn attempt(node: NodeId, claimed: &ClaimedRun, end: AttemptEnd) -> EndedAttempt {
     let finished_at = claimed.run.due_at + seconds(1);
     let error = (end == AttemptEnd::Failed).then_some(ErrorCode::Exit(1));
     EndedAttempt {
         number: claimed.attempts + claimed.lost + 1,
+        fence: Some(claimed.token).filter(|token| *token != 0),
+        job_version: None,
         node,
         started_at: finished_at - seconds(2),
         finished_at,
@@ -141,7 +148,7 @@ pub fn question(claimed: &ClaimedRun) -> FactsFor {
     FactsFor {
         grant: claimed.grant,
         job: claimed.run.job,
-        earlier: false,
+        others: false,
         upstream: Vec::new(),
         quorum: false,
     }
@@ -218,7 +225,7 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn change(&self, job: &Job, expected: Option<u32>, prepared: Prepared) -> Changed {
-        let change = Change { job: job.clone(), expected, prepared };
+        let change = Change { job: job.clone(), expected, prepared, plan: None };
         self.store.define(&[change]).await.unwrap().remove(0)
     }
 
@@ -270,7 +277,7 @@ impl<B: Bench> Lab<B> {
 
     /// Stores runs that must be new.
     pub async fn submit(&self, runs: &[NewRun]) {
-        let Submitted { accepted, claimed } = self.store.submit(runs, None).await.unwrap();
+        let Submitted { accepted, claimed, .. } = self.store.submit(runs, None).await.unwrap();
         assert_eq!(accepted, vec![true; runs.len()]);
         assert_eq!(claimed, []);
     }

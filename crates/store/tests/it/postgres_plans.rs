@@ -54,7 +54,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         store.submit(&runs[..3], None).await.unwrap();
         let held = store.pump(node, &[], want(100)).await.unwrap().claimed;
         let about = |held: &ClaimedRun| FactsFor {
-            earlier: true,
+            others: true,
             upstream: vec![jobs[0].id],
             ..question(held)
         };
@@ -76,7 +76,8 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         store.jobs_by_id(&[job.id]).await.unwrap();
         store.list_runs(&RunFilter::of_job(job.id), None, 10).await.unwrap();
         let changed = Job { version: 2, ..job.clone() };
-        let change = Change { job: changed, expected: Some(1), prepared: Prepared::Return };
+        let change =
+            Change { job: changed, expected: Some(1), prepared: Prepared::Return, plan: None };
         store.define(&[change]).await.unwrap();
         store.renew(node, seconds(3_600)).await.unwrap().unwrap();
         store.reap(10).await.unwrap();

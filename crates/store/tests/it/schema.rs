@@ -155,13 +155,13 @@ async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     // The node that was at work then is gone; another one takes over.
     let reaped = store.reap(9).await.unwrap();
     assert_eq!((reaped.buried.len(), reaped.lost.len()), (1, 1));
-    let settled: Vec<_> = reaped.lost.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
+    let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
     assert_eq!(store.bury(&settled).await.unwrap(), [Applied::Again]);
     let node = NodeId(Uuid::from_u128(99));
     store.join(node, &NodeInfo::named("new"), seconds(60)).await.unwrap();
     let held = store.pump(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(held.len(), 2);
-    assert!(held.iter().all(|held| held.grant.fence > reaped.lost[0].1.grant.fence));
+    assert!(held.iter().all(|held| held.grant.fence > reaped.lost[0].run.grant.fence));
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
     let pumped = store.pump(node, &done, want(9)).await.unwrap();
     assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed); 2]);

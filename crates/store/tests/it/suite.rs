@@ -205,7 +205,10 @@ promises! {
         who_stood_aside_gets_in_line_anew;
     node:
         a_lease_goes_on_while_it_is_renewed
-        a_late_renewal_is_in_time_before_the_burial
+        a_late_renewal_is_refused
+        a_start_that_was_written_down_is_known
+        tokens_grow_with_every_start
+        a_time_without_a_scheduler_is_recorded
         a_buried_node_can_do_nothing
         what_a_buried_node_held_is_listed_until_it_is_settled
         a_loss_is_settled_once
@@ -224,6 +227,8 @@ promises! {
         a_late_comer_stands_behind_what_runs
         a_late_batch_keeps_its_order
         an_earlier_run_may_wait_for_other_jobs
+        what_other_nodes_hold_is_told
+        the_version_of_the_job_is_told
         the_last_ends_of_upstream_jobs_are_told
         upstream_ends_of_before_the_dependency_count
         skipped_ticks_do_not_hide_an_end;

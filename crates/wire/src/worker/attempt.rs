@@ -43,7 +43,8 @@ impl Worker {
                 return;
             }
             let (attempt, started_at) = (item.assignment.attempt, item.started_at);
-            let running = Running { attempt, started_at, stop: stop.clone() };
+            let token = item.assignment.fence;
+            let running = Running { attempt, token, started_at, stop: stop.clone() };
             board.running.insert(item.grant, running);
             self.outputs.open(item.assignment.run, attempt)
         };
@@ -70,7 +71,8 @@ impl Worker {
             }
             let took = SignedDuration::try_from(began.elapsed()).unwrap_or_default();
             let (attempt, started_at) = (assignment.attempt, item.started_at);
-            let ended = Ended { grant: item.grant, attempt, started_at, took, result };
+            let (grant, token) = (item.grant, assignment.fence);
+            let ended = Ended { grant, token, attempt, started_at, took, result };
             worker.end(Kept { node, ended }).await;
         });
     }

@@ -37,6 +37,7 @@ fn asked(job: &Job, time: &str, now: &str, record: Option<Record>) -> Explanatio
         schedule: schedule.as_ref(),
         at: at(time),
         now: at(now),
+        outages: &[],
         record,
         active: 1,
         upstream: Vec::new(),
@@ -111,7 +112,7 @@ fn every_time_has_an_answer() {
             &careless,
             "01-01T11:00",
             "01-01T12:30",
-            "LATE it is late and will end as SKIPPED: nobody could run it in time, and the job does not catch up",
+            "LATE it is late and will end as SKIPPED: no scheduler was alive at its time, and the job does not catch up",
         ),
     ];
     for (job, time, now, expected) in table {
@@ -172,6 +173,7 @@ fn jobs_that_are_waited_for_are_named() {
         job: &job,
         schedule: schedule.as_ref(),
         at: at("01-01T11:00"),
+        outages: &[],
         now: at("01-01T09:30"),
         record: None,
         active: 0,

@@ -32,6 +32,7 @@ fn run(origin: Origin) -> ClaimedRun {
         },
         attempts: 0,
         lost: 0,
+        token: 0,
     }
 }
 
@@ -39,8 +40,50 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-fn earlier(origin: Origin) -> EarlierRun {
-    EarlierRun { id: RunId(Uuid::from_u128(6)), origin, waits_for_upstream: false }
+/// A run of the same job, before the one in question.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    /// This node has begun it.
+    BegunHere,
+    /// Another node holds it, and its time has come.
+    Elsewhere,
+    /// It failed once and is tried again later.
+    BetweenAttempts,
+    /// It waits for its own parts.
+    Divided,
+    /// It waits in line for others of the job.
+    InLine,
+    /// It waits for other jobs.
+    Upstream,
+    /// Its time has come, and no node holds it.
+    Queued,
+}
+
+/// What is known when these runs of the job have not ended.
+fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
+    let (mut facts, mut here) = (held(), Vec::new());
+    for (n, (other, origin)) in others.iter().enumerate() {
+        let (id, origin) = (RunId(Uuid::from_u128(100 + n as u128)), *origin);
+        let earlier = |wait, was_tried| EarlierRun { id, origin, wait, was_tried };
+        match other {
+            Other::BegunHere => {
+                here.push(ActiveRun { id, origin });
+                // The store lists it as well: it has not ended.
+                facts.earlier.push(earlier(None, false));
+            }
+            Other::Elsewhere => facts.elsewhere.push(ActiveRun { id, origin }),
+            Other::BetweenAttempts => facts.earlier.push(earlier(None, true)),
+            Other::Divided => facts.earlier.push(earlier(Some(Wait::Parts), false)),
+            Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
+            Other::Upstream => facts.earlier.push(earlier(Some(Wait::Upstream), true)),
+            Other::Queued => facts.earlier.push(earlier(None, false)),
+        }
+    }
+    (facts, here)
+}
+
+fn moment(begun_here: &[ActiveRun], now: Timestamp) -> Moment<'_> {
+    Moment { now, begun_here, fate: Fate::Live, window: day() }
 }
 
 fn day() -> Window {
@@ -49,7 +92,21 @@ fn day() -> Window {
 
 /// `go`, `forget`, `wait OVERLAP`, `cancel earlier`, `SKIPPED OVERLAP`.
 fn verdict(run: &ClaimedRun, definition: &Definition, facts: &StartFacts, now: &str) -> String {
-    match start(run, definition, day(), facts, at(now)) {
+    beside_verdict(run, definition, facts, &[], now)
+}
+
+fn beside_verdict(
+    run: &ClaimedRun,
+    definition: &Definition,
+    facts: &StartFacts,
+    here: &[ActiveRun],
+    now: &str,
+) -> String {
+    words(&start(run, definition, facts, &moment(here, at(now))))
+}
+
+fn words(verdict: &Start) -> String {
+    match verdict {
         Start::Go => "go".into(),
         Start::Forget => "forget".into(),
         Start::Early(by) => format!("early by {by:#}"),
@@ -64,41 +121,104 @@ fn verdict(run: &ClaimedRun, definition: &Definition, facts: &StartFacts, now: &
 #[test]
 fn overlap_by_policy_and_origin() {
     use Origin::{Backfill, CatchUp, Manual, Schedule};
+    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InLine, Queued, Upstream};
     use Overlap::{Allow, CancelPrevious, Queue, Skip};
-    for (policy, origin, blocker, expected) in [
-        (Allow, Schedule, Some(Schedule), "go"),
-        (Skip, Schedule, None, "go"),
-        (Skip, Schedule, Some(Schedule), "SKIPPED OVERLAP"),
-        // Only a live tick is skipped, and only for another live tick.
-        (Skip, Schedule, Some(CatchUp), "wait Overlap "),
-        (Skip, Schedule, Some(Manual), "wait Overlap "),
-        (Skip, CatchUp, Some(CatchUp), "wait Overlap "),
-        (Skip, Manual, Some(Schedule), "wait Overlap "),
-        (Queue, Schedule, Some(Schedule), "wait Overlap "),
-        (CancelPrevious, Schedule, Some(Schedule), "cancel earlier"),
-        (CancelPrevious, Backfill, Some(Schedule), "wait Overlap "),
+    for (policy, origin, other, expected) in [
+        (Allow, Schedule, (BegunHere, Schedule), "go"),
+        // Whatever has begun blocks a live tick, and whatever merely waits does not.
+        (Skip, Schedule, (BegunHere, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (Elsewhere, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (BetweenAttempts, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (Divided, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (BegunHere, Manual), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (BegunHere, Backfill), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (InLine, Manual), "go"),
+        (Skip, Schedule, (InLine, Backfill), "go"),
+        (Skip, Schedule, (InLine, Schedule), "go"),
+        (Skip, Schedule, (Queued, Schedule), "go"),
+        (Skip, Schedule, (Upstream, Schedule), "go"),
+        // Everything else waits in line, and is never skipped.
+        (Skip, CatchUp, (BegunHere, CatchUp), "wait Overlap "),
+        (Skip, CatchUp, (InLine, CatchUp), "wait Overlap "),
+        (Skip, Manual, (BegunHere, Schedule), "wait Overlap "),
+        (Skip, Manual, (InLine, Backfill), "wait Overlap "),
+        (Skip, Manual, (Queued, Schedule), "go"),
+        (Skip, Backfill, (BegunHere, Schedule), "wait Overlap "),
+        (Queue, Schedule, (BegunHere, Schedule), "wait Overlap "),
+        (Queue, Schedule, (InLine, Schedule), "wait Overlap "),
+        (Queue, Schedule, (InLine, Backfill), "go"),
+        (Queue, Manual, (InLine, Backfill), "wait Overlap "),
+        (CancelPrevious, Schedule, (BegunHere, Schedule), "cancel earlier"),
+        (CancelPrevious, Manual, (InLine, Schedule), "cancel earlier"),
+        (CancelPrevious, Backfill, (BegunHere, Schedule), "wait Overlap "),
     ] {
         let definition = Definition { overlap: policy, ..Definition::default() };
-        let facts = StartFacts { earlier: blocker.into_iter().map(earlier).collect(), ..held() };
-        assert_eq!(
-            verdict(&run(origin), &definition, &facts, "12:00"),
-            expected,
-            "{policy:?} {origin:?} {blocker:?}"
-        );
+        let (facts, here) = beside(&[other]);
+        let case = format!("{policy:?} {origin:?} {other:?}");
+        let told = beside_verdict(&run(origin), &definition, &facts, &here, "12:00");
+        assert_eq!(told, expected, "{case}");
+        let alone = verdict(&run(origin), &definition, &held(), "12:00");
+        assert_eq!(alone, "go", "{case}");
     }
 }
 
 #[test]
-fn concurrency_counts_active_runs_only() {
+fn a_lost_run_waits_instead_of_being_skipped() {
+    let lost = ClaimedRun { lost: 1, ..run(Origin::Schedule) };
+    let (facts, here) = beside(&[(Other::BegunHere, Origin::Schedule)]);
+    let definition = Definition::default();
+    assert_eq!(beside_verdict(&lost, &definition, &facts, &here, "12:00"), "wait Overlap ");
+}
+
+#[test]
+fn concurrency_counts_begun_runs_once() {
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Upstream};
     let definition = Definition { concurrency: 2, overlap: Overlap::Skip, ..Definition::default() };
-    let waiting = EarlierRun { waits_for_upstream: true, ..earlier(Origin::Schedule) };
-    for (earlier_runs, expected) in [
-        (vec![earlier(Origin::Schedule)], "go"),
-        (vec![earlier(Origin::Schedule), waiting.clone(), waiting], "go"),
-        (vec![earlier(Origin::Schedule), earlier(Origin::Schedule)], "SKIPPED OVERLAP"),
+    let ticks = |others: &[Other]| -> Vec<(Other, Origin)> {
+        others.iter().map(|other| (*other, Origin::Schedule)).collect()
+    };
+    for (others, expected) in [
+        (vec![BegunHere], "go"),
+        (vec![BegunHere, Upstream, InLine], "go"),
+        (vec![BegunHere, Elsewhere], "SKIPPED OVERLAP"),
+        (vec![BetweenAttempts, Elsewhere], "SKIPPED OVERLAP"),
     ] {
-        let facts = StartFacts { earlier: earlier_runs, ..held() };
-        assert_eq!(verdict(&run(Origin::Schedule), &definition, &facts, "12:00"), expected);
+        let (facts, here) = beside(&ticks(&others));
+        let live = run(Origin::Schedule);
+        assert_eq!(beside_verdict(&live, &definition, &facts, &here, "12:00"), expected);
+    }
+    // The node and the store both know of a run: it counts once. A part counts with its parent.
+    let (mut facts, here) = beside(&ticks(&[BegunHere]));
+    facts.elsewhere.push(here[0]);
+    let part = ActiveRun { id: RunId(Uuid::from_u128(200)), origin: Origin::Part };
+    facts.elsewhere.push(part);
+    let live = run(Origin::Schedule);
+    assert_eq!(beside_verdict(&live, &definition, &facts, &here, "12:00"), "go");
+}
+
+#[test]
+fn a_tick_of_an_outage_follows_the_policy() {
+    let newest = at("12:30");
+    let busy = beside(&[(Other::BegunHere, Origin::Schedule)]);
+    let lost = ClaimedRun { lost: 1, ..run(Origin::Schedule) };
+    for (run, fate, is_busy, expected) in [
+        (run(Origin::Schedule), Fate::Live, false, "go"),
+        (run(Origin::Schedule), Fate::GivenUp, false, "SKIPPED CATCH_UP"),
+        (run(Origin::Schedule), Fate::StoodFor(newest), false, "SKIPPED CATCH_UP"),
+        (run(Origin::Schedule), Fate::OverCap(3), false, "SKIPPED CATCH_UP"),
+        (run(Origin::Schedule), Fate::CaughtUp, false, "go"),
+        // What is caught up waits in line and is never skipped.
+        (run(Origin::Schedule), Fate::CaughtUp, true, "wait Overlap "),
+        (run(Origin::Schedule), Fate::Live, true, "SKIPPED OVERLAP"),
+        // It began before the outage, or was asked for.
+        (lost, Fate::GivenUp, false, "go"),
+        (run(Origin::Manual), Fate::GivenUp, false, "go"),
+        (run(Origin::CatchUp), Fate::GivenUp, false, "go"),
+    ] {
+        let (facts, here) = if is_busy { busy.clone() } else { (held(), Vec::new()) };
+        let moment = Moment { fate, ..moment(&here, at("12:00")) };
+        let told = words(&start(&run, &Definition::default(), &facts, &moment));
+        assert_eq!(told, expected, "{:?} {fate:?} {is_busy}", run.run.origin);
     }
 }
 
@@ -148,9 +268,9 @@ fn what_changed_since_it_was_planned() {
         ),
         (run(Origin::Schedule), held(), "12:30", "go"),
         (run(Origin::Schedule), held(), "12:31", "MISSED START_DEADLINE"),
-        // A retry has been let in before.
+        // A retry was admitted before.
         (retried.clone(), held(), "12:31", "go"),
-        (retried, StartFacts { earlier: vec![earlier(Origin::Schedule)], ..held() }, "12:31", "go"),
+        (retried, beside(&[(Other::Elsewhere, Origin::Schedule)]).0, "12:31", "go"),
     ] {
         assert_eq!(
             verdict(&run, &definition, &facts, now),
@@ -244,15 +364,12 @@ fn a_run_is_proposed_until_a_majority_of_an_epoch_has_acknowledged_it() {
 #[test]
 fn proposals_get_rarer_and_never_end() {
     let facts = StartFacts { quorum: Some(Quorum::default()), ..held() };
-    let until = |now: Timestamp| match start(
-        &run(Origin::Schedule),
-        &Definition::default(),
-        day(),
-        &facts,
-        now,
-    ) {
-        Start::Wait(Wait::Quorum, Some(until)) => until.duration_since(now),
-        verdict => panic!("{verdict:?}"),
+    let until = |now: Timestamp| {
+        let run = run(Origin::Schedule);
+        match start(&run, &Definition::default(), &facts, &moment(&[], now)) {
+            Start::Wait(Wait::Quorum, Some(until)) => until.duration_since(now),
+            verdict => panic!("{verdict:?}"),
+        }
     };
     assert_eq!(until(at("12:00")), QUORUM_ROUND);
     assert_eq!(until(at("12:02")), SignedDuration::from_mins(2));

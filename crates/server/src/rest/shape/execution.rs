@@ -152,8 +152,9 @@ pub struct Attempt {
     pub duration_ms: i64,
     /// Where it ran.
     pub worker_id: Uuid,
-    /// The fence under which it ran.
-    pub fence: i64,
+    /// The fencing token that it was given; absent when its node was lost before it told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
     /// What it said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -90,7 +90,7 @@ pub(super) fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) ->
             finished: Some(attempt.finished_at),
             message: attempt.message.as_deref().filter(|text| !text.is_empty()),
             error: attempt.error.as_deref(),
-            fence: Some(attempt.fence),
+            fence: attempt.fence,
             is_last: false,
         },
     )

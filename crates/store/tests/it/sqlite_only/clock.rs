@@ -62,7 +62,7 @@ async fn who_comes_at_the_same_instant_comes_after() {
     lab.submit(&[NewRun { id: smaller, ..lab.run(&job, at) }]).await;
     let held = lab.claim(node, want(2)).await;
     let late = held.iter().find(|held| held.run.id == smaller).unwrap();
-    let about = FactsFor { earlier: true, ..question(late) };
+    let about = FactsFor { others: true, ..question(late) };
     let facts = lab.store.facts(node, &[about]).await.unwrap();
     assert_eq!(facts[0].earlier.iter().map(|run| run.id).collect::<Vec<_>>(), [tick.id]);
 }

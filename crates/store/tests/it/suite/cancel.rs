@@ -37,7 +37,7 @@ pub async fn a_run_that_nobody_holds_ends_at_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!((untouched.attempts, untouched.fence, untouched.node), (0, None, None));
     // The attempt that was made before is still told.
     let tried = lab.view(retrying.run.id).await;
-    assert_eq!((tried.attempts, tried.fence), (1, Some(retrying.grant.fence)));
+    assert_eq!((tried.attempts, tried.fence), (1, Some(retrying.token)));
     assert_eq!(tried.error.as_deref(), Some("EXIT_1"));
     assert_eq!(lab.store.attempts(retrying.run.id).await.unwrap().len(), 1);
 }

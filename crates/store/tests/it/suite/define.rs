@@ -50,6 +50,7 @@ pub async fn an_id_belongs_to_one_job<B: Bench>(lab: &Lab<B>) {
         job: job.clone(),
         expected: None,
         prepared: Prepared::Keep,
+        plan: None,
     });
     let changed = lab.store.define(&changes).await.unwrap();
     assert_eq!(changed, [Changed::VersionConflict(1), Changed::Done]);
@@ -97,8 +98,12 @@ pub async fn a_conflict_does_not_stop_the_other_changes<B: Bench>(lab: &Lab<B>) 
     let (first, last) = (lab.draft("first").await, lab.draft("last").await);
     let taken = lab.draft("stored").await;
     let unknown = lab.draft("unknown").await;
-    let change =
-        |job: &Job, expected| Change { job: job.clone(), expected, prepared: Prepared::Keep };
+    let change = |job: &Job, expected| Change {
+        job: job.clone(),
+        expected,
+        prepared: Prepared::Keep,
+        plan: None,
+    };
     let changes = [
         change(&first, None),
         change(&taken, None),
@@ -126,7 +131,7 @@ pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
         let store = Arc::clone(&doors[usize::from(n) % 2]);
         let mut job = Job { version: 2, ..job.clone() };
         job.definition.priority = n;
-        let change = Change { job, expected: Some(1), prepared: Prepared::Keep };
+        let change = Change { job, expected: Some(1), prepared: Prepared::Keep, plan: None };
         tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
     }
     let mut answers = tasks.join_all().await;
@@ -139,8 +144,12 @@ pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
     let mut tasks = JoinSet::new();
     for n in 0..8 {
         let store = Arc::clone(&doors[n % 2]);
-        let change =
-            Change { job: lab.draft("report").await, expected: None, prepared: Prepared::Keep };
+        let change = Change {
+            job: lab.draft("report").await,
+            expected: None,
+            prepared: Prepared::Keep,
+            plan: None,
+        };
         tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
     }
     let answers = tasks.join_all().await;
@@ -188,7 +197,12 @@ pub async fn due_jobs_are_those_of_some_buckets<B: Bench>(lab: &Lab<B>) {
         job.next_run = Some(now + seconds(n));
         made.push(job);
     }
-    let change = |job: &Job| Change { job: job.clone(), expected: None, prepared: Prepared::Keep };
+    let change = |job: &Job| Change {
+        job: job.clone(),
+        expected: None,
+        prepared: Prepared::Keep,
+        plan: None,
+    };
     let changes: Vec<Change> = made.iter().map(change).collect();
     assert_eq!(lab.store.define(&changes).await.unwrap(), vec![Changed::Done; 300]);
     let nodes: Vec<NodeId> = (0..3).map(|_| NodeId(lab.id())).collect();

@@ -17,7 +17,7 @@ async fn facts<B: Bench>(lab: &Lab<B>, node: NodeId, question: FactsFor) -> Star
 }
 
 fn about_earlier(claimed: &ClaimedRun) -> FactsFor {
-    FactsFor { earlier: true, ..question(claimed) }
+    FactsFor { others: true, ..question(claimed) }
 }
 
 fn about_upstream(claimed: &ClaimedRun, upstream: &[&Job]) -> FactsFor {
@@ -128,6 +128,42 @@ pub async fn a_late_batch_keeps_its_order<B: Bench>(lab: &Lab<B>) {
     }
 }
 
+/// What other nodes hold and is due may have begun. Of two that nobody has decided about, one sees
+/// the other.
+pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
+    let (node, other) = (lab.node().await, lab.node().await);
+    let (job, another) = (lab.job("job").await, lab.job("another").await);
+    lab.started(other, &another).await;
+    let theirs = lab.started(other, &job).await;
+    let soon = lab.run(&job, lab.now().await + minutes(10));
+    lab.submit(std::slice::from_ref(&soon)).await;
+    lab.claim(other, crate::lab::want_soon(1)).await;
+    let mine = lab.started(node, &job).await;
+    let elsewhere =
+        |facts: StartFacts| -> Vec<_> { facts.elsewhere.iter().map(|run| run.id).collect() };
+    let known = facts(lab, node, about_earlier(&mine)).await;
+    assert_eq!(elsewhere(known), [theirs.run.id], "what is due, of this job, elsewhere");
+    assert_eq!(elsewhere(facts(lab, node, question(&mine)).await), [], "it was not asked for");
+    assert_eq!(elsewhere(facts(lab, other, about_earlier(&theirs)).await), []);
+    // It comes before in line, though it was claimed later.
+    let early = NewRun { due_at: lab.ago(3_600).await, ..lab.run(&job, lab.ago(3_600).await) };
+    lab.submit(&[early]).await;
+    let late = lab.claim_one(other).await;
+    let known = elsewhere(facts(lab, other, about_earlier(&late)).await);
+    assert_eq!(known, [mine.run.id]);
+    lab.finish(other, completed(other, &theirs)).await;
+    let known = elsewhere(facts(lab, node, about_earlier(&mine)).await);
+    assert_eq!(known, [], "what has ended is not at work");
+}
+
+pub async fn the_version_of_the_job_is_told<B: Bench>(lab: &Lab<B>) {
+    let (node, mut job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    assert_eq!(facts(lab, node, question(&claimed)).await.job_version, job.version);
+    lab.update(&mut job, Prepared::Keep).await;
+    assert_eq!(facts(lab, node, question(&claimed)).await.job_version, job.version);
+}
+
 pub async fn an_earlier_run_may_wait_for_other_jobs<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
@@ -138,8 +174,8 @@ pub async fn an_earlier_run_may_wait_for_other_jobs<B: Bench>(lab: &Lab<B>) {
     lab.finish(node, untried(&held[0], Verdict::Wait(Wait::Upstream, None))).await;
     let known = facts(lab, node, about_earlier(&held[2])).await;
     assert_eq!(known.earlier[0].id, runs[0].id);
-    assert!(known.earlier[0].waits_for_upstream);
-    assert!(known.earlier[1..].iter().all(|run| !run.waits_for_upstream));
+    let waits: Vec<_> = known.earlier.iter().map(|run| run.wait).collect();
+    assert_eq!(waits, [Some(Wait::Upstream), None], "who stands aside wakes the next in line");
 }
 
 /// Ends a run of a job at a time.

@@ -37,7 +37,7 @@ pub async fn an_end_is_recorded_with_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(view.reason_text.as_deref(), Some("attempt 1 of 1"));
     assert!(view.dead_letter);
     assert_eq!((view.attempts, view.lost), (1, 0));
-    assert_eq!((view.node, view.fence), (Some(node), Some(claimed.grant.fence)));
+    assert_eq!((view.node, view.fence), (Some(node), Some(claimed.token)));
     assert_eq!((view.started_at, view.finished_at), (Some(started_at), Some(finished_at)));
     assert_eq!(view.message.as_deref(), Some("no route to host"));
     assert_eq!(view.error.as_deref(), Some("HTTP_503"));
@@ -166,7 +166,7 @@ pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     let ends: Vec<_> = listed.iter().map(|made| (made.number, made.end.as_str())).collect();
     assert_eq!(ends, [(1, "FAILED"), (2, "LOST"), (3, "TIMEOUT"), (4, "COMPLETED")]);
     let fences: Vec<_> = listed.iter().map(|made| made.fence).collect();
-    assert_eq!(fences, [&first, &second, &third, &fourth].map(|held| held.grant.fence));
+    assert_eq!(fences, [&first, &second, &third, &fourth].map(|held| Some(held.token)));
     let nodes: Vec<_> = listed.iter().map(|made| made.node).collect();
     assert_eq!(nodes, [node, lossy, node, node]);
     assert_eq!(listed[0].error.as_deref(), Some("EXIT_1"));
@@ -174,7 +174,7 @@ pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed[0].finished_at, first.run.due_at + seconds(1));
     let view = lab.view(run).await;
     assert_eq!((view.attempts, view.lost), (3, 1));
-    assert_eq!((view.fence, view.node), (Some(fourth.grant.fence), Some(node)));
+    assert_eq!((view.fence, view.node), (Some(fourth.token), Some(node)));
     assert_eq!(view.message.as_deref(), Some("completed"));
 }
 
@@ -184,7 +184,7 @@ pub async fn a_live_run_shows_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     let claimed = lab.started(node, &job).await;
     lab.finish(node, retried(node, &claimed, minutes(5))).await;
     let view = lab.view(claimed.run.id).await;
-    assert_eq!((view.node, view.fence), (Some(node), Some(claimed.grant.fence)));
+    assert_eq!((view.node, view.fence), (Some(node), Some(claimed.token)));
     assert_eq!(view.error.as_deref(), Some("EXIT_1"));
     assert_eq!(view.message.as_deref(), Some("failed"));
     assert_eq!(view.started_at, Some(claimed.run.due_at - seconds(1)));

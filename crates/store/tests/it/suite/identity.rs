@@ -18,7 +18,7 @@ use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, want, want_soon};
 
 fn change(job: &Job, expected: Option<u32>) -> Change {
-    Change { job: job.clone(), expected, prepared: Prepared::Keep }
+    Change { job: job.clone(), expected, prepared: Prepared::Keep, plan: None }
 }
 
 async fn put<B: Bench>(lab: &Lab<B>, entry: &Entry) -> Record {

@@ -2,13 +2,13 @@
 
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
-use domain::run::{ClaimedRun, Outcome, RunState};
-use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Store, Verdict, Want};
+use domain::run::{ClaimedRun, Grant, Outcome, RunState};
+use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Replaces, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, completed, ids, ids_of, lost, minutes, question, retried, seconds, untried, want,
-    want_soon,
+    Lab, completed, ids, ids_of, lost, minutes, question, read_back, retried, seconds, untried,
+    want, want_soon,
 };
 
 pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
@@ -22,15 +22,87 @@ pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.renew(NodeId(lab.id()), minutes(1)).await.unwrap(), None);
 }
 
-/// A lease that ran out can be renewed until somebody buries the node; a join begins it too.
-pub async fn a_late_renewal_is_in_time_before_the_burial<B: Bench>(lab: &Lab<B>) {
-    let node = NodeId(lab.id());
-    lab.store.join(node, &NodeInfo::named("late"), seconds(-5)).await.unwrap();
-    assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
-    lab.store.join(node, &NodeInfo::named("late"), seconds(-5)).await.unwrap();
+/// A lease that has ended cannot be renewed, and nothing begins under it.
+pub async fn a_late_renewal_is_refused<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let claimed = lab.started(node, &job).await;
+    assert!(lab.store.facts(node, &[question(&claimed)]).await.unwrap()[0].held);
+    lab.expire(node).await;
+    assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
+    assert!(!lab.store.facts(node, &[question(&claimed)]).await.unwrap()[0].held);
     assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
+}
+
+/// A start that was written down is told when the node is lost, under the same grant only.
+pub async fn a_start_that_was_written_down_is_known<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let begun = lab.started(node, &job).await;
+    let again = lab.started(node, &job).await;
+    let unbegun = lab.started(node, &job).await;
+    let told = lab.store.begin(node, &[begun.grant, again.grant]).await.unwrap();
+    assert_eq!(told, [true, true]);
+    assert_eq!(lab.store.begin(other, &[unbegun.grant]).await.unwrap(), [false]);
+    let stale = Grant { turn: 7, ..unbegun.grant };
+    assert_eq!(lab.store.begin(node, &[stale]).await.unwrap(), [false]);
+    lab.finish(node, retried(node, &again, seconds(-1))).await;
+    let again = lab.claim_one(node).await;
+    lab.expire(node).await;
+    let reaped = lab.store.reap(9).await.unwrap();
+    let is_begun = |run: &ClaimedRun| {
+        let lost = reaped.lost.iter().find(|lost| lost.run.grant == run.grant).unwrap();
+        lost.is_begun
+    };
+    assert_eq!([&begun, &again, &unbegun].map(is_begun), [true, false, false]);
+    assert_eq!(lab.store.begin(node, &[begun.grant]).await.unwrap(), [false], "it is dead");
+}
+
+/// Tokens grow with every claim and with every look, whichever node asks.
+pub async fn tokens_grow_with_every_start<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let mut last = 0;
+    for node in [node, other, node] {
+        let claimed = lab.started(node, &job).await;
+        assert!(claimed.token > last, "{} after {last}", claimed.token);
+        let facts = lab.store.facts(node, &[question(&claimed)]).await.unwrap();
+        assert!(facts[0].token > claimed.token);
+        last = facts[0].token;
+    }
+    let soon = lab.run(&job, lab.now().await + minutes(1));
+    lab.submit(std::slice::from_ref(&soon)).await;
+    assert_eq!(lab.claim(node, want_soon(1)).await[0].token, 0, "it is decided when it is due");
+}
+
+/// The time without a scheduler is recorded by the first one that joins after it.
+pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
+    let join = async |name: &str, roles: &[NodeRole], replaces: Replaces| {
+        let node = NodeId(lab.id());
+        let roles = roles.to_vec();
+        let info = NodeInfo { roles, replaces, ..NodeInfo::named(name) };
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
+    };
+    let both = [NodeRole::Scheduler, NodeRole::Agent];
+    let (first, outages) = join("a", &both, Replaces::None).await;
+    assert_eq!(outages, [], "nothing was there before");
+    let (second, outages) = join("b", &both, Replaces::None).await;
+    assert_eq!(outages, [], "another one is alive");
+    lab.store.leave(first).await.unwrap();
+    let before = lab.now().await;
+    lab.store.leave(second).await.unwrap();
+    let (agent, outages) = join("agent", &[NodeRole::Agent], Replaces::None).await;
+    assert_eq!(outages, [], "an agent does not plan");
+    let (third, outages) = join("c", &both, Replaces::None).await;
+    let [outage] = outages[..] else { panic!("{outages:?}") };
+    assert!(before <= outage.since && outage.since < outage.until, "{outage:?}");
+    assert!(outage.until <= lab.now().await);
+    // Its process is known to have ended, though its lease has not.
+    let (fourth, outages) = join("c", &both, Replaces::Node(third)).await;
+    assert_eq!(outages.len(), 2, "{outages:?}");
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, [third]);
+    let (_, outages) = join("c", &both, Replaces::EveryScheduler).await;
+    assert_eq!(outages.len(), 3, "{outages:?}");
+    assert_eq!(lab.store.reap(9).await.unwrap().buried, [fourth]);
+    assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
 }
 
 pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
@@ -61,10 +133,11 @@ pub async fn what_a_buried_node_held_is_listed_until_it_is_settled<B: Bench>(lab
     let mut held = lab.claim(node, want(9)).await;
     lab.expire(node).await;
     let mut listed = lab.store.reap(9).await.unwrap().lost;
-    assert!(listed.iter().all(|(holder, _)| *holder == node));
-    listed.sort_by_key(|(_, claimed)| claimed.grant.run);
+    assert!(listed.iter().all(|lost| lost.node == node && !lost.is_begun));
+    listed.sort_by_key(|lost| lost.run.grant.run);
     held.sort_by_key(|claimed| claimed.grant.run);
-    assert_eq!(listed.into_iter().map(|(_, claimed)| claimed).collect::<Vec<_>>(), held);
+    let expected: Vec<_> = held.iter().map(read_back).collect();
+    assert_eq!(listed.into_iter().map(|lost| lost.run).collect::<Vec<_>>(), expected);
     assert_eq!(lab.store.reap(2).await.unwrap().lost.len(), 2, "no more than asked for");
     let (_, mut last) = lost(node, &held[1]);
     last.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
@@ -124,10 +197,9 @@ pub async fn only_the_dead_are_buried<B: Bench>(lab: &Lab<B>) {
     let claimed = lab.started(node, &job).await;
     let applied = lab.store.bury(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Stale]);
-    // Expired is not buried yet.
+    // A lease that has ended is not a burial: what was done is still taken.
     lab.expire(node).await;
     assert_eq!(lab.store.bury(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
-    assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
     let applied = lab.finish(node, completed(node, &claimed)).await;
     assert_eq!(applied, Applied::Ended(Outcome::Completed));
 }
@@ -150,9 +222,13 @@ pub async fn several_nodes_fall_silent_at_once<B: Bench>(lab: &Lab<B>) {
     let mut buried: Vec<_> = expected.iter().map(|(node, _)| *node).chain([idle]).collect();
     buried.sort();
     assert_eq!(reaped.buried, buried);
-    reaped.lost.sort_by_key(|(node, _)| *node);
+    reaped.lost.sort_by_key(|lost| lost.node);
     expected.sort_by_key(|(node, _)| *node);
-    assert_eq!(reaped.lost, expected);
+    let found: Vec<_> = reaped.lost.iter().map(|lost| (lost.node, lost.run.clone())).collect();
+    assert_eq!(
+        found,
+        expected.iter().map(|(node, run)| (*node, read_back(run))).collect::<Vec<_>>()
+    );
     let settled: Vec<(NodeId, Finish)> =
         expected.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
     assert_eq!(lab.store.bury(&settled).await.unwrap(), [Applied::Again; 3]);
@@ -175,8 +251,7 @@ pub async fn losses_are_settled_in_portions<B: Bench>(lab: &Lab<B>) {
             break;
         }
         rounds += 1;
-        let settled: Vec<_> =
-            reaped.lost.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
+        let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
         let applied = lab.store.bury(&settled).await.unwrap();
         assert_eq!(applied, vec![Applied::Again; settled.len()]);
     }
@@ -236,8 +311,8 @@ pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
         held
     };
     let held = lab.store.held(node).await.unwrap();
-    assert_eq!(by_run(held), by_run(expected));
-    assert_eq!(lab.store.held(other).await.unwrap(), [others]);
+    assert_eq!(by_run(held), by_run(expected.iter().map(read_back).collect()));
+    assert_eq!(lab.store.held(other).await.unwrap(), [read_back(&others)]);
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(lab.store.held(node).await.unwrap(), []);
@@ -257,6 +332,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
         labels: "zone=eu,disk=ssd".parse().unwrap(),
         capacity: 7,
         settings_hash: "abc".into(),
+        replaces: Replaces::None,
     };
     lab.store.join(node, &info, minutes(60)).await.unwrap();
     let job = lab.job("job").await;

@@ -152,7 +152,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     // The owner falls silent: nobody is handed its run before somebody else owns the shard.
     lab.expire(other).await;
     let reaped = lab.store.reap(9).await.unwrap();
-    let settled: Vec<_> = reaped.lost.iter().map(|(node, run)| lost(*node, run)).collect();
+    let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
     lab.store.bury(&settled).await.unwrap();
     assert_eq!(placed(lab, other).await, []);
     assert_eq!(placed(lab, first.0).await, []);
@@ -279,7 +279,7 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
     lab.wait(node, &dependent, Wait::Upstream, None).await;
     // The next run sees the one that was divided before it, and not the part.
     let next = lab.started(node, &job).await;
-    let facts = FactsFor { earlier: true, ..question(&next) };
+    let facts = FactsFor { others: true, ..question(&next) };
     let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
     assert_eq!(facts.earlier.iter().map(|earlier| earlier.id).collect::<Vec<_>>(), [run.run.id]);
     // The end of a part is not the end of a run: nobody who waits for one hears of it.

@@ -77,7 +77,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
         let about = |held: &ClaimedRun| FactsFor {
             grant: held.grant,
             job: held.run.job,
-            earlier: true,
+            others: true,
             upstream: vec![held.run.job],
             quorum: true,
         };
@@ -110,7 +110,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
 /// Buries the dead and settles what they held.
 async fn bury_all<S: Store>(store: &S) -> usize {
     let reaped = store.reap(50).await.unwrap();
-    let settled: Vec<_> = reaped.lost.iter().map(|(node, held)| lost(*node, held)).collect();
+    let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
     store.bury(&settled).await.unwrap();
     settled.len()
 }
@@ -135,7 +135,7 @@ async fn trouble<S: Store>(
         let job = &mut jobs[place];
         job.version += 1;
         let expected = Some(job.version - 1);
-        let change = Change { job: job.clone(), expected, prepared: Prepared::Keep };
+        let change = Change { job: job.clone(), expected, prepared: Prepared::Keep, plan: None };
         store.define(&[change]).await.unwrap();
         let all = Timestamp::UNIX_EPOCH;
         let cut = Cut { job: Some(job.id), before: all, failed_before: all, keep_last: None };
@@ -213,7 +213,7 @@ fn decided(node: NodeId, held: &ClaimedRun, facts: &StartFacts) -> Finish {
     if facts.upstream.iter().any(|upstream| upstream.last.is_none()) {
         return untried(held, Verdict::Wait(Wait::Upstream, None));
     }
-    let blocks = |earlier: &EarlierRun| !earlier.waits_for_upstream;
+    let blocks = |earlier: &EarlierRun| earlier.wait != Some(Wait::Upstream);
     if facts.earlier.iter().any(blocks) {
         return untried(held, Verdict::Wait(Wait::Overlap, None));
     }
@@ -233,7 +233,7 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
             assert!(!is_stuck, "{} runs wait, and nobody is left to wake them", counts.pending);
         }
         let about = |held: &ClaimedRun| FactsFor {
-            earlier: true,
+            others: true,
             upstream: upstream.get(&held.run.job).copied().into_iter().collect(),
             ..question(held)
         };

@@ -148,7 +148,7 @@ pub async fn who_stood_aside_gets_in_line_anew<B: Bench>(lab: &Lab<B>) {
         }
         let again = lab.claim_one(node).await;
         assert_eq!(again.run.id, first.run.id);
-        let about = FactsFor { earlier: true, ..question(&again) };
+        let about = FactsFor { others: true, ..question(&again) };
         let facts = lab.store.facts(node, &[about]).await.unwrap().remove(0);
         let earlier: Vec<_> = facts.earlier.iter().map(|run| run.id).collect();
         assert_eq!(earlier, begun, "woken in way {how}");

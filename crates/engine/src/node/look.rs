@@ -1,0 +1,159 @@
+//! The look at the store that a start needs: what it asks, and what of it is trusted for how long.
+//!
+//! ```text
+//!   claim ──▶ prepared ──(due)──▶ look: version, state, cancel, other runs, token ──▶ decision
+//!     │                                                                                  │
+//!     └─ due at once, guards nothing: the claim itself is the decision ──────────────────┤
+//!                                                                      within DECIDED_FOR ▼
+//!                                                                                     executor
+//! ```
+//!
+//! Whatever depends on the moment is decided by the look, under the definition that the store has
+//! at that moment. A decision is good for [`DECIDED_FOR`]; a start that is later than that looks
+//! again.
+
+use std::sync::Arc;
+
+use domain::cluster::Class;
+use domain::decide::start::StartFacts;
+use domain::id::NodeId;
+use domain::job::{Job, JobState, Overlap};
+use domain::run::ClaimedRun;
+use jiff::{SignedDuration, Timestamp};
+use store::{FactsFor, Shards, Store};
+
+use super::{Held, Node, Started};
+
+/// How long after its decision a run may begin without another look.
+const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
+
+/// A look that meets a changed definition is repeated this often.
+const LOOKS_MAX: u32 = 4;
+
+/// Runs that are about to start, each with its job and what the store knows of it. Nothing is
+/// known of a run that needs no look.
+pub(super) struct Look {
+    pub jobs: Vec<Arc<Job>>,
+    pub facts: Vec<Option<StartFacts>>,
+}
+
+impl<S: Store> Node<S> {
+    /// Looks at the store, until every run is judged by the definition that the store has.
+    pub(super) async fn look_at_store(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+    ) -> store::Result<Look> {
+        let jobs = self.jobs_of(due).await?;
+        let all: Vec<usize> = (0..due.len()).collect();
+        let mut look = Look { jobs, facts: vec![None; due.len()] };
+        let mut stale = all;
+        for _ in 0..LOOKS_MAX {
+            self.ask_facts(node, due, &stale, &mut look).await?;
+            stale.retain(|i| {
+                let known = look.facts[*i].as_ref();
+                known.is_some_and(|facts| facts.job_version > look.jobs[*i].version)
+            });
+            if stale.is_empty() {
+                break;
+            }
+            let wanted = stale.iter().filter_map(|i| {
+                let version = look.facts[*i].as_ref()?.job_version;
+                Some((due[*i].run.job, version))
+            });
+            let wanted: Vec<_> = wanted.collect();
+            let jobs = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+            for i in &stale {
+                if let Some(job) = jobs.get(&due[*i].run.job) {
+                    look.jobs[*i] = Arc::clone(job);
+                }
+            }
+        }
+        Ok(look)
+    }
+
+    /// Asks the store about some of the runs, as far as they need a look.
+    async fn ask_facts(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        about: &[usize],
+        look: &mut Look,
+    ) -> store::Result<()> {
+        let claimed_at = self.claimed_at(due);
+        let now = self.now();
+        let needs = |i: &&usize| {
+            let is_known = look.facts[**i].is_some();
+            is_known || needs_facts(&due[**i], &look.jobs[**i], claimed_at[**i], now)
+        };
+        let asked: Vec<usize> = about.iter().filter(needs).copied().collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let questions: Vec<FactsFor> =
+            asked.iter().map(|i| question(&due[*i], &look.jobs[*i])).collect();
+        let answers = self.store.facts(node, &questions).await?;
+        for (i, answer) in asked.into_iter().zip(answers) {
+            look.facts[i] = Some(answer);
+        }
+        Ok(())
+    }
+
+    /// When this node learnt of each claim.
+    fn claimed_at(&self, due: &[Arc<ClaimedRun>]) -> Vec<Timestamp> {
+        let state = self.state();
+        let claimed_at = |run: &Arc<ClaimedRun>| {
+            state.held(run.grant).map_or(Timestamp::MIN, |held| held.claimed_at)
+        };
+        due.iter().map(claimed_at).collect()
+    }
+}
+
+impl<S: Shards> Node<S> {
+    /// Whether a run that was decided to start may begin now. A decision that is too old is made
+    /// again: the run is as due as before, and this answers false.
+    pub(crate) fn may_begin(&self, started: &Started) -> bool {
+        let age = self.now().duration_since(started.started_at);
+        if age <= DECIDED_FOR {
+            return true;
+        }
+        tracing::debug!(run = %started.run.grant.run, ?age, "a start was decided too long ago");
+        let mut state = self.state();
+        let Some(held) = state.held.get_mut(&started.run.grant.run) else { return false };
+        if held.run.grant != started.run.grant || held.running.take().is_none() {
+            return false;
+        }
+        let Held { run, .. } = held;
+        let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
+        state.crowded.insert(tenant, place);
+        state.free += 1;
+        false
+    }
+}
+
+fn question(run: &ClaimedRun, job: &Job) -> FactsFor {
+    let definition = &job.definition;
+    let is_part = run.run.id.is_part();
+    let upstream = definition.depends_on.iter().map(|dependency| dependency.job);
+    FactsFor {
+        grant: run.grant,
+        job: run.run.job,
+        others: definition.overlap != Overlap::Allow && !is_part,
+        upstream: if run.run.ignore_dependencies { Vec::new() } else { upstream.collect() },
+        quorum: definition.class == Class::QuorumRequired && !is_part,
+    }
+}
+
+/// Whether a start needs a look. A run that was asked for, of a job that guards nothing, was
+/// decided with its claim, if that was a moment ago. A run that is to be divided needs a look: the
+/// store would refuse to divide it if its cancellation was requested.
+fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestamp) -> bool {
+    let definition = &job.definition;
+    run.run.origin.is_tick()
+        || definition.is_guarded()
+        || definition.is_divided()
+        || job.state == JobState::Deleted
+        || run.token == 0
+        || run.run.due_at > claimed_at
+        || now.duration_since(claimed_at) > DECIDED_FOR
+}

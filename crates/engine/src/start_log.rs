@@ -1,0 +1,48 @@
+//! The start log: what a process had begun, for the process after it.
+//!
+//! Nothing is written to the store when a run begins. If its process is killed, the next one in the
+//! same data folder reads here what had begun: that was lost, and everything else that was prepared
+//! goes on untouched. A record is in the file before the action begins. It need not survive the
+//! machine: after a reboot, every due run may have begun.
+
+use std::collections::HashMap;
+
+use domain::id::NodeId;
+use domain::run::Grant;
+use jiff::Timestamp;
+
+/// A run that had begun: when, and with which fencing token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunRun {
+    /// When it began.
+    pub started_at: Timestamp,
+    /// The fencing token that it was given.
+    pub token: i64,
+}
+
+/// What a node had begun when it ended: all of it. What is not here has not begun.
+pub type BegunRuns = HashMap<Grant, BegunRun>;
+
+/// The node that the process before this one was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predecessor {
+    /// The node.
+    pub node: NodeId,
+    /// What it had begun; none when that cannot be known.
+    pub begun: Option<BegunRuns>,
+}
+
+/// Where starts are written down.
+pub trait StartLog: Send + Sync {
+    /// The node that the process before this one was, if there was one.
+    fn predecessor(&self) -> Option<&Predecessor>;
+
+    /// From now on, the log is that of this node; what was written before is over.
+    fn restart(&self, node: NodeId);
+
+    /// A run begins under a grant.
+    fn begin(&self, grant: Grant, begun: BegunRun);
+
+    /// The store knows that the run of a grant has ended or goes on without it.
+    fn end(&self, grant: Grant);
+}

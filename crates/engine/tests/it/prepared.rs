@@ -1,0 +1,301 @@
+//! A prepared run is an option and nothing more: what depends on the moment is decided at the start.
+
+use std::sync::{Arc, Mutex};
+
+use domain::id::NodeId;
+use domain::job::{Definition, OnLost, Overlap};
+use domain::run::{AttemptResult, Grant};
+use domain::schedule::CatchUpPolicy;
+use engine::{BegunRun, BegunRuns, Predecessor, Settings, StartLog};
+use store::{Replaces, Store};
+
+use crate::world::{Steps, TestNode, World, cron, every, immortal};
+
+/// A start log in memory, as the process after it reads it.
+#[derive(Default)]
+struct MemoryLog {
+    predecessor: Option<Predecessor>,
+    node: Mutex<Option<NodeId>>,
+    begun: Mutex<BegunRuns>,
+}
+
+impl StartLog for MemoryLog {
+    fn predecessor(&self) -> Option<&Predecessor> {
+        self.predecessor.as_ref()
+    }
+
+    fn restart(&self, node: NodeId) {
+        *self.node.lock().unwrap() = Some(node);
+        self.begun.lock().unwrap().clear();
+    }
+
+    fn begin(&self, grant: Grant, begun: BegunRun) {
+        self.begun.lock().unwrap().insert(grant, begun);
+    }
+
+    fn end(&self, grant: Grant) {
+        self.begun.lock().unwrap().remove(&grant);
+    }
+}
+
+/// A process of an embedded server, which may be killed and started again.
+struct Server {
+    node: TestNode,
+    log: Arc<MemoryLog>,
+}
+
+impl Server {
+    async fn start(world: &World) -> Self {
+        Self::start_after(world, None).await
+    }
+
+    async fn start_after(world: &World, predecessor: Option<Predecessor>) -> Self {
+        let log = Arc::new(MemoryLog { predecessor, ..MemoryLog::default() });
+        let mut settings = immortal(Settings::default());
+        settings.info.replaces = Replaces::EveryScheduler;
+        let node = world.node_logging(settings, Arc::clone(&log) as Arc<dyn StartLog>).await;
+        node.recover().await.unwrap();
+        Server { node, log }
+    }
+
+    /// What a kill leaves behind: nothing but the log.
+    fn kill(self) -> Option<Predecessor> {
+        let begun = self.log.begun.lock().unwrap().clone();
+        let node = self.log.node.lock().unwrap().unwrap();
+        Some(Predecessor { node, begun: Some(begun) })
+    }
+}
+
+/// Ticks of every ten seconds from 00:00:00 on, as `10 COMPLETED`, `20 SKIPPED CATCH_UP`.
+async fn seconds(world: &World, job: domain::id::JobId) -> Vec<String> {
+    let filter = store::RunFilter::of_job(job);
+    let mut runs = world.store.list_runs(&filter, None, 500).await.unwrap().items;
+    runs.retain(|run| run.state.to_string() != "PENDING");
+    runs.reverse();
+    let line = |run: &store::RunView| {
+        let reason = run.reason.as_ref().map(|reason| format!(" {reason}")).unwrap_or_default();
+        format!("{} {}{reason}", run.scheduled_for.strftime("%S"), run.state)
+    };
+    runs.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn what_was_prepared_before_an_outage_follows_the_catch_up_policy() {
+    use CatchUpPolicy::{All, Last, None};
+    for (catch_up, overlap, expected) in [
+        (None, Overlap::Allow, ["10 SKIPPED CATCH_UP", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
+        (None, Overlap::Skip, ["10 SKIPPED CATCH_UP", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
+        (Last, Overlap::Allow, ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"]),
+        (Last, Overlap::Skip, ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"]),
+        (All, Overlap::Allow, ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"]),
+        (All, Overlap::Skip, ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"]),
+    ] {
+        let world = World::at("2026-01-01T00:00:05Z");
+        let server = Server::start(&world).await;
+        let definition = Definition { catch_up, overlap, ..every(10, "2026-01-01T00:00:10Z") };
+        let job = server.node.create("job", definition).await;
+        assert!(server.node.work().await.is_empty(), "they are prepared");
+        let before = server.kill();
+        world.go_to("2026-01-01T00:00:25Z");
+        let server = Server::start_after(&world, before).await;
+        server.node.work_and_complete().await;
+        world.go_to("2026-01-01T00:00:30Z");
+        server.node.work_and_complete().await;
+        assert_eq!(seconds(&world, job.id).await, expected, "{catch_up:?} {overlap:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_start_in_a_live_cluster_is_not_missed() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let server = Server::start(&world).await;
+    let catch_up = CatchUpPolicy::None;
+    let definition = Definition { catch_up, ..every(10, "2026-01-01T00:00:10Z") };
+    let job = server.node.create("job", definition).await;
+    server.node.work().await;
+    world.go_to("2026-01-01T00:00:17Z");
+    assert_eq!(server.node.work_and_complete().await, 1);
+    assert_eq!(seconds(&world, job.id).await, ["10 COMPLETED"]);
+}
+
+#[tokio::test]
+async fn after_a_crash_only_what_had_begun_is_lost() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let server = Server::start(&world).await;
+    let begun = server.node.create("begun", every(10, "2026-01-01T00:00:10Z")).await;
+    let catch_up = CatchUpPolicy::All;
+    let prepared = Definition { catch_up, ..every(10, "2026-01-01T00:00:11Z") };
+    let prepared = server.node.create("prepared", prepared).await;
+    server.node.work().await;
+    world.go_to("2026-01-01T00:00:10Z");
+    assert_eq!(server.node.work().await.len(), 1, "the other one is prepared");
+    let before = server.kill();
+    // The lease of the dead one goes on for a long time: it ends with the restart.
+    world.go_to("2026-01-01T00:00:12Z");
+    let server = Server::start_after(&world, before).await;
+    let started = server.node.work().await;
+    assert_eq!(started.len(), 2, "at once");
+    for run in &started {
+        let lost = u32::from(run.run.run.job == begun.id);
+        assert_eq!((run.run.lost, run.run.attempts), (lost, 0));
+        server.node.complete(run.run.grant, AttemptResult::completed());
+    }
+    server.node.flush().await;
+    for (job, expected) in [(&begun, 2), (&prepared, 1)] {
+        let filter = store::RunFilter::of_job(job.id);
+        let runs = world.store.list_runs(&filter, None, 100).await.unwrap().items;
+        let run = runs.iter().find(|run| run.state.to_string() == "COMPLETED").unwrap();
+        let attempts = world.store.attempts(run.id).await.unwrap();
+        assert_eq!(attempts.len(), expected, "{}", job.name);
+        let started: Vec<_> =
+            attempts.iter().map(|it| it.started_at.strftime("%S").to_string()).collect();
+        if expected == 2 {
+            assert_eq!(started, ["10", "12"], "when it really began");
+            assert!(attempts[1].fence > attempts[0].fence);
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_reboot_every_due_run_may_have_begun() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let server = Server::start(&world).await;
+    let job = server.node.create("job", every(10, "2026-01-01T00:00:10Z")).await;
+    server.node.work().await;
+    let mut before = server.kill().unwrap();
+    before.begun = None;
+    world.go_to("2026-01-01T00:00:12Z");
+    let server = Server::start_after(&world, Some(before)).await;
+    let started = server.node.work().await;
+    assert_eq!((started.len(), started[0].run.lost), (1, 1));
+    assert_eq!(started[0].run.run.job, job.id);
+}
+
+#[tokio::test]
+async fn a_manual_run_does_not_switch_skip_off() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let node = world.node().await;
+    let job = node.create("job", every(10, "2026-01-01T00:00:10Z")).await;
+    node.work().await;
+    world.go_to("2026-01-01T00:00:10Z");
+    let tick = node.work().await.remove(0);
+    let by_hand = node.trigger(&job).await;
+    assert!(node.work().await.is_empty(), "it waits in line");
+    // The tick is still at work, and the manual run waits: the next tick is skipped for the first.
+    world.go_to("2026-01-01T00:00:20Z");
+    assert!(node.work().await.is_empty());
+    node.complete(tick.run.grant, AttemptResult::completed());
+    node.flush().await;
+    let started = node.work().await;
+    assert_eq!(started.len(), 1);
+    assert_eq!(started[0].run.run.id, by_hand);
+    // A manual run that has begun blocks a tick; one that is over does not.
+    world.go_to("2026-01-01T00:00:30Z");
+    assert!(node.work().await.is_empty());
+    node.complete(started[0].run.grant, AttemptResult::completed());
+    node.flush().await;
+    world.go_to("2026-01-01T00:00:40Z");
+    assert_eq!(node.work_and_complete().await, 1);
+    let mut lines = seconds(&world, job.id).await;
+    lines.sort();
+    let expected = [
+        "10 COMPLETED",
+        "10 COMPLETED",
+        "20 SKIPPED OVERLAP",
+        "30 SKIPPED OVERLAP",
+        "40 COMPLETED",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn a_live_tick_goes_before_a_backfill_that_waits() {
+    let world = World::at("2026-01-01T00:10:05Z");
+    let node = world.node().await;
+    let job = node.create("job", cron("* * * * *")).await;
+    let tick = |minute: &str| crate::world::at(&format!("2026-01-01T00:{minute}:00Z"));
+    let range = engine::Backfill {
+        from: tick("01"),
+        until: tick("03"),
+        newest_first: false,
+        dry_run: false,
+    };
+    node.backfill(job.id, range).await.unwrap();
+    let first = node.work().await;
+    assert_eq!(first.len(), 1, "one at a time");
+    node.complete(first[0].run.grant, AttemptResult::completed());
+    world.go_to("2026-01-01T00:11:00Z");
+    // The end of the first backfill and the tick come together.
+    let next = node.work().await;
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].run.run.scheduled_for, tick("11"));
+    for run in next {
+        node.complete(run.run.grant, AttemptResult::completed());
+    }
+    assert_eq!(node.work_and_complete().await, 2, "none is lost");
+}
+
+#[tokio::test]
+async fn at_most_once_is_failed_only_if_it_had_begun() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let dead = world.mortal_node().await;
+    let definition = Definition { on_lost: OnLost::Fail, ..Definition::default() };
+    let begun = dead.create("begun", definition.clone()).await;
+    let definition = Definition { overlap: Overlap::Allow, ..definition };
+    let unbegun = dead.create("unbegun", definition).await;
+    world.pass(1);
+    let first = dead.trigger(&begun).await;
+    assert_eq!(dead.work().await.len(), 1);
+    let second = dead.trigger(&unbegun).await;
+    dead.pump().await.unwrap();
+    let heir = world.node().await;
+    world.pass(11);
+    heir.reap().await.unwrap();
+    let started = heir.work().await;
+    let runs: Vec<_> = started.iter().map(|run| (run.run.run.id, run.run.lost)).collect();
+    assert_eq!(runs, [(second, 0)], "it had not begun");
+    let view = world.store.run(first).await.unwrap().unwrap();
+    assert_eq!((view.state.to_string().as_str(), view.reason.as_deref()), ("FAILED", Some("LOST")));
+}
+
+#[tokio::test]
+async fn tokens_follow_the_order_of_starts() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let node = world.node().await;
+    let job = node.create("job", every(10, "2026-01-01T00:00:10Z")).await;
+    node.work().await;
+    let mut last = 0;
+    for second in ["10", "20", "30"] {
+        world.go_to(&format!("2026-01-01T00:00:{second}Z"));
+        for run in node.work().await {
+            assert!(run.token > last);
+            last = run.token;
+            node.complete(run.run.grant, AttemptResult::completed());
+        }
+        node.flush().await;
+        // A run that is asked for between two ticks, which were claimed before it.
+        node.trigger(&job).await;
+        for run in node.work().await {
+            assert!(run.token > last, "{} after {last}", run.token);
+            last = run.token;
+            node.complete(run.run.grant, AttemptResult::completed());
+        }
+        node.flush().await;
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_is_too_old_is_made_again() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let job = node.create("job", definition).await;
+    let run = node.triggered(job.id, engine::Trigger::default()).await.unwrap();
+    node.submit(std::slice::from_ref(&run)).await.unwrap();
+    // It was claimed when it was submitted, and the job is deleted before it starts.
+    world.pass(1);
+    node.delete_job(job.id, engine::Deletion::default()).await.unwrap();
+    assert!(node.work().await.is_empty());
+    let view = world.store.run(run.id).await.unwrap().unwrap();
+    assert_eq!(view.state.to_string(), "SKIPPED");
+}

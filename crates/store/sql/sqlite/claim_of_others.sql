@@ -1,0 +1,2 @@
+-- What other nodes hold.
+SELECT first, node_id, grants FROM claims WHERE node_id <> ?1

@@ -1,0 +1,2 @@
+-- The latest fencing token that was written down.
+SELECT token FROM meta

@@ -1,0 +1,2 @@
+-- Where fencing tokens go on when the file is opened.
+UPDATE meta SET token = ?1

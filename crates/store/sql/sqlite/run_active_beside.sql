@@ -1,0 +1,4 @@
+-- Another run of a job whose time has come and that does not wait for others.
+SELECT 1 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
+WHERE l.job_id = ?1 AND l.order_at <= ?2 AND l.id <> ?3 AND r.wait IN (0, 4) AND r.origin <> 6
+LIMIT 1
