@@ -58,7 +58,8 @@ pub struct ResumeParams {
     post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), ResumeParams),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
+        (status = 200, body = super::shape::job::JobView), (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
     )
 )]
