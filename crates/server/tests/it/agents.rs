@@ -81,7 +81,7 @@ impl<'a> Agent<'a> {
 
     async fn settle(&self, node: &Value, item: &Value) -> Value {
         let ended = json!({
-            "grant": item["grant"], "attempt": 1, "started_at": item["started_at"], "took": "PT1S",
+            "grant": item["grant"], "token": item["assignment"]["fence"], "attempt": 1, "started_at": item["started_at"], "took": "PT1S",
             "result": {"end": "COMPLETED", "result": "{\"n\":1}", "details": "no json"},
         });
         let settled = self.call("results", &json!({"node": node, "ended": [ended]})).await;
@@ -177,7 +177,11 @@ async fn an_answer_that_was_lost_comes_again_and_one_that_arrived_does_not() {
     let old = agent.session.clone();
     let mut back = hello(1);
     back["node"] = agent.node.clone();
-    back["begun"] = json!([{"grant": again[0]["grant"], "started_at": again[0]["started_at"]}]);
+    back["begun"] = json!([{
+        "grant": again[0]["grant"],
+        "token": again[0]["assignment"]["fence"],
+        "started_at": again[0]["started_at"],
+    }]);
     let node = agent.node.clone();
     agent.hello(&back).await;
     assert_eq!(agent.node, node);
@@ -293,7 +297,7 @@ async fn an_agent_gets_what_its_own_runs_need_and_nothing_else() {
     let thief = Agent::join(&world, "thief").await;
     let run = world.trigger("far").await;
     let items = agent.poll(1, &json!([])).await;
-    let (item, fence) = (&items[0], items[0]["grant"]["fence"].as_i64().unwrap());
+    let (item, fence) = (&items[0], items[0]["assignment"]["fence"].as_i64().unwrap());
     let ask = |agent: &Agent<'_>, fence: i64, name: &str| json!({"session": agent.session, "run": run, "fence": fence, "name": name});
     let told = agent.call("secret", &ask(&agent, fence, "MINE")).await;
     assert_eq!(told.json(), json!({"value": "v4lue-of-it"}));
@@ -310,7 +314,7 @@ async fn an_agent_gets_what_its_own_runs_need_and_nothing_else() {
         assert_eq!(thief.settle(node, item).await, json!([false]));
     }
     let mut older = item.clone();
-    older["grant"]["fence"] = json!(fence - 1);
+    older["grant"]["fence"] = json!(older["grant"]["fence"].as_i64().unwrap() - 1);
     assert_eq!(agent.settle(&agent.node, &older).await, json!([false]));
     let shown = world.get(&format!("/v1/executions/{run}")).await.json();
     assert_eq!(shown["status"], "RUNNING", "{shown}");
