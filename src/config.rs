@@ -159,7 +159,11 @@ pub const KEYS: &[Key] = &[
     key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are kept"),
     key("external.enabled", "false", "whether jobs may start commands of this machine"),
     key("external.allow", "", "the commands: files, or folders with everything in them"),
-    key("external.working_directory", "/", "where commands run; they may read and write there"),
+    key(
+        "external.working_directory",
+        "",
+        "a folder that all commands run in and may write; the scratch directory of each run if empty",
+    ),
     key("external.variables", "", "variables that a job may set: names, or beginnings with `*`"),
     key(
         "external.environment",
@@ -173,14 +177,14 @@ pub const KEYS: &[Key] = &[
     ),
     key("external.network", "deny", "`deny` or `allow` commands a network"),
     key("external.sandbox", "required", "`required`, `best-effort` or `off`"),
-    key("external.readable", "", "other folders that commands may read"),
+    key("external.readable", "", "other files and folders that commands may read"),
     key("external.writable", "", "other folders that commands may read and write"),
     key("external.cpu_seconds", "3600", "processor time of each process of a command"),
     key("external.memory_bytes", "1073741824", "memory of a command"),
     key("external.processes", "128", "processes and threads of a command"),
     key("external.open_files", "1024", "open files of each process of a command"),
     key("external.file_bytes", "1073741824", "the largest file that a command may write"),
-    key("external.temporary_bytes", "268435456", "the size of a command's own temporary folder"),
+    key("external.scratch_bytes", "268435456", "the size of the scratch directory of a run"),
 ];
 
 /// Tables of settings whose names are made up by the administrator; their values are secrets.

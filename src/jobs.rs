@@ -45,7 +45,10 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
     let external = ExternalOptions {
         enabled: config.parse("external.enabled", "true or false")?,
         allow: paths("external.allow"),
-        working_directory: config.text("external.working_directory").into(),
+        working_directory: match config.text("external.working_directory") {
+            "" => None,
+            path => Some(path.into()),
+        },
         environment: environment(config)?,
         variables: config.list("external.variables").map(str::to_owned).collect(),
         limits: limits(config)?,
@@ -98,7 +101,7 @@ fn limits(config: &Config) -> Result<Limits, Complaint> {
         processes: limit("external.processes")?,
         open_files: limit("external.open_files")?,
         file_bytes: limit("external.file_bytes")?,
-        temporary_bytes: limit("external.temporary_bytes")?,
+        scratch_bytes: limit("external.scratch_bytes")?,
     })
 }
 

@@ -276,6 +276,7 @@ fn start(config: &Config) -> Result<(), Failure> {
         let databases = options.databases.with_source(Arc::clone(&link) as _);
         let secrets = Arc::clone(&link) as _;
         let agent = Arc::new(Agent::new(agent::Options { databases, secrets, ..options }));
+        tokio::spawn(Arc::clone(&agent).prepare());
         let outputs = Outputs::new(folder.join("outputs"), limits)?;
         let spool = Spool::open(folder.join("results"))?;
         let worker = Worker::new(

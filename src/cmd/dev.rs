@@ -3,9 +3,7 @@
 mod samples;
 mod service;
 
-use std::fs::Permissions;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap::Args;
@@ -39,9 +37,7 @@ pub fn run(args: DevArgs) -> Result<(), Failure> {
         let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
         return Err(Complaint::new(text).hint(hint).into());
     }
-    // A command runs as nobody when the server is root, and must pass through to its folder.
-    let open = Permissions::from_mode(0o711);
-    let folder = tempfile::Builder::new().prefix("punctual-dev-").permissions(open).tempdir()?;
+    let folder = tempfile::Builder::new().prefix("punctual-dev-").tempdir()?;
     let served = settings(&args, folder.path()).and_then(|config| serve::start(&config, greet));
     let path = folder.path().to_owned();
     served.and(folder.close().map_err(|error| {
@@ -55,9 +51,6 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
     let file = folder.join("punctual.toml");
     let backups = text(&folder.join("backups"));
     std::fs::write(&file, format!("[backup.targets]\n{} = {backups:?}\n", samples::BACKUPS))?;
-    let commands = folder.join("commands");
-    std::fs::create_dir(&commands)?;
-    std::fs::set_permissions(&commands, Permissions::from_mode(0o755))?;
     let flags = vec![
         ("data", text(&folder.join("data"))),
         ("store", "sqlite".to_owned()),
@@ -68,7 +61,6 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
         ("pg", "127.0.0.1:0".to_owned()),
         ("external.enabled", "true".to_owned()),
         ("external.allow", samples::COMMAND.to_owned()),
-        ("external.working_directory", text(&commands)),
         // The samples call this server and the small service beside it.
         ("jobs.http_allow_private", format!("127.0.0.1,{}", args.http.ip())),
     ];

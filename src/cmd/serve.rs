@@ -245,6 +245,7 @@ async fn serve<S: FullStore>(
         ..plan.agent
     };
     let agent = Arc::new(Agent::new(options));
+    tokio::spawn(Arc::clone(&agent).prepare());
     let executor = LocalAgent {
         outputs: outputs.clone(),
         agent: Arc::clone(&agent),

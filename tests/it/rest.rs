@@ -5,7 +5,6 @@ mod curl;
 mod generated;
 mod schemathesis;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,15 +21,9 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let work = folder.path().join("work");
-        std::fs::create_dir(&work).unwrap();
-        for path in [folder.path(), &work] {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
-        }
         let variables = [
             ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
             ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/echo"),
-            ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", work.to_str().unwrap()),
             // What this kernel lacks is not the question here.
             ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
             // How fast the other program is must not matter; limits have tests of their own.

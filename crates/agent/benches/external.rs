@@ -1,8 +1,9 @@
-//! What the walls cost: runs of `/bin/true` per second, directly, with the sandbox off, and with
+//! What the sandbox costs: runs of `/bin/true` per second, directly, with the sandbox off, and with
 //! all of it.
 //!
-//! `cargo bench -p agent --bench external [-- RUNS]` prints one JSON line a figure. The three take
+//! `cargo bench -p agent --bench external [-- RUNS [WAY]]` prints one JSON line a figure. The three take
 //! turns, so that what else the machine does hits all of them; processor time moves least with it.
+//! The first run of an agent, which starts the launcher, is not counted.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::process::{ExitCode, Stdio};
@@ -66,7 +67,11 @@ fn assignment(number: u32) -> Assignment {
 /// Runs the command so many times, some at once.
 async fn measure(way: Way, first: u32, runs: u32, at_once: u32) -> [Duration; 2] {
     let agent = Arc::new(agent(if let Way::Agent(level) = way { level } else { Level::Off }));
-    let (begin, cpu) = (Instant::now(), cpu());
+    let cpu = cpu();
+    if way != Way::Direct {
+        run(&agent, first + runs).await;
+    }
+    let begin = Instant::now();
     let mut lanes = JoinSet::new();
     for lane in 0..at_once {
         let agent = agent.clone();
@@ -77,11 +82,7 @@ async fn measure(way: Way, first: u32, runs: u32, at_once: u32) -> [Duration; 2]
                     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
                     assert!(command.output().await.unwrap().status.success());
                 } else {
-                    let assignment = assignment(first + number);
-                    let (_quiet, requests) = tokio::sync::watch::channel(None);
-                    let stop = Stop::new(requests);
-                    let result = agent.execute(&assignment, Output::default(), stop).await;
-                    assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+                    run(&agent, first + number).await;
                 }
             }
         });
@@ -89,7 +90,30 @@ async fn measure(way: Way, first: u32, runs: u32, at_once: u32) -> [Duration; 2]
     while let Some(lane) = lanes.join_next().await {
         lane.unwrap();
     }
-    [begin.elapsed(), self::cpu() - cpu]
+    let wall = begin.elapsed();
+    drop(agent);
+    // The time of the launcher and of all that it has started is known when it has ended.
+    while has_children() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    [wall, self::cpu() - cpu]
+}
+
+/// Runs the command once.
+async fn run(agent: &Agent, number: u32) {
+    let assignment = assignment(number);
+    let (_quiet, requests) = tokio::sync::watch::channel(None);
+    let result = agent.execute(&assignment, Output::default(), Stop::new(requests)).await;
+    assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+}
+
+/// Whether this process has children.
+fn has_children() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = |thread: std::fs::DirEntry| {
+        std::fs::read_to_string(thread.path().join("children")).unwrap_or_default()
+    };
+    threads.map(children).any(|children| !children.is_empty())
 }
 
 /// The processor time of this process and of all that it has waited for.
@@ -103,20 +127,21 @@ fn cpu() -> Duration {
 }
 
 #[tokio::main]
-async fn bench(runs: u32) {
-    let ways = [
+async fn bench(runs: u32, only: Option<String>) {
+    let mut ways = vec![
         ("direct", Way::Direct),
         ("sandbox_off", Way::Agent(Level::Off)),
         ("sandbox_required", Way::Agent(Level::Required)),
     ];
+    ways.retain(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
     let mut number = 0;
     for at_once in [1, 4] {
-        let mut total = [[Duration::ZERO; 2]; 3];
+        let mut total = vec![[Duration::ZERO; 2]; ways.len()];
         for _ in 0..ROUNDS {
             for (way, total) in ways.iter().zip(&mut total) {
                 let [wall, cpu] = measure(way.1, number, runs, at_once).await;
                 *total = [total[0] + wall, total[1] + cpu];
-                number += runs;
+                number += runs + 1;
             }
         }
         let runs = f64::from(runs * ROUNDS);
@@ -141,7 +166,9 @@ fn main() -> ExitCode {
     if let Some(code) = agent::sandbox::helper_main() {
         return code;
     }
-    let runs = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
-    bench(runs.unwrap_or(100));
+    let arguments = || std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let runs = arguments().find_map(|argument| argument.parse().ok());
+    let only = arguments().find(|argument| argument.parse::<u32>().is_err());
+    bench(runs.unwrap_or(100), only);
     ExitCode::SUCCESS
 }

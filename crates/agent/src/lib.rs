@@ -63,6 +63,7 @@ pub struct Agent {
     secrets: Arc<dyn Secrets>,
     http: exec::http::Http,
     external: ExternalOptions,
+    launcher: exec::external::Launcher,
     databases: Databases,
     backups: Arc<dyn Backups>,
 }
@@ -83,14 +84,22 @@ impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
         if options.external.enabled {
-            sandbox::cgroup::sweep();
+            options.external.sweep();
         }
         Agent {
             secrets: options.secrets,
             http: exec::http::Http::new(options.http),
             external: options.external,
+            launcher: exec::external::Launcher::default(),
             databases: options.databases,
             backups: options.backups,
+        }
+    }
+
+    /// Makes the first command start as fast as the others, and logs what its sandbox will lack.
+    pub async fn prepare(self: Arc<Self>) {
+        if self.external.enabled {
+            exec::external::warm_up(&self.external, &self.launcher).await;
         }
     }
 
@@ -143,7 +152,9 @@ impl Agent {
                 exec::backup::run(self.backups.as_ref(), action, attempt).await
             }
             Action::Http(action) => self.http.execute(action, attempt).await,
-            Action::External(action) => exec::external::run(&self.external, action, attempt).await,
+            Action::External(action) => {
+                exec::external::run(&self.external, &self.launcher, action, attempt).await
+            }
             Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,
             Action::Procedure(action) => {
                 exec::sql::procedure(attempt, action, &self.databases).await

@@ -1,31 +1,42 @@
-//! The walls around external commands.
+//! The sandbox of external commands.
 //!
-//! The agent never forks itself: it is large and has threads. It starts its own binary again, as a
-//! small helper with one thread, which starts itself once more inside new namespaces:
+//! The agent never forks itself: it is large and has threads. It starts its own binary again, once,
+//! as a launcher with one thread:
 //!
 //! ```text
-//! agent ──spawn──> outer ──spawn──> inner ──spawn──> command ──> …
-//!   │                │                │
-//!   └──── socket ────┴────────────────┘
+//! agent ──spawn──> launcher ──fork──> init ──spawn──> command ──> …
+//!   │ └── socket ─────┘                │
+//!   └──────────── socket ──────────────┘
 //! ```
 //!
-//! - **outer** enters the namespaces and adopts whatever loses its parent, if there is no pid
-//!   namespace to do so.
-//! - **inner** is the first process of the pid namespace. It puts everything else in force on
-//!   itself, so that the command is born with it; says over the socket what that is; starts the
-//!   command; and when the command ends, or the agent asks, or the agent is gone and the socket
-//!   with it, kills what is left.
+//! - The **launcher** does once what is the same for all commands: it enters namespaces and builds
+//!   the root directory. The agent asks it for an init process when it has none that is idle.
+//! - An **init** process is the first one of a pid namespace. The agent sends it a command, with the
+//!   descriptors that the command needs. It starts the command; reports what is in force; and when
+//!   the command ends, or the agent asks, or the agent is gone and the socket with it, kills what is
+//!   left. Then it takes the next command, unless commands have the same user and could touch it.
+//! - The process of the **command** puts everything else in force on itself before it executes the
+//!   command.
 //!
-//! Whoever dies takes those to its right with it: the agent through the socket, the outer helper
-//! through the parent-death signal, the inner one because a namespace ends with its first process.
-//! What the kernel does not offer is left out and reported, or refused, as the administrator wishes.
+//! A process that dies takes those to its right with it: the agent and the launcher through the
+//! parent-death signal, an init process because a namespace ends with its first process. Where there
+//! is no pid namespace, an **outer** helper stands between the launcher and the init process. It
+//! adopts whatever loses its parent, and ends it.
+//!
+//! What the kernel does not offer is left out and reported, or refused, as the administrator
+//! configured.
 
+mod bpf;
 pub(crate) mod cgroup;
+mod confine;
 mod files;
-mod inner;
-mod mounts;
-mod outer;
+mod init;
+mod launcher;
+pub(crate) mod layout;
+mod root;
+pub(crate) mod scratch;
 pub(crate) mod spec;
+mod start;
 mod supervise;
 mod syscalls;
 
@@ -72,14 +83,16 @@ pub enum Feature {
     SystemCalls,
     /// It has no network.
     Network,
-    /// It has its own file system mounts.
-    Mounts,
-    /// It has its own folder for temporary files.
-    Temporary,
+    /// Its root directory holds what it needs, and nothing else of the machine.
+    Root,
+    /// It has a scratch directory of its own, with a limited size.
+    Scratch,
     /// It has its own shared memory and semaphores.
     Ipc,
     /// Its limit of processes counts its own only.
     OwnCount,
+    /// Its limit of memory counts shared memory as well.
+    Memory,
     /// A control group holds it.
     ControlGroup,
 }
@@ -95,12 +108,10 @@ impl Feature {
             | Feature::Files
             | Feature::ProtectedFiles
             | Feature::SystemCalls
-            | Feature::Network => true,
-            Feature::Mounts
-            | Feature::Temporary
-            | Feature::Ipc
-            | Feature::OwnCount
-            | Feature::ControlGroup => false,
+            | Feature::Network
+            | Feature::Root
+            | Feature::Scratch => true,
+            Feature::Ipc | Feature::OwnCount | Feature::Memory | Feature::ControlGroup => false,
         }
     }
 
@@ -115,10 +126,11 @@ impl Feature {
             Feature::ProtectedFiles => "protected_files",
             Feature::SystemCalls => "system_calls",
             Feature::Network => "network",
-            Feature::Mounts => "mounts",
-            Feature::Temporary => "temporary",
+            Feature::Root => "root",
+            Feature::Scratch => "scratch",
             Feature::Ipc => "ipc",
             Feature::OwnCount => "own_count",
+            Feature::Memory => "memory",
             Feature::ControlGroup => "control_group",
         }
     }
@@ -165,18 +177,13 @@ pub async fn probe() -> Result<Report, String> {
 /// The helper's part of the binary: call it first in `main`, and return what it returns. None
 /// means that the process is no helper.
 pub fn helper_main() -> Option<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() != Some(MARK) {
+    if std::env::args().nth(1).as_deref() != Some(MARK) {
         return None;
     }
-    let code = match arguments.next() {
-        None => outer::run(),
-        Some(namespaces) => inner::run(&namespaces),
-    };
-    Some(match code {
+    Some(match launcher::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("the sandbox's helper: {error}");
+            eprintln!("launcher of external commands failed: {error}");
             ExitCode::FAILURE
         }
     })

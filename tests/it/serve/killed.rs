@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -34,14 +33,13 @@ fn headers(call: &TcpStream) -> BTreeMap<String, String> {
     headers
 }
 
-fn start(data: &Path, work: &Path) -> Server {
+fn start(data: &Path) -> Server {
     let variables = [
         ("PUNCTUAL_ENGINE__LEASE", "3s"),
         ("PUNCTUAL_ENGINE__RENEW_EVERY", "500ms"),
         ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
         ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
         ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/sh"),
-        ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", work.to_str().unwrap()),
         // What this kernel lacks is not the question here.
         ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
     ];
@@ -60,15 +58,11 @@ fn trigger(server: &Server, name: &str, payload: Value) -> String {
 #[test]
 fn each_kind_of_job_is_tried_again_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
-    let (data, work) = (folder.path().join("data"), folder.path().join("work"));
-    std::fs::create_dir(&work).unwrap();
-    for path in [folder.path(), &work] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
-    }
+    let data = folder.path().join("data");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/", listener.local_addr().unwrap());
 
-    let server = start(&data, &work);
+    let server = start(&data);
     let http = trigger(&server, "http", json!({"endpoint": endpoint}));
     let sql = trigger(&server, "sql", json!({"type": "SQL", "sql": COUNT}));
     let script = json!({"type": "EXTERNAL", "command": "/bin/sh", "arguments": ["-c", SCRIPT]});
@@ -88,7 +82,7 @@ fn each_kind_of_job_is_tried_again_after_a_kill() {
     until(|| (status(&server, &sql) == "RUNNING").then_some(()));
     server.kill();
 
-    let server = start(&data, &work);
+    let server = start(&data);
     let (mut second_call, _) = listener.accept().unwrap();
     let second = headers(&second_call);
     second_call.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();

@@ -228,9 +228,6 @@ fn plant_passwords(server: &Server) {
 fn planted_values_are_found_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let work = folder.path().join("work");
-    fs::create_dir(&work).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let database = testbed::postgres::Server::shared().url("postgres");
     let environment = [
         ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
@@ -238,7 +235,6 @@ fn planted_values_are_found_nowhere() {
         ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
         ("PUNCTUAL_EXTERNAL__ALLOW", "/bin"),
         ("PUNCTUAL_EXTERNAL__VARIABLES", "SECRET*"),
-        ("PUNCTUAL_EXTERNAL__WORKING_DIRECTORY", work.to_str().unwrap()),
         ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
         ("PUNCTUAL_ALERTS__WEBHOOK_URL", "http://127.0.0.1:1/"),
         ("PUNCTUAL_ALERTS__WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),

@@ -1,10 +1,11 @@
-//! EXTERNAL: starts a command of this machine, inside walls.
+//! EXTERNAL: starts a command of this machine, in a sandbox.
 
 mod launch;
+mod launcher;
 mod policy;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::action::{Assignment, ExternalAction};
@@ -15,10 +16,12 @@ use super::Failure;
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::output::printable;
-use crate::sandbox::spec::{self, Limits, Spec, User};
+use crate::sandbox::layout::Wanted;
+use crate::sandbox::spec::{self, Limits, Setup, User};
 use crate::sandbox::{Level, Report};
 use crate::secrets::Secrets;
 use launch::{Ending, Launched};
+pub(crate) use launcher::Launcher;
 
 /// Whether commands have a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -38,8 +41,9 @@ pub struct ExternalOptions {
     pub enabled: bool,
     /// The commands that may be started: files, or folders with everything in them.
     pub allow: Vec<PathBuf>,
-    /// Where every command runs, and what it may write.
-    pub working_directory: PathBuf,
+    /// A folder that every command runs in and may write. The scratch directory of the run when
+    /// absent.
+    pub working_directory: Option<PathBuf>,
     /// The variables that every command gets.
     pub environment: BTreeMap<String, String>,
     /// The variables that an action may set: names, or beginnings of names followed by `*`.
@@ -54,12 +58,14 @@ pub struct ExternalOptions {
     pub user: Option<User>,
     /// What commands may read, besides the folders of the system and the allowed commands.
     pub readable: Vec<PathBuf>,
-    /// What commands may write, besides the working directory.
+    /// What commands may write, besides their scratch directory and the working directory.
     pub writable: Vec<PathBuf>,
     /// What commands may never see: the data folder, the configuration.
     pub protected: Vec<PathBuf>,
     /// The binary that calls [`crate::sandbox::helper_main`] first: this one.
     pub helper: PathBuf,
+    /// Where the scratch directories of commands are that have no root directory of their own.
+    pub temporary: PathBuf,
 }
 
 impl Default for ExternalOptions {
@@ -68,7 +74,7 @@ impl Default for ExternalOptions {
         ExternalOptions {
             enabled: false,
             allow: Vec::new(),
-            working_directory: "/".into(),
+            working_directory: None,
             environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
             variables: Vec::new(),
             limits: Limits::default(),
@@ -79,6 +85,7 @@ impl Default for ExternalOptions {
             writable: Vec::new(),
             protected: Vec::new(),
             helper: "/proc/self/exe".into(),
+            temporary: "/tmp".into(),
         }
     }
 }
@@ -120,23 +127,15 @@ impl ExternalOptions {
         if self.allow.is_empty() {
             return wrong("allow", "is empty: name the commands, or folders of them".into());
         }
-        let work = match self.working_directory.canonicalize() {
-            Ok(work) if work.is_dir() && self.working_directory.is_absolute() => work,
-            _ => {
-                let path = &self.working_directory;
-                let problem = format!("{path:?} must be the absolute path of a folder that exists");
-                return wrong("working_directory", problem);
+        let opened = self.readable.iter().map(|path| ("readable", path));
+        let opened = opened.chain(self.writable.iter().map(|path| ("writable", path)));
+        for (field, path) in opened.chain(self.allow.iter().map(|path| ("allow", path))) {
+            if path.parent().is_none() {
+                return wrong(field, "must not be /, which has everything in it".into());
             }
-        };
-        if work.parent().is_none() {
-            return wrong("working_directory", "must be a folder for commands, not /".into());
         }
-        for path in &self.protected {
-            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-            if work.starts_with(&path) {
-                let problem = format!("must not be inside {path:?}, which commands may not see");
-                return wrong("working_directory", problem);
-            }
+        if let Some(work) = &self.working_directory {
+            self.check_working_directory(work)?;
         }
         for name in self.environment.keys().chain(&self.variables) {
             if name.is_empty() || name.contains(['=', '\0']) {
@@ -146,27 +145,72 @@ impl ExternalOptions {
         Ok(())
     }
 
-    /// What a command gets, whichever it is.
-    fn spec(&self, command: Option<spec::Command>) -> Spec {
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let is_root = nix::unistd::geteuid().is_root();
-        Spec {
-            sandbox: self.sandbox,
-            deny_network: self.network == Network::Deny && self.sandbox != Level::Off,
-            command,
-            working_directory: real(&self.working_directory),
-            readable: self.allow.iter().chain(&self.readable).map(real).collect(),
-            writable: self.writable.iter().map(real).collect(),
-            protected: self.protected.iter().map(real).collect(),
-            limits: self.limits,
-            user: self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY)),
+    fn check_working_directory(&self, path: &Path) -> Result<(), ExternalProblem> {
+        let wrong = |problem| Err(ExternalProblem { field: "working_directory", problem });
+        let work = match path.canonicalize() {
+            Ok(work) if work.is_dir() && path.is_absolute() => work,
+            _ => {
+                return wrong(format!(
+                    "{path:?} must be the absolute path of a folder that exists"
+                ));
+            }
+        };
+        if work.parent().is_none() {
+            return wrong("must be a folder for commands, not /".into());
+        }
+        for path in &self.protected {
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            if work.starts_with(&path) {
+                return wrong(format!("must not be inside {path:?}, which commands may not see"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What commands may see of the machine.
+    fn wanted(&self) -> Wanted<'_> {
+        let writable = self.writable.iter().chain(&self.working_directory);
+        Wanted {
+            readable: self.allow.iter().chain(&self.readable).map(PathBuf::as_path).collect(),
+            writable: writable.map(PathBuf::as_path).collect(),
+            protected: &self.protected,
+            has_network: self.network == Network::Allow,
         }
     }
 
-    /// What would be in force for a command on this machine, for whoever wants to know before the
-    /// first one runs.
+    /// As whom commands run, where that is not the agent's user.
+    fn user(&self) -> Option<User> {
+        let is_root = nix::unistd::geteuid().is_root();
+        self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY))
+    }
+
+    /// What all commands have in common.
+    fn setup(&self) -> Setup {
+        let work = self.working_directory.as_ref();
+        Setup {
+            sandbox: self.sandbox,
+            deny_network: self.network == Network::Deny && self.sandbox != Level::Off,
+            working_directory: work
+                .map(|work| work.canonicalize().unwrap_or_else(|_| work.clone())),
+            layout: self.wanted().layout(),
+            limits: self.limits,
+            user: self.user(),
+        }
+    }
+
+    /// Deletes what agents left behind that were killed.
+    pub(crate) fn sweep(&self) {
+        crate::sandbox::cgroup::sweep();
+        crate::sandbox::scratch::sweep(&self.temporary, self.user());
+    }
+
+    /// What would be in force for a command on this machine, before the first one runs.
     pub async fn probe(&self) -> Result<Report, String> {
-        let launched = Launched::new(self, self.spec(None), "probe").await;
+        self.probe_by(&Launcher::default()).await
+    }
+
+    async fn probe_by(&self, launcher: &Launcher) -> Result<Report, String> {
+        let launched = Launched::new(launcher, self, None, "probe").await;
         let told = launched.map_err(|error| error.to_string())?.answer().await;
         match (told.report, told.refused) {
             // A refusal for what is missing stands in the report.
@@ -177,9 +221,26 @@ impl ExternalOptions {
     }
 }
 
+/// Starts the launcher, and logs what the sandbox of commands will lack.
+pub(crate) async fn warm_up(options: &ExternalOptions, launcher: &Launcher) {
+    match options.probe_by(launcher).await {
+        Err(error) => tracing::error!(error, "external commands cannot be started"),
+        Ok(report) => match (report.lacks(), options.sandbox) {
+            (None, _) | (_, Level::Off) => {}
+            (Some(lacks), Level::Required) => {
+                tracing::error!(lacks, "external commands will be refused: sandbox is required");
+            }
+            (Some(lacks), Level::BestEffort) => {
+                tracing::warn!(lacks, "external commands will run in an incomplete sandbox");
+            }
+        },
+    }
+}
+
 /// Carries the action out.
 pub(crate) async fn run(
     options: &ExternalOptions,
+    launcher: &Launcher,
     action: &ExternalAction,
     mut attempt: Attempt<'_>,
 ) -> AttemptResult {
@@ -201,7 +262,7 @@ pub(crate) async fn run(
     }
     let path = command.path.display().to_string();
     let name = format!("{}-{}", attempt.assignment.run, attempt.assignment.attempt);
-    let launched = match Launched::new(options, options.spec(Some(command)), &name).await {
+    let launched = match Launched::new(launcher, options, Some(command), &name).await {
         Ok(launched) => launched,
         Err(error) => {
             let message = format!("the sandbox's helper: {error}");
@@ -233,8 +294,6 @@ async fn prepare(
         return Err(Failure::refused("SECRET_IN_ARGUMENTS", message));
     }
     let mut environment = options.environment.clone();
-    let home = options.working_directory.display().to_string();
-    environment.entry("HOME".to_owned()).or_insert(home);
     for (name, value) in &action.environment {
         policy::variable(&options.variables, name)?;
         let value = crate::secrets::resolve(value, assignment, secrets).await;

@@ -1,8 +1,9 @@
 //! A control group for each command, where version 2 is mounted and this process may make one:
 //! limits for all of its processes together, and one write that kills them all.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub fn has_limits() -> bool {
 pub struct Cgroup {
     folder: PathBuf,
     is_gone: bool,
+    /// Whether it limits memory.
+    pub has_memory: bool,
 }
 
 impl Cgroup {
@@ -49,17 +52,17 @@ impl Cgroup {
     pub fn new(name: &str, limits: &Limits) -> io::Result<(Self, String)> {
         let folder = own_folder()?.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&folder)?;
-        let group = Cgroup { folder, is_gone: false };
+        let mut group = Cgroup { folder, is_gone: false, has_memory: false };
         let mut does = vec!["kill"];
         let maxima = [
             ("memory", "memory.max", limits.memory_bytes),
-            // The two helpers are in it too.
-            ("processes", "pids.max", limits.processes.saturating_add(2)),
+            ("processes", "pids.max", limits.processes),
         ];
         for (what, file, value) in maxima {
             // The file is there when the parent group hands the controller on.
             if fs::write(group.folder.join(file), value.to_string()).is_ok() {
                 does.push(what);
+                group.has_memory |= what == "memory";
             }
         }
         // Without swap a limit of memory is one; with it, the rest would just move there.
@@ -67,9 +70,9 @@ impl Cgroup {
         Ok((group, does.join(", ")))
     }
 
-    /// Moves a process into it.
-    pub fn add(&self, process: u32) -> io::Result<()> {
-        fs::write(self.folder.join("cgroup.procs"), process.to_string())
+    /// The file by which a process enters it: by writing 0.
+    pub fn entrance(&self) -> io::Result<OwnedFd> {
+        Ok(OpenOptions::new().write(true).open(self.folder.join("cgroup.procs"))?.into())
     }
 
     /// Kills everything in it.

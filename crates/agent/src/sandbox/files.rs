@@ -1,4 +1,4 @@
-//! Which files a command may read and write, and which doors to other processes are shut:
+//! Which files a command may read and write, and which ways to other processes are closed:
 //! landlock.
 
 use std::os::fd::OwnedFd;
@@ -10,41 +10,44 @@ use landlock::{
     RulesetStatus, Scope, path_beneath_rules,
 };
 
-use super::mounts;
-use super::spec::Spec;
-use super::{Feature, Report};
+use super::spec::Setup;
+use super::{Feature, Report, root};
 
 /// The newest features that were tried; older kernels get what they know.
 const NEWEST: ABI = ABI::V6;
 
-/// What every command may read and execute.
-const SYSTEM: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store"];
-
-/// What names of hosts are looked up in, where it is not in `/etc`.
-const RESOLVER: &[&str] = &["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
+const ETC: &str = "/etc";
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// What the rules are made of, besides what all commands have in common.
+pub(super) struct Basis<'a> {
+    pub setup: &'a Setup,
+    pub program: Option<&'a OwnedFd>,
+    pub scratch: &'a Path,
+    pub has_root: bool,
+    /// Whether `/proc` shows the command's own processes only.
+    pub has_proc: bool,
+}
 
 /// The rules for a command, not yet in force.
 pub(super) struct Rules(Result<RulesetCreated, RulesetError>);
 
-/// Makes the rules, while every path can still be opened.
-pub(super) fn rules(
-    spec: &Spec,
-    program: Option<&OwnedFd>,
-    has_own_proc: bool,
-    has_temporary: bool,
-) -> Rules {
-    Rules(made(spec, program, has_own_proc, has_temporary))
+impl Rules {
+    /// Makes the rules, while every path can still be opened.
+    pub fn new(basis: &Basis<'_>) -> Self {
+        Rules(made(basis))
+    }
 }
 
-fn made(
-    spec: &Spec,
-    program: Option<&OwnedFd>,
-    has_own_proc: bool,
-    has_temporary: bool,
-) -> Result<RulesetCreated, RulesetError> {
+/// Whether rules can keep a command from abstract sockets, which lie in no folder.
+pub(super) fn has_socket_scope() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.scope(Scope::AbstractUnixSocket).is_ok()
+}
+
+fn made(basis: &Basis<'_>) -> Result<RulesetCreated, RulesetError> {
+    let setup = basis.setup;
     let everything = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     // What it writes it cannot execute, and devices it cannot make.
@@ -57,31 +60,37 @@ fn made(
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
         .scope(Scope::from_all(NEWEST))?;
-    if spec.deny_network {
+    if setup.deny_network {
         rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
     }
-    let own = has_own_proc.then_some("/proc");
-    let resolver = RESOLVER.iter().filter(|_| !spec.deny_network);
-    let system = SYSTEM.iter().chain(resolver).copied().chain(own);
-    rules
-        .create()?
-        .add_rules(path_beneath_rules(system, read))?
-        .add_rules(path_beneath_rules(&spec.readable, read))?
-        .add_rules(program.map(|file| Ok::<_, RulesetError>(PathBeneath::new(file, execute))))?
-        .add_rules(path_beneath_rules(DEVICES, device))?
-        .add_rules(path_beneath_rules(writable(spec), write))?
-        .add_rules(path_beneath_rules(has_temporary.then_some("/tmp"), write))
-}
-
-/// What it may write. To run in the root of all folders does not open all of them.
-fn writable(spec: &Spec) -> impl Iterator<Item = &Path> {
-    let work = Some(spec.working_directory.as_path()).filter(|work| *work != Path::new("/"));
-    spec.writable.iter().map(PathBuf::as_path).chain(work)
+    let created = rules.create()?;
+    // What is in a root of its own is there to be read: few rules are faster than many.
+    let created = if basis.has_root && basis.has_proc {
+        let look = AccessFs::ReadFile | AccessFs::ReadDir;
+        let of_etc = |path: &&PathBuf| !path.starts_with(ETC);
+        created
+            .add_rules(path_beneath_rules(["/"], look))?
+            .add_rules(path_beneath_rules(setup.layout.readable.iter().filter(of_etc), read))?
+            .add_rules(path_beneath_rules(["/dev"], device))?
+    } else {
+        let copied = setup.layout.copies.iter().map(|(_, from)| from.as_path());
+        let own = basis.has_proc.then_some(Path::new("/proc"));
+        let file = basis.program;
+        let program = file.map(|file| Ok::<_, RulesetError>(PathBeneath::new(file, execute)));
+        created
+            .add_rules(path_beneath_rules(copied.chain([Path::new(ETC)]).chain(own), read))?
+            .add_rules(path_beneath_rules(&setup.layout.readable, read))?
+            .add_rules(program)?
+            .add_rules(path_beneath_rules(DEVICES, device))?
+    };
+    created
+        .add_rules(path_beneath_rules(&setup.layout.writable, write))?
+        .add_rules(path_beneath_rules([basis.scratch], write))
 }
 
 impl Rules {
     /// Puts them in force.
-    pub fn enforce(self, spec: &Spec, report: &mut Report) {
+    pub fn enforce(self, setup: &Setup, report: &mut Report) {
         let outcome = self.0.and_then(RulesetCreated::restrict_self);
         let files = match outcome {
             Ok(status) if status.ruleset != RulesetStatus::NotEnforced => {
@@ -95,20 +104,19 @@ impl Rules {
             Ok(_) => Err("the kernel has no landlock, or it is not enabled".to_owned()),
             Err(error) => Err(format!("landlock: {error}")),
         };
-        let protected = protected(spec, files.is_ok());
+        let protected = protected(setup, files.is_ok());
         report.note(Feature::Files, files);
         report.note(Feature::ProtectedFiles, protected);
     }
 }
 
 /// Whether the rules or the mounts keep a command from every protected path.
-fn protected(spec: &Spec, has_rules: bool) -> Result<String, String> {
-    let system = SYSTEM.iter().copied().map(Path::new);
-    let given = spec.readable.iter().map(PathBuf::as_path).chain(writable(spec));
-    let open: Vec<&Path> = system.chain(given).collect();
-    for path in &spec.protected {
+fn protected(setup: &Setup, has_rules: bool) -> Result<String, String> {
+    let given = setup.layout.readable.iter().chain(&setup.layout.writable).map(PathBuf::as_path);
+    let open: Vec<&Path> = given.chain([Path::new(ETC)]).collect();
+    for path in &setup.layout.protected {
         let is_open = !has_rules || open.iter().any(|open| path.starts_with(open));
-        if is_open && !mounts::is_hidden(path) {
+        if is_open && !root::is_hidden(path) {
             return Err(format!("{} can be seen", path.display()));
         }
     }

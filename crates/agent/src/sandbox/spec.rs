@@ -1,4 +1,4 @@
-//! What the agent and its helpers say to each other.
+//! The messages between the agent and its helpers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -7,50 +7,56 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::layout::Layout;
 use super::{Level, Report};
 
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 
-/// Asks the inner helper to end the command: first this way,
+/// Asks the init process to end the command: first this way,
 pub const TERMINATE: u8 = b't';
 /// and then the other.
 pub const KILL: u8 = b'k';
 
-/// For the outer helper.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Outer {
+/// The byte that asks the launcher for an init process. It carries the socket to it.
+pub const REQUEST: u8 = b'r';
+/// How many descriptors a request to an init process has at most: the two output streams of the
+/// command, and the file by which it enters its control group. Its first byte carries them.
+pub const REQUEST_DESCRIPTORS: usize = 3;
+
+/// For the launcher, once: what all commands have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
     pub sandbox: Level,
     pub deny_network: bool,
-}
-
-/// What the outer helper has done, for the inner one.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Namespaces {
-    pub entered: bool,
-    /// Whether one of them is a user namespace.
-    pub has_user: bool,
-    pub has_network: bool,
-    /// Why they were not entered.
-    pub problem: String,
-}
-
-/// For the inner helper.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Spec {
-    pub sandbox: Level,
-    pub deny_network: bool,
-    /// None asks only what would be in force.
-    pub command: Option<Command>,
-    pub working_directory: PathBuf,
-    /// What it may read and execute, besides the folders of the system.
-    pub readable: Vec<PathBuf>,
-    /// What it may read and write.
-    pub writable: Vec<PathBuf>,
-    /// What it may never see.
-    pub protected: Vec<PathBuf>,
+    /// Where commands run; their scratch directory if absent.
+    pub working_directory: Option<PathBuf>,
+    /// What commands see of the file system.
+    pub layout: Layout,
     pub limits: Limits,
     pub user: Option<User>,
+}
+
+/// From the launcher, once: it takes requests now.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ready {
+    /// Whether commands get a root directory of their own, and a scratch directory in it.
+    pub has_root: bool,
+    /// Whether each command has a pid namespace, in which all its processes can be killed.
+    pub has_namespace: bool,
+    /// Whether an init process starts one command after another.
+    pub is_reusable: bool,
+}
+
+/// For an init process: what is different for each command.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// None asks only what would be in force.
+    pub command: Option<Command>,
+    /// The scratch directory, where the command has no root of its own.
+    pub scratch: Option<PathBuf>,
+    /// Whether a control group limits the memory of all its processes together.
+    pub memory_is_grouped: bool,
 }
 
 /// What to start.
@@ -79,8 +85,8 @@ pub struct Limits {
     pub open_files: u64,
     /// The size of a file.
     pub file_bytes: u64,
-    /// The size of its own folder for temporary files.
-    pub temporary_bytes: u64,
+    /// The size of the scratch directory.
+    pub scratch_bytes: u64,
 }
 
 impl Default for Limits {
@@ -91,7 +97,7 @@ impl Default for Limits {
             processes: 128,
             open_files: 1024,
             file_bytes: 1 << 30,
-            temporary_bytes: 256 << 20,
+            scratch_bytes: 256 << 20,
         }
     }
 }
@@ -120,11 +126,13 @@ impl User {
     }
 }
 
-/// For the agent.
+/// For the agent, about one command.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// What is in force; the command is about to start.
+    /// What is in force.
     Report(Report),
+    /// That was all, because there is no command.
+    Probed,
     /// The command does not start.
     Refused { code: String, message: String },
     /// The command has ended.
@@ -144,6 +152,8 @@ pub struct Ended {
     pub peak_memory_bytes: u64,
     /// How many processes it has left behind, which were killed.
     pub left_behind: u32,
+    /// Whether none of its processes exists any more. Otherwise the end of the socket says so.
+    pub is_all: bool,
 }
 
 /// Sends a message.
@@ -153,10 +163,12 @@ pub fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
 
 /// A message as it is sent.
 pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
-    let text = serde_json::to_vec(message)?;
-    let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
+    let mut text = vec![0; 4];
+    serde_json::to_writer(&mut text, message)?;
+    let length = u32::try_from(text.len() - 4).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
     let length = length.ok_or_else(|| io::Error::other("the message is too long"))?;
-    Ok([&length.to_be_bytes()[..], &text].concat())
+    text[..4].copy_from_slice(&length.to_be_bytes());
+    Ok(text)
 }
 
 /// Takes a message, and not a byte of what follows it.

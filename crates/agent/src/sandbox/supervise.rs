@@ -5,37 +5,36 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::time::TimeValLike;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
+use spawn::Usage;
 
 use super::spec::{Ended, KILL, TERMINATE};
 
 /// How often processes that ended in between are collected.
 const COLLECT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// How long the inner helper may take to clean up when the agent is gone.
+/// How long the init process may take to clean up when the agent is gone.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The inner helper's watch over the command, until nothing of it is left.
-pub(super) fn watch(socket: &mut UnixStream, command: u32, is_first: bool) -> io::Result<Ended> {
-    let command = pid(command);
+/// The init process's watch over the command, until nothing of it is left.
+pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io::Result<Ended> {
     let handle = open(command)?;
-    let mut ended = Ended::default();
-    while ended.code.is_none() && ended.signal.is_none() {
+    let mut watched = Watched { command, ended: Ended::default(), usage: Usage::default() };
+    while !watched.has_ended() {
         let mut waits = [
             PollFd::new(&handle, PollFlags::IN),
             PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP),
         ];
         wait(&mut waits, Some(&COLLECT))?;
         let has_word = !waits[1].revents().is_empty();
-        collect(command, &mut ended, Some(WaitPidFlag::WNOHANG))?;
+        watched.collect(Some(WaitPidFlag::WNOHANG))?;
         if has_word {
             let mut word = [0];
             match socket.read(&mut word) {
@@ -51,45 +50,67 @@ pub(super) fn watch(socket: &mut UnixStream, command: u32, is_first: bool) -> io
         }
     }
     let _ = killpg(command, Signal::SIGKILL);
-    if is_first && getpid().as_raw() == 1 {
+    if is_first {
         // Everything in the namespace but this process.
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     }
-    collect(command, &mut ended, None)?;
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    ended.user_ms = usage.user_time().num_milliseconds().unsigned_abs();
-    ended.system_ms = usage.system_time().num_milliseconds().unsigned_abs();
-    ended.peak_memory_bytes = usage.max_rss().unsigned_abs() * 1024;
+    watched.collect(None)?;
+    let Watched { mut ended, usage, .. } = watched;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    (ended.user_ms, ended.system_ms) = (millis(usage.user), millis(usage.system));
+    ended.peak_memory_bytes = usage.peak_memory_bytes;
+    ended.is_all = is_first;
     Ok(ended)
 }
 
-/// Collects the processes that have ended, all of them or those that have by now.
-fn collect(command: Pid, ended: &mut Ended, flags: Option<WaitPidFlag>) -> io::Result<()> {
-    loop {
-        let status = match waitpid(None, flags) {
-            Ok(status) => status,
-            Err(Errno::EINTR) => continue,
-            Err(Errno::ECHILD) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        match status {
-            WaitStatus::StillAlive => return Ok(()),
-            WaitStatus::Exited(pid, code) if pid == command => ended.code = Some(code),
-            WaitStatus::Signaled(pid, signal, _) if pid == command => {
-                ended.signal = Some(signal as i32);
+/// A command that is watched.
+struct Watched {
+    command: Pid,
+    ended: Ended,
+    /// What all of its processes have used.
+    usage: Usage,
+}
+
+impl Watched {
+    fn has_ended(&self) -> bool {
+        self.ended.code.is_some() || self.ended.signal.is_some()
+    }
+
+    /// Collects the processes that have ended, all of them or those that have by now.
+    fn collect(&mut self, flags: Option<WaitPidFlag>) -> io::Result<()> {
+        loop {
+            let (status, usage) = match spawn::wait(flags) {
+                Ok(Some(waited)) => waited,
+                Ok(None) => return Ok(()),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => continue,
+                    Some(libc::ECHILD) => return Ok(()),
+                    _ => return Err(error),
+                },
+            };
+            self.usage.user += usage.user;
+            self.usage.system += usage.system;
+            let peak = &mut self.usage.peak_memory_bytes;
+            *peak = usage.peak_memory_bytes.max(*peak);
+            match status {
+                WaitStatus::Exited(pid, code) if pid == self.command => {
+                    self.ended.code = Some(code);
+                }
+                WaitStatus::Signaled(pid, signal, _) if pid == self.command => {
+                    self.ended.signal = Some(signal as i32);
+                }
+                // Without a flag this is after the end: they were left behind.
+                _ if flags.is_none() => self.ended.left_behind += 1,
+                _ => {}
             }
-            // Without a flag this is after the end: they were left behind.
-            _ if flags.is_none() => ended.left_behind += 1,
-            _ => {}
         }
     }
 }
 
-/// The outer helper's watch over the inner one: until it has ended, and then, where no pid
-/// namespace has seen to it, until nothing is left that lost its parent. How many were killed.
-pub(super) fn outlive(socket: &UnixStream, inner: u32, has_namespace: bool) -> io::Result<u32> {
-    let inner = pid(inner);
-    let handle = open(inner)?;
+/// The outer helper's watch over the init process: until it has ended, and then until nothing is
+/// left that lost its parent. How many were killed.
+pub(super) fn outlive(socket: &UnixStream, init: Pid) -> io::Result<u32> {
+    let handle = open(init)?;
     loop {
         let mut waits =
             [PollFd::new(&handle, PollFlags::IN), PollFd::new(socket, PollFlags::RDHUP)];
@@ -100,22 +121,20 @@ pub(super) fn outlive(socket: &UnixStream, inner: u32, has_namespace: bool) -> i
         if !waits[1].revents().is_empty() {
             let mut waits = [PollFd::new(&handle, PollFlags::IN)];
             wait(&mut waits, Some(&PATIENCE))?;
-            let _ = kill(inner, Signal::SIGKILL);
+            let _ = kill(init, Signal::SIGKILL);
             break;
         }
-        if !has_namespace {
-            adopt(inner)?;
-        }
+        adopt(init)?;
     }
-    waitpid(inner, None)?;
-    if has_namespace { Ok(0) } else { sweep() }
+    waitpid(init, None)?;
+    sweep()
 }
 
 /// Collects orphans that have ended.
-fn adopt(inner: Pid) -> io::Result<()> {
+fn adopt(init: Pid) -> io::Result<()> {
     let me = getpid().as_raw();
     for (child, _) in parents()?.into_iter().filter(|(_, parent)| *parent == me) {
-        if child != inner.as_raw() {
+        if child != init.as_raw() {
             let _ = waitpid(Pid::from_raw(child), Some(WaitPidFlag::WNOHANG));
         }
     }
@@ -180,17 +199,13 @@ fn parents() -> io::Result<BTreeMap<i32, i32>> {
     Ok(parents)
 }
 
-fn pid(number: u32) -> Pid {
-    Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
-}
-
-fn open(process: Pid) -> io::Result<OwnedFd> {
+pub(super) fn open(process: Pid) -> io::Result<OwnedFd> {
     let process = rustix::process::Pid::from_raw(process.as_raw());
     let process = process.ok_or_else(|| io::Error::other("no process has the number 0"))?;
     Ok(pidfd_open(process, PidfdFlags::empty())?)
 }
 
-fn wait(waits: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
+pub(super) fn wait(waits: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
     match poll(waits, timeout) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
-};
+use seccompiler::{BpfProgram, apply_filter};
+
+use super::bpf::{self, Condition, Verdict};
 
 /// What fails with "not permitted".
 const REFUSED: &[i64] = &[
@@ -16,7 +15,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     // Mounts and namespaces.
-    libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
@@ -27,8 +25,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_fsmount,
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
-    libc::SYS_setns,
-    libc::SYS_unshare,
     // The kernel itself.
     libc::SYS_kexec_load,
     libc::SYS_init_module,
@@ -68,76 +64,177 @@ const REFUSED: &[i64] = &[
     libc::SYS_ioperm,
 ];
 
-/// The flags of `clone` that make namespaces.
-const NAMESPACES: &[i32] = &[
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWCGROUP,
+/// What the helpers need until a command is started.
+const HELPERS: &[i64] = &[libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns];
+
+/// What is answered as if this kernel did not have it. Programs then use something older, whose
+/// arguments a filter can see, or a file, which cannot be executed.
+const UNKNOWN: &[i64] = &[
+    libc::SYS_openat2,
+    libc::SYS_memfd_create,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+    libc::SYS_memfd_secret,
 ];
 
-/// The kinds of sockets that lead out of the machine.
-const FAMILIES: &[i32] = &[libc::AF_INET, libc::AF_INET6, libc::AF_PACKET, libc::AF_VSOCK];
+/// Memory that belongs to no process, so that the limit of each process does not count it.
+const SHARED_MEMORY: &[i64] = &[libc::SYS_shmget, libc::SYS_msgget];
+
+/// The flags of `clone` that make namespaces.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// The bits of a file's mode by which a program runs as the file's owner or group.
+const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// What `open` makes files with. The last is two bits, and the other one is that of folders.
+const MAKES: i32 = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+
+/// Calls that give a file its mode, and the argument that is the mode.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (SYS_FCHMODAT2, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+/// The same number on every processor; the C library's list does not have it everywhere.
+const SYS_FCHMODAT2: i64 = 452;
+
+/// Calls that make a file if their flags say so: the arguments that are the flags and the mode.
+const OPENS: &[(i64, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
 
 /// Calls of the x32 kind are numbered from here, and do the same.
 #[cfg(target_arch = "x86_64")]
-const OTHER_NUMBERS: &[i64] = &[0, 0x4000_0000];
+const OTHER_NUMBERS: Option<u32> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
-const OTHER_NUMBERS: &[i64] = &[0];
+const OTHER_NUMBERS: Option<u32> = None;
 
-/// Puts the filter in force.
-pub(super) fn filter(deny_network: bool) -> Result<String, String> {
-    try_filter(deny_network).map_err(|error| error.to_string())?;
-    Ok(format!("seccomp, {} calls refused", REFUSED.len()))
+/// How the kernel calls this processor.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
+#[cfg(target_arch = "riscv64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+const ARCHITECTURE: Option<u32> = None;
+
+/// Which sockets a command may make. Pairs of connected sockets are always allowed: they lead
+/// nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sockets {
+    None,
+    /// All but those to other processes of this machine by a name.
+    NotUnix,
+    All,
 }
 
-fn try_filter(deny_network: bool) -> Result<(), seccompiler::Error> {
-    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    let mut ask_otherwise = BTreeMap::new();
-    for base in OTHER_NUMBERS {
-        for call in REFUSED {
-            refused.insert(base + call, Vec::new());
-        }
-        let mut clone = Vec::new();
-        for flag in NAMESPACES {
-            clone.push(bits(*flag as u64)?);
-        }
-        refused.insert(base + libc::SYS_clone, clone);
-        if deny_network {
-            let mut socket = Vec::new();
-            for family in FAMILIES {
-                socket.push(equal(*family as u64)?);
-            }
-            refused.insert(base + libc::SYS_socket, socket);
-        }
-        // Its flags are in memory, where no filter can see them. Told that there is no such call,
-        // programs use the older one.
-        ask_otherwise.insert(base + libc::SYS_clone3, Vec::new());
+/// A filter, ready to be put in force.
+pub(super) struct Filter(Result<BpfProgram, String>);
+
+impl Filter {
+    /// What neither the launcher nor the helpers need, once the root directory is built. The
+    /// launcher puts it in force on itself, and every command inherits it.
+    pub fn of_launcher(sockets: Sockets) -> Self {
+        Filter::new(&of_launcher(sockets))
     }
-    apply(ask_otherwise, libc::ENOSYS)?;
-    apply(refused, libc::EPERM)
+
+    /// What the helpers need and commands do not. Shared memory is refused where no control group
+    /// counts it.
+    pub fn of_command(allow_shared_memory: bool) -> Self {
+        Filter::new(&of_command(allow_shared_memory))
+    }
+
+    fn new(verdicts: &BTreeMap<u32, Verdict>) -> Self {
+        let Some(architecture) = ARCHITECTURE else {
+            return Filter(Err("no filter for this processor".to_owned()));
+        };
+        let last = OTHER_NUMBERS.map(|from| (from, Verdict::Fail(libc::ENOSYS)));
+        let program = bpf::program(architecture, verdicts, last);
+        Filter(program.ok_or_else(|| "the filter is too long".to_owned()))
+    }
+
+    /// Puts it in force.
+    pub fn enforce(&self) -> Result<(), String> {
+        apply_filter(self.0.as_ref()?).map_err(|error| error.to_string())
+    }
 }
 
-fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<(), seccompiler::Error> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let refuse = SeccompAction::Errno(error as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
-    apply_filter(&BpfProgram::try_from(filter)?)
+/// A condition for a call, and the error with which the call then fails.
+fn fail_if(conditions: Vec<Vec<Condition>>) -> Verdict {
+    Verdict::FailIf(libc::EPERM, conditions)
 }
 
-/// The first argument has these bits.
-fn bits(bits: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    first(SeccompCmpOp::MaskedEq(bits), bits)
+fn has(argument: u8, bits: i32) -> Condition {
+    Condition::Has { argument, bits: bits.cast_unsigned() }
 }
 
-/// The first argument is this number.
-fn equal(number: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    first(SeccompCmpOp::Eq, number)
+/// The calls as the filter numbers them.
+fn rules(rules: impl IntoIterator<Item = (i64, Verdict)>) -> BTreeMap<u32, Verdict> {
+    let rules = rules.into_iter();
+    rules.filter_map(|(call, verdict)| Some((u32::try_from(call).ok()?, verdict))).collect()
 }
 
-fn first(compare: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(0, SeccompCmpArgLen::Dword, compare, value)?])
+fn of_launcher(sockets: Sockets) -> BTreeMap<u32, Verdict> {
+    let refused = REFUSED.iter().map(|call| (*call, Verdict::Fail(libc::EPERM)));
+    let clone = [
+        (libc::SYS_clone3, Verdict::Fail(libc::ENOSYS)),
+        (libc::SYS_clone, fail_if(vec![vec![has(0, NAMESPACES)]])),
+    ];
+    let set_id = |argument| Condition::Has { argument, bits: SET_ID };
+    let modes = MODES.iter().map(|(call, mode)| (*call, fail_if(vec![vec![set_id(*mode)]])));
+    let opens = OPENS
+        .iter()
+        .map(|(call, flags, mode)| (*call, fail_if(vec![vec![has(*flags, MAKES), set_id(*mode)]])));
+    let value = libc::AF_UNIX.cast_unsigned();
+    let socket = match sockets {
+        Sockets::None => Some(Verdict::Fail(libc::EPERM)),
+        Sockets::NotUnix => Some(fail_if(vec![vec![Condition::Is { argument: 0, value }]])),
+        Sockets::All => None,
+    };
+    let socket = socket.map(|verdict| (libc::SYS_socket, verdict));
+    rules(refused.chain(clone).chain(modes).chain(opens).chain(socket))
+}
+
+fn of_command(allow_shared_memory: bool) -> BTreeMap<u32, Verdict> {
+    let refused = HELPERS.iter().map(|call| (*call, Verdict::Fail(libc::EPERM)));
+    let unknown = UNKNOWN.iter().map(|call| (*call, Verdict::Fail(libc::ENOSYS)));
+    // A mapping that grows down is no data to the limit of memory.
+    let mut mappings = vec![vec![has(3, libc::MAP_GROWSDOWN)]];
+    if !allow_shared_memory {
+        mappings.push(vec![has(3, libc::MAP_ANONYMOUS), has(3, libc::MAP_SHARED)]);
+    }
+    let shared = SHARED_MEMORY.iter().filter(|_| !allow_shared_memory);
+    let shared = shared.map(|call| (*call, Verdict::Fail(libc::EPERM)));
+    rules(refused.chain(unknown).chain(shared).chain([(libc::SYS_mmap, fail_if(mappings))]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_are_no_longer_than_programs_may_be() {
+        for sockets in [Sockets::None, Sockets::NotUnix, Sockets::All] {
+            assert_eq!(Filter::of_launcher(sockets).0.err(), None);
+        }
+        for allow_shared_memory in [false, true] {
+            assert_eq!(Filter::of_command(allow_shared_memory).0.err(), None);
+        }
+    }
 }

@@ -11,24 +11,29 @@ use agent::{Agent, ExternalOptions, Options, Stop};
 use domain::action::Assignment;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-/// `agent-under-test FOLDER LEVEL ASSIGNMENT` carries the assignment out. Commands and working
-/// directory are in the folder, where the outputs go too.
+/// `agent-under-test FOLDER LEVEL ASSIGNMENT` carries the assignment out, and again for each line on
+/// its standard input. Commands are in the folder, where the outputs go too.
 #[tokio::main]
-async fn attempt(folder: PathBuf, level: Level, assignment: Assignment) {
+async fn attempt(folder: PathBuf, level: Level, mut assignment: Assignment) {
     let outputs = Outputs::new(folder.join("outputs"), Limits::default()).unwrap();
     let external = ExternalOptions {
         enabled: true,
         allow: vec![folder.join("commands")],
-        working_directory: folder.join("work"),
         sandbox: level,
         ..ExternalOptions::default()
     };
     let agent = Agent::new(Options { external, ..Options::default() });
-    let output = outputs.open(assignment.run, assignment.attempt);
-    let (_quiet, requests) = tokio::sync::watch::channel(None);
-    let result = agent.execute(&assignment, output.clone(), Stop::new(requests)).await;
-    output.finish().await.unwrap();
-    println!("{result:?}");
+    loop {
+        let output = outputs.open(assignment.run, assignment.attempt);
+        let (_quiet, requests) = tokio::sync::watch::channel(None);
+        let result = agent.execute(&assignment, output.clone(), Stop::new(requests)).await;
+        output.finish().await.unwrap();
+        println!("{result:?}");
+        assignment.attempt += 1;
+        if std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
+            break;
+        }
+    }
 }
 
 /// `agent-under-test without FEATURE …` goes on with the other arguments as if the kernel did not

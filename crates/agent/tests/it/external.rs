@@ -3,10 +3,14 @@
 //! Every command is a small shell script. Its processes are found again by the run's id in their
 //! environment.
 
+mod attack;
 mod ends;
 mod killed;
 mod lacking;
+mod launcher;
+mod memory;
 mod policy;
+mod scratch;
 mod walls;
 
 use std::fs::{self, Permissions};
@@ -60,7 +64,7 @@ impl World {
     }
 
     fn with_level(level: Level) -> Self {
-        // Not in /tmp, so that commands have one of their own.
+        // Not in /tmp, which is where commands have their scratch directories.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         open_to_all(dir.path());
         for name in ["commands", "work", "data"] {
@@ -72,7 +76,6 @@ impl World {
         let options = ExternalOptions {
             enabled: true,
             allow: vec![dir.path().join("commands")],
-            working_directory: dir.path().join("work"),
             protected: vec![dir.path().join("data")],
             sandbox: level,
             helper: HELPER.into(),
@@ -87,6 +90,12 @@ impl World {
         fs::write(&path, content).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         path
+    }
+
+    /// An assignment that runs a Python program.
+    fn python(&self, program: &str) -> Assignment {
+        let path = self.file("program", &format!("#!/usr/bin/python3\n{program}\n"));
+        assignment(path.to_str().unwrap())
     }
 
     /// An assignment that runs a script.
@@ -108,8 +117,13 @@ impl World {
 
     /// Runs it to its end, or until it is stopped. Nothing of it may be left.
     async fn run_until(&self, assignment: &Assignment, stop: Stop) -> Outcome {
+        self.run_by(&self.agent(), assignment, stop).await
+    }
+
+    /// The same by an agent that has other runs as well.
+    async fn run_by(&self, agent: &Agent, assignment: &Assignment, stop: Stop) -> Outcome {
         let output = self.outputs.open(assignment.run, assignment.attempt);
-        let result = self.agent().execute(assignment, output.clone(), stop).await;
+        let result = agent.execute(assignment, output.clone(), stop).await;
         output.finish().await.unwrap();
         assert_eq!(processes(assignment.run), [""; 0], "left: {result:?}");
         let details = result.details.as_deref().map(|text| serde_json::from_str(text).unwrap());

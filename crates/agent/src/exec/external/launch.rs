@@ -1,28 +1,25 @@
-//! A command from its start to its end, with the helpers around it.
+//! A command from its start to its end.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::pin;
-use std::process::Stdio;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use domain::run::AttemptEnd;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
 use tokio::time::{sleep, timeout};
 
+use super::launcher::{Init, Launcher, Running, Streams};
 use super::{ExternalOptions, LOST_GRACE};
 use crate::exec::RESULT_BYTES_MAX;
 use crate::output::{Stream, Veiled};
-use crate::sandbox::cgroup::{self, Cgroup};
-use crate::sandbox::spec::{self, Ended, Limits, Message, Outer, Spec};
-use crate::sandbox::{Feature, Level, MARK, Report};
+use crate::sandbox::cgroup::Cgroup;
+use crate::sandbox::scratch::Scratch;
+use crate::sandbox::spec::{self, Command, Ended, Limits, Message, Spec};
+use crate::sandbox::{Feature, Report};
 use crate::stop::Stop;
 
 /// How long the helpers may take to kill what they were told to kill.
@@ -36,14 +33,16 @@ const LAST_WORDS: usize = 400;
 
 /// A command that was started. Dropping it closes the socket, and the helpers then kill
 /// everything.
-pub(super) struct Launched {
-    child: Child,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+pub(super) struct Launched<'a> {
+    launcher: &'a Launcher,
+    running: Arc<Running>,
+    init: Init,
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
     cgroup: Option<Cgroup>,
     group_report: Result<String, String>,
+    /// Deleted at the end, where the command has no root directory of its own.
+    scratch: Option<Scratch>,
 }
 
 /// What the helpers have said.
@@ -53,6 +52,8 @@ pub(super) struct Told {
     pub refused: Option<(String, String)>,
     pub ended: Option<Ended>,
     pub swept: u32,
+    /// Whether nothing of the command is left, and nothing more is to be said about it.
+    pub is_over: bool,
 }
 
 /// How it ended.
@@ -71,33 +72,51 @@ pub(super) struct Ending {
     pub is_clean: bool,
 }
 
-impl Launched {
-    /// Starts the helpers and tells them what to do. The name is for the control group.
-    pub async fn new(options: &ExternalOptions, spec: Spec, name: &str) -> io::Result<Self> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let (reader, mut writer) = UnixStream::from_std(ours)?.into_split();
-        let mut child = Command::new(&options.helper)
-            .arg(MARK)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        // The helper waits for its first message, so nothing starts outside the group.
-        let (name, level, limits, id) = (name.to_owned(), spec.sandbox, spec.limits, child.id());
-        let group = tokio::task::spawn_blocking(move || group(&name, level, &limits, id));
-        let (cgroup, group_report) = match group.await.map_err(io::Error::from).flatten() {
+impl<'a> Launched<'a> {
+    /// Asks the launcher for the command. The name is for its control group and its scratch
+    /// directory.
+    pub async fn new(
+        launcher: &'a Launcher,
+        options: &ExternalOptions,
+        command: Option<Command>,
+        name: &str,
+    ) -> io::Result<Self> {
+        let mut running = launcher.running(options).await?;
+        let (cgroup, group_report) = match group(&running, name, &options.limits).await {
             Ok((cgroup, does)) => (Some(cgroup), Ok(does)),
             Err(error) => (None, Err(error.to_string())),
         };
-        let outer = Outer { sandbox: spec.sandbox, deny_network: spec.deny_network };
-        let message = [spec::encode(&outer)?, spec::encode(&spec)?].concat();
-        // A helper that is gone has closed the socket; the reader will see why.
-        let _ = writer.write_all(&message).await;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        Ok(Launched { child, stdout, stderr, reader, writer, cgroup, group_report })
+        let scratch = match running.ready.has_root {
+            true => None,
+            false => Some(scratch(options, name)?),
+        };
+        let spec = Spec {
+            command,
+            scratch: scratch.as_ref().map(|scratch| scratch.path().to_owned()),
+            memory_is_grouped: cgroup.as_ref().is_some_and(|cgroup| cgroup.has_memory),
+        };
+        let spec = spec::encode(&spec)?;
+        let entrance = || cgroup.as_ref().map(Cgroup::entrance).transpose();
+        let Streams { init, stdout, stderr } = match running.start(&spec, entrance()?).await {
+            Ok(streams) => streams,
+            // It was killed. Another one takes its place.
+            Err(_) => {
+                launcher.forget(&running).await;
+                running = launcher.running(options).await?;
+                running.start(&spec, entrance()?).await?
+            }
+        };
+        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        Ok(Launched {
+            launcher,
+            running,
+            init,
+            stdout,
+            stderr,
+            cgroup,
+            group_report,
+            scratch,
+        })
     }
 
     /// What the helpers say when there is no command.
@@ -123,15 +142,16 @@ impl Launched {
             };
             let mut pumps = pin!(pumps);
             let cgroup = self.cgroup.as_ref();
-            let ender = Ender { writer: &mut self.writer, child: &mut self.child, cgroup };
+            let (mut reader, mut writer) = self.init.socket.split();
+            let ender = Ender { writer: &mut writer, cgroup };
             let mut ender = pin!(ender.run(stop, grace, &stopped, &was_killed));
-            let mut listening = pin!(listen(&mut self.reader));
+            let mut listening = pin!(listen(&mut reader));
             let mut is_drained = false;
             let told = loop {
                 tokio::select! {
-                    told = &mut listening => break told,
+                    told = &mut listening => break Some(told),
                     _ = &mut pumps, if !is_drained => is_drained = true,
-                    never = &mut ender => match never {},
+                    () = &mut ender => break None,
                 }
             };
             if !is_drained {
@@ -140,13 +160,27 @@ impl Launched {
             }
             told
         };
-        let _ = timeout(KILL_PATIENCE, self.child.wait()).await;
-        let is_clean = match self.cgroup.take() {
+        let is_group_gone = match self.cgroup.take() {
             Some(cgroup) => cgroup.end().await,
             None => true,
         };
-        let mut told = told;
-        if let Some(report) = &mut told.report {
+        let is_clean = is_group_gone && told.is_some();
+        if told.is_none() {
+            // A launcher that does not answer starts no other command either.
+            tracing::error!("processes of a command could not be killed");
+            self.launcher.forget(&self.running).await;
+        }
+        if told.as_ref().is_some_and(|told| told.is_over) && stopped.get().is_none() {
+            self.running.give_back(self.init);
+        }
+        if let Some(scratch) = self.scratch {
+            // It may hold many files.
+            let _ = tokio::task::spawn_blocking(move || drop(scratch)).await;
+        }
+        let mut told = told.unwrap_or_default();
+        if let Some(report) = &mut told.report
+            && !report.missing.contains_key(&Feature::ControlGroup)
+        {
             report.note(Feature::ControlGroup, self.group_report);
         }
         let bytes = [streams[0].bytes, streams[1].bytes];
@@ -158,26 +192,30 @@ impl Launched {
     }
 }
 
-fn group(
-    name: &str,
-    level: Level,
-    limits: &Limits,
-    process: Option<u32>,
-) -> io::Result<(Cgroup, String)> {
-    let process = process.ok_or_else(|| io::Error::other("the helper has ended"))?;
-    if level == Level::Required && !cgroup::has_limits() {
-        // The namespace kills as well, and a move into a group takes milliseconds.
-        return Err(io::Error::other("no controllers, and the pid namespace kills as well"));
-    }
-    let (cgroup, does) = Cgroup::new(name, limits)?;
-    cgroup.add(process)?;
-    Ok((cgroup, does))
+/// Makes a scratch directory for a command that has no root directory of its own.
+fn scratch(options: &ExternalOptions, name: &str) -> io::Result<Scratch> {
+    Scratch::new(&options.temporary, name, options.user()).map_err(|error| {
+        let folder = options.temporary.display();
+        io::Error::new(error.kind(), format!("no scratch directory in {folder}: {error}"))
+    })
 }
 
-/// Hears the helpers out, until both of them have ended.
-async fn listen(reader: &mut OwnedReadHalf) -> Told {
+/// Makes a control group for the command, where that is of use.
+async fn group(running: &Running, name: &str, limits: &Limits) -> io::Result<(Cgroup, String)> {
+    if running.ready.has_namespace && !running.has_group_limits {
+        // To enter a group takes milliseconds.
+        return Err(io::Error::other("no controllers, and the pid namespace kills as well"));
+    }
+    let (name, limits) = (name.to_owned(), *limits);
+    tokio::task::spawn_blocking(move || Cgroup::new(&name, &limits)).await?
+}
+
+/// Hears the helpers out, until nothing of the command is left.
+async fn listen(reader: &mut ReadHalf<'_>) -> Told {
     let mut told = Told::default();
-    while let Ok(length) = reader.read_u32().await {
+    while !told.is_over
+        && let Ok(length) = reader.read_u32().await
+    {
         if length > spec::MESSAGE_BYTES_MAX {
             break;
         }
@@ -187,8 +225,15 @@ async fn listen(reader: &mut OwnedReadHalf) -> Told {
         }
         match serde_json::from_slice(&text) {
             Ok(Message::Report(report)) => told.report = Some(report),
-            Ok(Message::Refused { code, message }) => told.refused = Some((code, message)),
-            Ok(Message::Ended(ended)) => told.ended = Some(ended),
+            Ok(Message::Probed) => told.is_over = true,
+            Ok(Message::Refused { code, message }) => {
+                told.refused = Some((code, message));
+                told.is_over = true;
+            }
+            Ok(Message::Ended(ended)) => {
+                told.ended = Some(ended);
+                told.is_over = ended.is_all;
+            }
             Ok(Message::Swept(count)) => told.swept = count,
             Err(error) => tracing::error!(%error, "the sandbox's helper sent something unknown"),
         }
@@ -197,20 +242,20 @@ async fn listen(reader: &mut OwnedReadHalf) -> Told {
 }
 
 /// Ends a command when that is asked for: kindly, then by force, then by every force.
-struct Ender<'a> {
-    writer: &'a mut OwnedWriteHalf,
-    child: &'a mut Child,
+struct Ender<'a, 'b> {
+    writer: &'a mut WriteHalf<'b>,
     cgroup: Option<&'a Cgroup>,
 }
 
-impl Ender<'_> {
+impl Ender<'_, '_> {
+    /// Returns when all of it was in vain.
     async fn run(
         self,
         stop: &mut Stop,
         grace: Duration,
         stopped: &OnceLock<AttemptEnd>,
         was_killed: &AtomicBool,
-    ) -> Infallible {
+    ) {
         let end = stop.requested().await;
         let _ = stopped.set(end);
         // A helper that cannot be told has ended.
@@ -223,11 +268,9 @@ impl Ender<'_> {
         if let Some(cgroup) = self.cgroup {
             cgroup.kill();
         }
-        // The outer helper takes this for the agent's end, and cleans up alone.
+        // The launcher takes this for the agent's end, and cleans up alone.
         let _ = self.writer.shutdown().await;
-        sleep(2 * KILL_PATIENCE).await;
-        let _ = self.child.start_kill();
-        std::future::pending().await
+        sleep(3 * KILL_PATIENCE).await;
     }
 }
 

@@ -22,6 +22,7 @@ async fn nothing_outlives_the_agent_and_the_output_so_far_is_kept() {
                 .arg(world.dir.path())
                 .arg(serde_json::to_value(level).unwrap().as_str().unwrap())
                 .arg(serde_json::to_string(&job).unwrap())
+                .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()

@@ -233,11 +233,13 @@ fn options_are_checked() {
     assert_eq!(answer, "allow: is empty: name the commands, or folders of them");
     let answer = check(&|options| options.readable.push("data".into()));
     assert_eq!(answer, "readable: \"data\" must be an absolute path");
-    let answer = check(&|options| options.working_directory = "/no/such".into());
+    let answer = check(&|options| options.writable.push("/".into()));
+    assert_eq!(answer, "writable: must not be /, which has everything in it");
+    let answer = check(&|options| options.working_directory = Some("/no/such".into()));
     assert!(answer.starts_with("working_directory: \"/no/such\" must be"), "{answer}");
-    let answer = check(&|options| options.working_directory = "/".into());
+    let answer = check(&|options| options.working_directory = Some("/".into()));
     assert_eq!(answer, "working_directory: must be a folder for commands, not /");
-    let answer = check(&|options| options.working_directory = options.protected[0].clone());
+    let answer = check(&|options| options.working_directory = options.protected.first().cloned());
     assert!(answer.starts_with("working_directory: must not be inside"), "{answer}");
     let answer = check(&|options| options.variables.push("A=B".into()));
     assert_eq!(answer, "environment: \"A=B\" is no name of a variable");

@@ -1,0 +1,305 @@
+//! Starting a command: its process puts everything in force on itself, and then executes the
+//! command.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl;
+use nix::unistd::{Pid, chdir, geteuid, setpgid};
+use rustix::fs::{
+    MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags, fcntl_add_seals, memfd_create, openat2,
+};
+use rustix::io::{FdFlags, fcntl_setfd, pread};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use spawn::{Program, SpawnError, Stack, spawn};
+
+use super::files::{Basis, Rules};
+use super::init::{Own, Request};
+use super::launcher::Common;
+use super::spec::{self, Spec};
+use super::{Feature, Level, Report, confine, root};
+
+/// Why a command does not start.
+pub(super) struct Refusal {
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl Refusal {
+    fn failed(what: &str, error: &dyn std::fmt::Display) -> Self {
+        Refusal { code: "SANDBOX_FAILED", message: format!("{what}: {error}") }
+    }
+}
+
+/// What came of a request.
+pub(super) struct Starting {
+    /// What is in force, if it came to that.
+    pub report: Option<Report>,
+    /// The process of the command; none if only the report was asked for.
+    pub command: Result<Option<Pid>, Refusal>,
+}
+
+/// Starts the command of a request.
+pub(super) fn command(
+    common: &Common,
+    own: &Own,
+    request: Request,
+    stack: &mut Stack,
+) -> Starting {
+    let mut report = None;
+    let command = try_command(common, own, request, stack, &mut report);
+    Starting { report, command }
+}
+
+fn try_command(
+    common: &Common,
+    own: &Own,
+    request: Request,
+    stack: &mut Stack,
+    report: &mut Option<Report>,
+) -> Result<Option<Pid>, Refusal> {
+    let spec = &request.spec;
+    let scratch = match &spec.scratch {
+        Some(scratch) if !common.has_root => scratch,
+        _ => &common.setup.layout.scratch,
+    };
+    let stdin = stdin(spec).map_err(|error| Refusal::failed("the parameters", &error))?;
+    let file = spec.command.as_ref().map(|command| open(&command.path)).transpose()?;
+    let program = program(spec.command.as_ref(), file.as_ref(), scratch);
+    let program = program.map_err(|error| Refusal::failed("the command", &error))?;
+    let command = Command { common, own, request: &request, file: file.as_ref(), stdin, scratch };
+    // Some(None) is the end of a request for a report.
+    let spawned = spawn(stack, &program, || match command.confine(report) {
+        Ok(()) if spec.command.is_some() => Ok(()),
+        Ok(()) => Err(None),
+        Err(refusal) => Err(Some(refusal)),
+    });
+    match spawned {
+        Ok(process) => Ok(Some(process)),
+        Err(SpawnError::Prepare(None)) => Ok(None),
+        Err(SpawnError::Prepare(Some(refusal))) => Err(refusal),
+        Err(SpawnError::Fork(error)) => Err(Refusal::failed("no process for the command", &error)),
+        Err(SpawnError::Execute(error)) => {
+            let path = spec.command.as_ref().map(|command| command.path.as_path());
+            Err(not_executed(path.unwrap_or_else(|| Path::new("/")), &error))
+        }
+    }
+}
+
+/// A command in its own process, before it is executed.
+struct Command<'a> {
+    common: &'a Common,
+    own: &'a Own,
+    request: &'a Request,
+    file: Option<&'a OwnedFd>,
+    stdin: OwnedFd,
+    scratch: &'a Path,
+}
+
+impl Command<'_> {
+    /// Puts everything in force, and says what that is. What is required and missing is refused.
+    fn confine(&self, told: &mut Option<Report>) -> Result<(), Refusal> {
+        let setup = &self.common.setup;
+        let is_on = setup.sandbox != Level::Off;
+        let mut report = self.common.report.clone();
+        self.connect().map_err(|error| Refusal::failed("the streams", &error))?;
+        let is_grouped = self.join(&mut report) && self.request.spec.memory_is_grouped;
+        if is_on {
+            self.enter(&mut report)?;
+        }
+        let work = setup.working_directory.as_deref().unwrap_or(self.scratch);
+        chdir(work).map_err(|error| Refusal {
+            code: "WORKING_DIRECTORY",
+            message: format!("{}: {error}", work.display()),
+        })?;
+        let rules = is_on.then(|| Rules::new(&self.basis()));
+        let change = confine::change_user(setup.user);
+        if is_on {
+            let uid = geteuid();
+            let is_root = if uid.is_root() { Err("it is root".to_owned()) } else { Ok(()) };
+            report.note(Feature::User, change.and(is_root).map(|()| format!("uid {uid}")));
+            report.note(Feature::OwnCount, self.count_alone());
+        } else {
+            change.map_err(|error| Refusal::failed("the user", &error))?;
+        }
+        if let Some(rules) = rules {
+            self.restrict(is_grouped, rules, &mut report);
+        }
+        // Late, because they hold for what is done before the command, too.
+        let limited = confine::limit(&setup.limits);
+        limited.map_err(|error| Refusal::failed("the limits", &error))?;
+        let lacks = told.insert(report).lacks();
+        match (setup.sandbox, lacks) {
+            (Level::Required, Some(lacks)) => Err(Refusal {
+                code: "SANDBOX_UNAVAILABLE",
+                message: format!(
+                    "this machine cannot enforce: {lacks}. Change the machine, or allow the sandbox to be best-effort"
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the process its streams, and makes it the leader of a process group.
+    fn connect(&self) -> io::Result<()> {
+        dup2_stdin(&self.stdin)?;
+        dup2_stdout(&self.request.stdout)?;
+        dup2_stderr(&self.request.stderr)?;
+        Ok(setpgid(Pid::from_raw(0), Pid::from_raw(0))?)
+    }
+
+    /// Enters the control group, if there is one. Whether it has.
+    fn join(&self, report: &mut Report) -> bool {
+        let Some(group) = &self.request.group else { return false };
+        let joined = rustix::io::write(group, b"0");
+        if let Err(error) = joined {
+            report.note(Feature::ControlGroup, Err(format!("it cannot be entered: {error}")));
+        }
+        joined.is_ok()
+    }
+
+    /// Enters the namespaces of the command, and gives it its scratch directory.
+    fn enter(&self, report: &mut Report) -> Result<(), Refusal> {
+        let ipc = match self.common.namespace {
+            Some(_) => unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)
+                .map_err(|error| error.to_string()),
+            None => Err("the kernel refuses namespaces".to_owned()),
+        };
+        if let (true, Err(error)) = (self.common.has_root, &ipc) {
+            return Err(Refusal::failed("no mount namespace", error));
+        }
+        report.note(Feature::Ipc, ipc.map(|()| "ipc namespace".to_owned()));
+        if !self.common.has_root {
+            let folder = "a folder of the machine, whose size nothing limits";
+            report.note(Feature::Scratch, Err(folder));
+            return Ok(());
+        }
+        let mounted = root::mount_scratch(&self.common.setup);
+        mounted.map_err(|error| Refusal::failed("the scratch directory", &error))?;
+        let how = format!("tmpfs on {}", self.scratch.display());
+        report.note::<&str>(Feature::Scratch, Ok(how));
+        Ok(())
+    }
+
+    /// Enters the user namespace where only its own processes are counted.
+    fn count_alone(&self) -> Result<String, String> {
+        let users = self.own.users.as_ref().ok_or_else(|| self.own.no_users.clone())?;
+        setns(users, CloneFlags::CLONE_NEWUSER).map_err(|error| error.to_string())?;
+        Ok("user namespace".to_owned())
+    }
+
+    fn basis(&self) -> Basis<'_> {
+        Basis {
+            setup: &self.common.setup,
+            program: self.file,
+            scratch: self.scratch,
+            has_root: self.common.has_root,
+            has_proc: self.own.has_proc,
+        }
+    }
+
+    /// Gives up every right, in the order in which the kernel lets a process give them up.
+    fn restrict(&self, is_grouped: bool, rules: Rules, report: &mut Report) {
+        let common = self.common;
+        let capabilities = confine::drop_capabilities().map(|()| "none".to_owned());
+        report.note(Feature::Capabilities, capabilities);
+        let no_new = prctl::set_no_new_privs().map(|()| "no_new_privs".to_owned());
+        report.note(Feature::NoNewPrivileges, no_new);
+        rules.enforce(&common.setup, report);
+        let filter = if is_grouped { &common.grouped } else { &common.ungrouped };
+        let filtered = common.filtered.clone().and_then(|()| filter.enforce());
+        if common.setup.deny_network && filtered.is_ok() {
+            let namespace = if common.namespace.is_some() { "network namespace, " } else { "" };
+            report.note::<&str>(Feature::Network, Ok(format!("{namespace}no sockets (seccomp)")));
+        }
+        let memory = match (is_grouped, filtered.is_ok() && common.has_root) {
+            (true, _) => Ok("control group"),
+            (false, true) => Ok("each process, and no shared memory (seccomp)"),
+            (false, false) => Err("only that of each process is limited, and no shared memory"),
+        };
+        report.note(Feature::Memory, memory.map(str::to_owned));
+        report.note(Feature::SystemCalls, filtered.map(|()| "seccomp".to_owned()));
+        if !self.own.has_proc && !report.in_force.contains_key(&Feature::Files) {
+            report.note(Feature::Processes, Err("/proc shows those of the machine"));
+        }
+    }
+}
+
+/// The command's file, reached without any link, so that it is the one that was allowed.
+fn open(path: &Path) -> Result<OwnedFd, Refusal> {
+    let open =
+        |flags| openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    // A program that cannot be read may still be executed.
+    let program = open(OFlags::RDONLY | OFlags::NONBLOCK).or_else(|_| open(OFlags::PATH));
+    let program = program.map_err(|error| Refusal {
+        code: "COMMAND_NOT_ALLOWED",
+        message: format!("command: {} changed while it was looked at: {error}", path.display()),
+    })?;
+    // An interpreter opens its script again by this descriptor. A program does not need it, nor
+    // does a script that cannot be read.
+    let mut begin = [0; 2];
+    let is_script = pread(&program, &mut begin, 0) == Ok(2) && begin == *b"#!";
+    if !is_script {
+        let _ = fcntl_setfd(&program, FdFlags::CLOEXEC);
+    }
+    Ok(program)
+}
+
+/// The parameters, as a file that is read from its beginning. Nothing else can be written to it, so
+/// that it cannot become a program.
+fn stdin(spec: &Spec) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create("parameters", flags)?);
+    if let Some(command) = &spec.command {
+        file.write_all(command.stdin.as_bytes())?;
+        file.rewind()?;
+    }
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
+/// What is executed: the command by its descriptor, with its arguments and variables.
+fn program(
+    command: Option<&spec::Command>,
+    file: Option<&OwnedFd>,
+    scratch: &Path,
+) -> io::Result<Program> {
+    let (Some(command), Some(file)) = (command, file) else {
+        return Program::new("/", [""; 0], [""; 0]);
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let arguments = [&command.name].into_iter().chain(&command.arguments).map(String::as_str);
+    let scratch = scratch.to_string_lossy();
+    let of_scratch = ["HOME", "TMPDIR"].into_iter();
+    let of_scratch = of_scratch.filter(|name| !command.environment.contains_key(*name));
+    let of_scratch = of_scratch.map(|name| format!("{name}={scratch}"));
+    let given = command.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    Program::new(&path, arguments, of_scratch.chain(given))
+}
+
+fn not_executed(path: &Path, error: &io::Error) -> Refusal {
+    let (code, problem) = match error.raw_os_error() {
+        Some(libc::ENOENT) => (
+            "INTERPRETER_NOT_FOUND",
+            "names an interpreter in its first line, or needs a loader, that does not exist"
+                .to_owned(),
+        ),
+        Some(libc::ENOEXEC) => (
+            "EXEC_FORMAT_ERROR",
+            "is neither a program for this machine nor a script that begins with #!".to_owned(),
+        ),
+        Some(libc::EACCES) => {
+            ("PERMISSION_DENIED", "may not be executed by the user of commands".to_owned())
+        }
+        Some(libc::E2BIG) => (
+            "ARGUMENTS_TOO_LONG",
+            "could not be started: its arguments and variables are too long for the system, which takes 128 KB for one and about 2 MB for all".to_owned(),
+        ),
+        _ => ("START_FAILED", format!("could not be started: {error}")),
+    };
+    Refusal { code, message: format!("command: {} {problem}", path.display()) }
+}
