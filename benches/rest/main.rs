@@ -7,6 +7,7 @@
 
 mod bulk;
 mod fill;
+mod gate;
 mod http;
 mod latency;
 mod pages;
@@ -37,6 +38,9 @@ struct Args {
     /// How many runs are triggered; none when 0
     #[arg(long, default_value_t = 500)]
     triggers: usize,
+    /// Only these figures of the gate (`cargo xtask bench gate`)
+    #[arg(long, value_enum, value_delimiter = ',')]
+    gate: Vec<gate::GateMetric>,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -59,6 +63,9 @@ impl StoreKind {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if !args.gate.is_empty() {
+        return gate::measure(&args);
+    }
     if args.jobs > 0 {
         progress("jobs in bulk");
         bulk::measure(&Service::start(args.store)?, &args)?;

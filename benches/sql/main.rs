@@ -1,10 +1,12 @@
 //! How fast the SQL door is: the real server as a process, asked by a driver of PostgreSQL.
 //!
 //! `cargo xtask bench sql` prints one JSON line a figure on stdout: how many jobs a second several
-//! connections make, each with one statement that is durable when it answers.
+//! connections make, each with one statement that is durable when it answers, and how many pages of
+//! the history they read.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
 mod create;
+mod page;
 mod service;
 
 use anyhow::Result;
@@ -20,6 +22,9 @@ struct Args {
     /// Jobs that are made; none when 0
     #[arg(long, default_value_t = 20_000)]
     jobs: usize,
+    /// Pages of the history that are read; none when 0
+    #[arg(long, default_value_t = 0)]
+    pages: usize,
     /// By how many connections
     #[arg(long, default_value_t = 8)]
     connections: usize,
@@ -33,6 +38,10 @@ fn main() -> Result<()> {
     if args.jobs > 0 {
         eprintln!("# CREATE JOB");
         create::measure(&Service::start()?, &args)?;
+    }
+    if args.pages > 0 {
+        eprintln!("# pages of the history");
+        page::measure(&Service::start()?, &args)?;
     }
     Ok(())
 }

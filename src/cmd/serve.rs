@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Replaces, StartLog, Timed, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
 use store::sqlite::SqliteStore;
-use store::{PostgresOptions, PostgresStore, StoreError};
+use store::{AnyStore, PostgresOptions, PostgresStore, StoreError};
 use tokio::net::TcpListener;
 use vault::{Keeper, Rotated, Vault};
 
@@ -130,11 +131,19 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     start(&Config::load(args.sources())?, welcome)
 }
 
+/// What is done when a server answers.
+type Greet = Box<dyn FnOnce(Ready) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
+
 /// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
 pub fn start(
     config: &Config,
-    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
+    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure> + 'static,
 ) -> Result<(), Failure> {
+    // One type for all, so that what serves is compiled once.
+    start_with(config, Box::new(move |ready| Box::pin(async move { greet(ready).await })))
+}
+
+fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
     let plan = Plan::of(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
@@ -150,13 +159,13 @@ pub fn start(
                 let path = folder.join("punctual.db");
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(plan, &folder, store, clock, greet).await
+                serve(plan, &folder, AnyStore::Sqlite(store), clock, greet).await
             }
             StoreKind::Postgres(address) => {
                 let store = PostgresStore::open(address, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(plan, &folder, store, clock, greet).await
+                serve(plan, &folder, AnyStore::Postgres(store), clock, greet).await
             }
         }
     });
@@ -173,12 +182,12 @@ fn no_store(what: &str, error: &StoreError) -> Failure {
     })
 }
 
-async fn serve<S: FullStore>(
+async fn serve(
     plan: Plan,
     folder: &DataFolder,
-    store: S,
+    store: AnyStore,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure>,
+    greet: Greet,
 ) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new());
     let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));

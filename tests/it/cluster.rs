@@ -16,16 +16,17 @@ mod shards;
 mod skew;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use testbed::load::Stopwatch;
 
 use crate::serve::client;
 use crate::serve::process::{Server, until};
 use ledger::{Ledger, now};
 use member::{Member, database};
 
-/// The longest time without a leader.
+/// The longest time without a leader, on a machine that has nothing else to do.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(15);
 
 /// A cluster, and the ledger that its jobs write to.
@@ -209,20 +210,13 @@ impl Cluster {
         ended.map(|attempt| attempt[name].as_i64().unwrap()).collect()
     }
 
-    /// Waits until somebody else leads. Fails if that takes too long since `began`.
-    #[expect(clippy::disallowed_methods, reason = "how soon another one leads is the promise")]
-    fn followed(&self, witness: &str, old: &(String, i64), began: Instant) -> (String, i64) {
+    /// Waits until another node leads. Fails if that takes too long since `began`.
+    fn followed(&self, witness: &str, old: &(String, i64), began: Stopwatch) -> (String, i64) {
         let next = until(|| leader(self.server(witness)).filter(|(name, _)| *name != old.0));
-        assert!(began.elapsed() <= FOLLOWED_WITHIN, "it took {:?}", began.elapsed());
+        began.assert_within(FOLLOWED_WITHIN);
         assert!(next.1 > old.1, "{next:?} after {old:?}");
         next
     }
-}
-
-/// Now, for those who measure how long something takes.
-#[expect(clippy::disallowed_methods, reason = "how soon something happens is the promise")]
-fn begin() -> Instant {
-    Instant::now()
 }
 
 /// What a server says about the nodes; nothing while its store does not answer.

@@ -8,6 +8,7 @@
 mod apt;
 mod cmd;
 mod deny;
+mod gate;
 mod needs;
 mod packages;
 mod step;
@@ -28,7 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Install what the tests need, then check everything: format, clippy, dependencies, tests
-    Test,
+    Test(cmd::test::Args),
     /// Install what the tests need, and nothing more
     Needs,
     /// Check format, clippy and dependencies, without running tests
@@ -45,7 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Test => cmd::test::run(),
+        Command::Test(args) => cmd::test::run(&args),
         Command::Needs => needs::install_if_missing(),
         Command::Lint => cmd::lint::run(),
         Command::Fmt => cmd::fmt::run(),

@@ -57,8 +57,17 @@ const NEEDS: &[Need] = &[
 
 /// Installs what is missing where that is possible, and otherwise says what to install.
 pub fn install_if_missing() -> Result<()> {
+    install(NEEDS.iter())
+}
+
+/// The same for the components of the Rust toolchain, which are all that the quick checks need.
+pub fn install_tools_if_missing() -> Result<()> {
+    install(NEEDS.iter().filter(|need| matches!(need.source, Source::Rustup(_))))
+}
+
+fn install<'a>(needs: impl Iterator<Item = &'a Need>) -> Result<()> {
     let mut advice = String::new();
-    for need in NEEDS.iter().filter(|need| !(need.found)()) {
+    for need in needs.filter(|need| !(need.found)()) {
         if need.source.is_at_hand() {
             eprintln!("installing {}", need.what);
             need.source.install()?;

@@ -1,6 +1,6 @@
 //! How long a `next` and a parse take, beside croner in the same run.
 //!
-//! `cargo bench -p domain --bench schedule` prints one JSON line a figure. The two peers take
+//! `cargo xtask bench schedule` prints one JSON line a figure. The two peers take
 //! turns, round by round, on the same instants, so that a busy machine slows both; a figure is
 //! the median of its rounds.
 

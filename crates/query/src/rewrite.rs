@@ -8,13 +8,12 @@ mod names;
 mod operators;
 mod select;
 mod types;
+mod walk;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement, TableAlias, TableFactor,
-    VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -25,6 +24,7 @@ use crate::error::{QueryError, State, alike};
 use crate::functions::Type;
 use crate::table::Table;
 use crate::value::Kind;
+use walk::{Step, walk};
 
 /// Parsers go no deeper into a question than this.
 const DEPTH_MAX: usize = 60;
@@ -140,18 +140,14 @@ fn read(
             ));
         }
     };
-    let _ = query.visit(&mut Whole);
+    walk(&mut query, &mut Whole)?;
     // The name that questions get which are put into others.
     let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
     let mut survey = Survey { tables, places, found };
-    if let ControlFlow::Break(error) = sqlparser::ast::Visit::visit(&*query, &mut survey) {
-        return Err(error);
-    }
+    walk(&mut query, &mut survey)?;
     let mut pass = Pass { tables, places, found: survey.found, parameters: BTreeMap::new() };
-    if let ControlFlow::Break(error) = query.visit(&mut pass) {
-        return Err(error);
-    }
-    let _ = query.visit(&mut Quote);
+    walk(&mut query, &mut pass)?;
+    walk(&mut query, &mut Quote)?;
     let count = pass.parameters.keys().last().copied().unwrap_or(0);
     let parameters =
         (1..=count).map(|n| pass.parameters.get(&n).copied().flatten().unwrap_or(Kind::Text));
@@ -226,12 +222,10 @@ struct Found {
 /// Before the walks: `TABLE x` is `SELECT * FROM x`.
 struct Whole;
 
-impl VisitorMut for Whole {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+impl Step for Whole {
+    fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
         names::spell_out(&mut query.body);
-        ControlFlow::Continue(())
+        Ok(())
     }
 }
 
@@ -242,26 +236,23 @@ struct Survey<'a> {
     found: Found,
 }
 
-impl Visitor for Survey<'_> {
-    type Break = QueryError;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<QueryError> {
+impl Step for Survey<'_> {
+    fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
         if let Some(with) = &query.with {
             self.found.recursive |= with.recursive;
             let names = with.cte_tables.iter().map(|cte| folded(&cte.alias.name));
             self.found.ctes.extend(names);
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn pre_visit_ident(&mut self, ident: &Ident) -> ControlFlow<QueryError> {
+    fn at_ident(&mut self, ident: &mut Ident) {
         if let Some(at) = self.places.of_ident(ident) {
             self.found.names.push((ident.value.to_lowercase(), at));
         }
-        ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<QueryError> {
+    fn before_table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
         let (name, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => (name, alias),
             TableFactor::Table { name, alias, args, .. }
@@ -272,23 +263,19 @@ impl Visitor for Survey<'_> {
             TableFactor::Table { name, alias, args: Some(_), .. } => {
                 let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
                 self.function(name, alias.as_ref());
-                return ControlFlow::Continue(());
+                return Ok(());
             }
             TableFactor::UNNEST { alias, .. } => {
                 self.function("unnest".into(), alias.as_ref());
-                return ControlFlow::Continue(());
+                return Ok(());
             }
-            _ => return ControlFlow::Continue(()),
+            _ => return Ok(()),
         };
-        match find(name, self.tables, &self.found.ctes, self.places) {
-            Ok(Some(table)) => {
-                let alias = alias.as_ref().map(|alias| folded(&alias.name));
-                self.found.aliases.insert(alias.unwrap_or_else(|| table.name.to_owned()), table);
-                ControlFlow::Continue(())
-            }
-            Ok(None) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+        if let Some(table) = find(name, self.tables, &self.found.ctes, self.places)? {
+            let alias = alias.as_ref().map(|alias| folded(&alias.name));
+            self.found.aliases.insert(alias.unwrap_or_else(|| table.name.to_owned()), table);
         }
+        Ok(())
     }
 }
 
@@ -365,33 +352,29 @@ struct Pass<'a> {
     parameters: BTreeMap<usize, Option<Kind>>,
 }
 
-impl VisitorMut for Pass<'_> {
-    type Break = QueryError;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<QueryError> {
-        flow(self.table(factor))
+impl Step for Pass<'_> {
+    fn before_table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
+        self.table(factor)
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
-        flow(self.before_select(select))
+    fn before_select(&mut self, select: &mut Select) -> Result<(), QueryError> {
+        self.enter_select(select)
     }
 
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
-        self.after_select(select);
-        ControlFlow::Continue(())
+    fn after_select(&mut self, select: &mut Select) {
+        self.leave_select(select);
     }
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<QueryError> {
-        flow(self.before_query(query))
+    fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
+        self.enter_query(query)
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<QueryError> {
-        self.after_query(query);
-        ControlFlow::Continue(())
+    fn after_query(&mut self, query: &mut Query) {
+        self.leave_query(query);
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
-        flow(self.expr(expr))
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), QueryError> {
+        self.expr(expr)
     }
 }
 
@@ -399,21 +382,11 @@ impl VisitorMut for Pass<'_> {
 /// none.
 struct Quote;
 
-impl VisitorMut for Quote {
-    type Break = ();
-
-    fn post_visit_ident(&mut self, ident: &mut Ident) -> ControlFlow<()> {
+impl Step for Quote {
+    fn at_ident(&mut self, ident: &mut Ident) {
         if ident.quote_style.is_none() {
             (ident.value, ident.quote_style) = (ident.value.to_lowercase(), Some('"'));
         }
-        ControlFlow::Continue(())
-    }
-}
-
-fn flow(result: Result<(), QueryError>) -> ControlFlow<QueryError> {
-    match result {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => ControlFlow::Break(error),
     }
 }
 

@@ -16,12 +16,14 @@
 //! Over TLS a client may bind its proof to the certificate that it was shown. Somebody in the middle
 //! who shows another one has a proof that is good for nothing.
 
+use std::num::NonZeroU32;
+
+use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::access::Verifier;
 use domain::id::UserId;
 use hmac::{Hmac, KeyInit, Mac};
-use pgwire::api::auth::sasl::scram::{ScramSecret, gen_salted_password};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -62,16 +64,22 @@ pub(crate) fn salt_of(drawn: &[u8; 32], whose: &[u8]) -> Salt {
 
 /// What is kept of a secret.
 pub(crate) fn verifier(secret: &str, salt: Salt, iterations: u32) -> Option<Verifier> {
-    let rounds = usize::try_from(iterations).ok()?;
-    let salted = gen_salted_password(secret, &salt, rounds);
-    match ScramSecret::verifier_from_salted_password(salt.to_vec(), salted, rounds) {
-        ScramSecret::Verifier { stored_key, server_key, .. } => Some(Verifier {
-            iterations,
-            stored_key: stored_key.try_into().ok()?,
-            server_key: server_key.try_into().ok()?,
-        }),
-        ScramSecret::SaltedPassword { .. } => None,
-    }
+    let salted = salted_password(secret, &salt, iterations)?;
+    Some(Verifier {
+        iterations,
+        stored_key: Sha256::digest(hmac(&salted, b"Client Key")).into(),
+        server_key: hmac(&salted, b"Server Key"),
+    })
+}
+
+/// `Hi(Normalize(password), salt, i)` of RFC 5802. A password that SASLprep refuses is taken as it
+/// is, as PostgreSQL does.
+fn salted_password(secret: &str, salt: &[u8], iterations: u32) -> Option<[u8; 32]> {
+    let prepared = stringprep::saslprep(secret).unwrap_or(secret.into());
+    let mut salted = [0; 32];
+    let iterations = NonZeroU32::new(iterations)?;
+    pbkdf2::derive(PBKDF2_HMAC_SHA256, iterations, salt, prepared.as_bytes(), &mut salted);
+    Some(salted)
 }
 
 /// What is kept of a user's password or key, made where it holds nobody up.

@@ -1,4 +1,5 @@
-//! Two hundred worlds. Any other number of them: `cargo run -p sim -- --seeds 0..10000`.
+//! Two hundred worlds, and some that no run has seen before. Any other number of them:
+//! `cargo run -p sim -- --seeds 0..10000`.
 
 use sim::{Options, Sabotage, Stats, simulate};
 
@@ -29,6 +30,15 @@ fn the_first_hundred_worlds_are_sound() {
 #[test]
 fn the_second_hundred_worlds_are_sound() {
     eventful(sound(100..200));
+}
+
+/// A failure prints two commands: the one that runs these worlds again, and the one that lives
+/// through the world that failed.
+#[test]
+fn worlds_of_fresh_seeds_are_sound() {
+    for seed in testbed::this_test!("worlds_of_fresh_seeds_are_sound").seeds(&[], 1) {
+        sound(seed.value..seed.value + 20);
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use starts::{StartFilter, StartKey};
-pub use timed::{Stopwatch, Timed, Verb};
+pub use timed::{AnyStore, Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.

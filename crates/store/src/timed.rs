@@ -1,8 +1,9 @@
-//! A store whose verbs are timed, whatever its database.
+//! The verbs of a store as a list, and two stores that are made of it.
 //!
-//! Every call goes through [`Timed`], which tells a [`Stopwatch`] what was asked, how long the
-//! answer took and whether there was one. The names of verbs are a closed set, so that a stopwatch
-//! can keep one place for each: nothing is allocated or looked up for a call.
+//! [`Timed`] tells a [`Stopwatch`] what was asked, how long the answer took and whether there was
+//! one. The names of verbs are a closed set, so that a stopwatch can keep one place for each:
+//! nothing is allocated or looked up for a call. [`AnyStore`] hands each call to the store that was
+//! opened.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use domain::tally::{EndedRun, Key};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::postgres::PostgresStore;
+use crate::sqlite::SqliteStore;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
     Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
@@ -61,12 +64,21 @@ impl<S> Timed<S> {
     }
 }
 
+/// The store that the settings name, as one type: what is built on a store is compiled once, and
+/// not once for each database.
+pub enum AnyStore {
+    /// The embedded one.
+    Sqlite(SqliteStore),
+    /// The one that nodes share.
+    Postgres(PostgresStore),
+}
+
 /// One line for each verb: its name here, its signature, its answer. What follows a plus is handed
-/// through as it is.
+/// through as it is, by [`Timed`] and by [`AnyStore`].
 macro_rules! verbs {
     ($($room:ident {
         $($name:ident $verb:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
-    } $(+ { $($rest:item)* })?)*) => {
+    } $(+ timed { $($rest:item)* } + any { $($rest_of_any:item)* })?)*) => {
         /// A verb of a store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Verb {
@@ -93,6 +105,16 @@ macro_rules! verbs {
                 self.time(Verb::$name, self.store.$verb($($arg),*)).await
             })*
             $($($rest)*)?
+        })*
+
+        $(impl $room for AnyStore {
+            $(async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
+                match self {
+                    AnyStore::Sqlite(store) => store.$verb($($arg),*).await,
+                    AnyStore::Postgres(store) => store.$verb($($arg),*).await,
+                }
+            })*
+            $($($rest_of_any)*)?
         })*
     };
 }
@@ -128,7 +150,7 @@ verbs! {
             -> Page<RunView, RunId>;
         Attempts attempts(run: RunId) -> Vec<AttemptView>;
         Counts counts() -> Counts;
-    } + {
+    } + timed {
         // It waits for others, not for the store.
         async fn placed(&self) {
             self.store.placed().await
@@ -140,6 +162,27 @@ verbs! {
 
         fn hint(&self) {
             self.store.hint();
+        }
+    } + any {
+        async fn placed(&self) {
+            match self {
+                AnyStore::Sqlite(store) => store.placed().await,
+                AnyStore::Postgres(store) => store.placed().await,
+            }
+        }
+
+        async fn changed(&self) {
+            match self {
+                AnyStore::Sqlite(store) => store.changed().await,
+                AnyStore::Postgres(store) => store.changed().await,
+            }
+        }
+
+        fn hint(&self) {
+            match self {
+                AnyStore::Sqlite(store) => store.hint(),
+                AnyStore::Postgres(store) => store.hint(),
+            }
         }
     }
     Cluster {

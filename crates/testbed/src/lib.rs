@@ -1,4 +1,11 @@
-//! What tests and benchmarks of several rooms stand on. Nothing of the product depends on it.
-#![expect(clippy::disallowed_methods, reason = "a server is a process, and PG_BIN may say where")]
+//! What tests and benchmarks of several crates stand on. Nothing of the product depends on it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a server is a process, PG_BIN says where, and a fresh seed comes from the clock"
+)]
 
+pub mod load;
 pub mod postgres;
+#[cfg(feature = "properties")]
+pub mod property;
+pub mod seed;

@@ -19,6 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, io};
 
 pub use control::Stop;
@@ -114,16 +115,35 @@ impl Setup {
     }
 }
 
-/// A port of 127.0.0.1 where nobody listens. Asked for one, the kernel does not give the same to
-/// the next who asks.
+/// A port of 127.0.0.1 on which no process listens.
+///
+/// It lies below the range from which the kernel gives ports to connections and to those who ask
+/// for any: such a port could be taken between this look and its use. Processes that look at the
+/// same time begin at different places.
 pub fn free_port() -> io::Result<u16> {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let end = range.split_whitespace().next().and_then(|first| first.parse().ok());
+    let (first, end) = (10_000, end.unwrap_or(32_768_u32).max(10_001));
+    let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+    let start = std::process::id().wrapping_mul(0x9e37_79b9) >> 8;
+    for step in 0..end - first {
+        let place = start.wrapping_add(asked).wrapping_add(step) % (end - first);
+        let port = u16::try_from(first + place).unwrap_or(u16::MAX);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    // All of them are taken: any other.
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Ends a process without asking it.
-pub fn kill(process: i32) {
-    let kill = Command::new("kill").args(["-9", &process.to_string()]).status();
-    assert!(kill.is_ok_and(|status| status.success()), "there is no process {process}");
+/// Kills a process. Answers whether it was still there: a server that is starting anew may have
+/// ended the process itself in the meantime.
+pub fn kill(process: i32) -> bool {
+    let mut kill = Command::new("kill");
+    kill.args(["-9", &process.to_string()]).stderr(Stdio::null());
+    kill.status().expect("the program `kill` starts").success()
 }
 
 /// A running server.
@@ -247,4 +267,26 @@ pub fn programs() -> PathBuf {
         "these tests need the PostgreSQL server: `cargo xtask test` installs it, or set \
          PG_BIN to the folder that holds `initdb` and `postgres`",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_that_has_gone_is_not_killed_again() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = i32::try_from(child.id()).unwrap();
+        assert!(kill(process));
+        child.wait().unwrap();
+        assert!(!kill(process));
+    }
+
+    #[test]
+    fn free_ports_differ_and_can_be_bound() {
+        let ports: Vec<u16> = (0..20).map(|_| free_port().unwrap()).collect();
+        let listeners: Vec<_> =
+            ports.iter().map(|port| TcpListener::bind(("127.0.0.1", *port)).unwrap()).collect();
+        assert_eq!(listeners.len(), 20);
+    }
 }

@@ -1,6 +1,7 @@
 //! Agents and servers that are killed, put to sleep, or cut off while they work.
 
 use serde_json::json;
+use testbed::postgres::free_port;
 
 use super::{
     Agent, LONG, Ledger, SHORT, attempts, job, joined, kept, node, serve, trigger, wait_for,
@@ -47,8 +48,9 @@ fn a_killed_agent_loses_its_run_to_another() {
 fn what_ends_while_the_server_is_dead_is_recorded_when_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("server");
-    let server = serve(&data, LONG, &[]);
-    let address = server.address.clone();
+    // No connection is given this port while the server is dead.
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let server = serve(&data, LONG, &["--http", &address]);
     let url = format!("http://{address}");
     let ledger = Ledger::open();
     let _agent = joined(folder.path(), &server, &url, "far");

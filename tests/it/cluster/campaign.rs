@@ -9,16 +9,16 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 use testbed::postgres::{Server, Setup, Stop};
 
-use super::ledger::now;
 use super::member::{Member, create_database};
-use super::{Cluster, begin, node_named, wait_for_leader};
+use super::{Cluster, node_named, wait_for_leader};
 use crate::proxy::{Line, Proxy};
 use crate::serve::ledger::{Chance, pass};
 use crate::serve::process::until;
 
-/// How long it lasts when nobody says.
+/// How long it lasts unless told otherwise.
 const SHORT: Duration = Duration::from_secs(15);
 
 const JOBS: [&str; 3] = ["first", "second", "only"];
@@ -92,7 +92,7 @@ impl Campaign {
         let witness = self.cluster.others(&victim).remove(0);
         let before = until(|| node_named(self.cluster.server(&witness), &victim));
         let line = self.lines.iter().find(|(name, _)| *name == victim).unwrap().1.clone();
-        let began = begin();
+        let began = Stopwatch::start();
         match fault {
             Fault::Kill => self.cluster.kill(&victim),
             Fault::Sleep => self.cluster.server(&victim).signal("-STOP"),
@@ -101,7 +101,7 @@ impl Campaign {
         }
         if victim == leader.0 {
             self.cluster.followed(&witness, &leader, began);
-            self.failovers.push(elapsed(began));
+            self.failovers.push(began.elapsed());
         } else {
             // Sometimes longer than a lease, sometimes not.
             pass(Duration::from_millis(self.chance.below(7_000)));
@@ -155,27 +155,23 @@ impl Campaign {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a failover takes is measured")]
-fn elapsed(began: std::time::Instant) -> Duration {
-    began.elapsed()
-}
-
-/// What `cargo xtask campaign` says.
+/// How long `cargo xtask campaign` lets it last.
 #[expect(clippy::disallowed_methods, reason = "a developer command says it in the environment")]
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
+fn length() -> Duration {
+    let minutes = std::env::var("CAMPAIGN_MINUTES").ok().and_then(|text| text.parse().ok());
+    minutes.map_or(SHORT, Duration::from_mins)
 }
 
 #[test]
 fn random_faults_lose_and_double_nothing() {
-    let seed = number("CAMPAIGN_SEED").unwrap_or(now().as_nanosecond() as u64);
-    let length = number("CAMPAIGN_MINUTES").map_or(SHORT, Duration::from_mins);
-    println!("seed {seed}");
-    let mut campaign = Campaign::start(seed);
-    let began = begin();
-    while elapsed(began) < length {
-        campaign.cluster.wait_for_effects("only", 1);
-        campaign.strike();
+    let test = testbed::this_test!("random_faults_lose_and_double_nothing");
+    for seed in test.seeds(&[], 1) {
+        let mut campaign = Campaign::start(seed.value);
+        let began = Stopwatch::start();
+        while began.elapsed() < length() {
+            campaign.cluster.wait_for_effects("only", 1);
+            campaign.strike();
+        }
+        print!("{}", campaign.report());
     }
-    print!("{}", campaign.report());
 }

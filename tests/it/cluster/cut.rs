@@ -1,10 +1,11 @@
 //! The leader loses its database, in every way that a line can fail; the others do not.
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 use testbed::postgres::Setup;
 
 use super::member::{Member, create_database};
-use super::{Cluster, begin, node_named, wait_for_leader};
+use super::{Cluster, node_named, wait_for_leader};
 use crate::proxy::{Line, Proxy};
 use crate::serve::process::until;
 
@@ -27,7 +28,7 @@ fn a_leader_without_its_database_is_followed_and_comes_back_by_itself() {
         let before = until(|| node_named(witness, &old.0))["worker_id"].clone();
         let line = &lines.iter().find(|(name, _)| *name == old.0).unwrap().1;
 
-        let began = begin();
+        let began = Stopwatch::start();
         line.set(fault);
         cluster.followed(&cluster.others(&old.0)[0], &old, began);
         cluster.wait_for_effects("only", 2);

@@ -1,10 +1,11 @@
 //! The database is restarted, or dies and is followed by its synchronous replica.
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 use testbed::postgres::{Setup, Stop};
 
 use super::member::{Member, ask, create_database};
-use super::{Cluster, FOLLOWED_WITHIN, begin};
+use super::{Cluster, FOLLOWED_WITHIN};
 use crate::serve::process::until;
 
 /// A job that was answered for, to be looked for later.
@@ -15,11 +16,10 @@ fn promise(cluster: &Cluster, name: &str) -> String {
 }
 
 /// What was answered for is there, and work goes on soon after the database is back.
-#[expect(clippy::disallowed_methods, reason = "how soon work goes on is the promise")]
 fn goes_on(cluster: &Cluster, promised: &str) {
-    let back = begin();
+    let back = Stopwatch::start();
     cluster.wait_for_effects("every", 1);
-    assert!(back.elapsed() <= FOLLOWED_WITHIN, "it took {:?}", back.elapsed());
+    back.assert_within(FOLLOWED_WITHIN);
     until(|| (cluster.any().call("GET", promised, None).0 == 200).then_some(()));
     cluster.wait_for_effects("only", 3);
 }

@@ -1,8 +1,9 @@
 //! The leader is killed, or sleeps for longer than its lease and wakes up.
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 
-use super::{Cluster, begin, leader, node_named, wait_for_leader};
+use super::{Cluster, leader, node_named, wait_for_leader};
 use crate::serve::process::until;
 
 #[test]
@@ -12,7 +13,7 @@ fn a_dead_leader_and_a_sleeping_one_are_followed_and_nothing_is_lost_or_doubled(
     cluster.create_job("only", &json!({"class": "LEADER_ONLY"}));
     cluster.wait_for_effects("only", 3);
 
-    let began = begin();
+    let began = Stopwatch::start();
     cluster.kill(&first.0);
     let witness = cluster.others(&first.0).remove(0);
     let second = cluster.followed(&witness, &first, began);
@@ -21,7 +22,7 @@ fn a_dead_leader_and_a_sleeping_one_are_followed_and_nothing_is_lost_or_doubled(
     // The one that sleeps leads; the other one watches and follows.
     let awake = cluster.others(&second.0).remove(0);
     let asleep = node_named(cluster.any(), &second.0).unwrap()["worker_id"].clone();
-    let began = begin();
+    let began = Stopwatch::start();
     cluster.server(&second.0).signal("-STOP");
     let third = cluster.followed(&awake, &second, began);
     cluster.wait_for_effects("only", 3);

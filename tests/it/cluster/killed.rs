@@ -1,9 +1,10 @@
 //! A node that executes is killed at work, and then a scheduler.
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 
 use super::member::{Member, database};
-use super::{Cluster, begin, wait_for_leader};
+use super::{Cluster, wait_for_leader};
 
 /// S2.117 and S2.118: a lease ends and another node takes over; a scheduler fails and the others
 /// go on.
@@ -40,7 +41,7 @@ fn a_killed_agent_and_a_killed_scheduler_lose_nothing() {
 
     // Ticks are planned for two seconds, so from then on the other one plans.
     let old = wait_for_leader(cluster.any());
-    let began = begin();
+    let began = Stopwatch::start();
     cluster.kill(&old.0);
     let witness = cluster.others(&old.0).remove(0);
     let next = cluster.followed(&witness, &old, began);

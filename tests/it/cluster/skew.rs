@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use testbed::load::Stopwatch;
 
 use super::member::{Member, database};
-use super::{Cluster, begin, leader, wait_for_leader};
+use super::{Cluster, leader, wait_for_leader};
 use crate::serve::process::until;
 
 /// What pretends another time to a process: `libfaketime`, where Debian keeps it.
@@ -54,7 +55,7 @@ fn a_node_with_a_wrong_clock_does_nothing_until_it_is_right() {
     cluster.create_job("only", &json!({"class": "LEADER_ONLY"}));
     for offset in ["+1h", "-1h"] {
         cluster.wait_for_effects("only", 2);
-        let began = begin();
+        let began = Stopwatch::start();
         set(offset);
         cluster.server("b").line_with("this machine's clock is not the store's");
         let next = cluster.followed("a", &old, began);

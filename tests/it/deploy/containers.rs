@@ -109,6 +109,9 @@ fn the_image_is_built_with_the_toolchain_of_the_workspace() {
     let package = &manifest["workspace"]["package"];
     let rust = package["rust-version"].as_str().unwrap();
     assert!(file.contains(&format!("FROM rust:{rust}-")), "Rust {rust}");
+    // Packages are built with the profile that is made for them.
+    assert!(file.contains("cargo build --profile dist --locked"), "{file}");
+    assert!(file.contains("/target/dist/punctual "), "{file}");
     let instruction = |name: &str| {
         let mut lines = file.lines().filter_map(|line| line.strip_prefix(name));
         lines.next_back().unwrap_or_else(|| panic!("there is no {name}")).trim().to_owned()

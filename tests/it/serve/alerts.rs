@@ -1,7 +1,5 @@
 //! A job that failed for the last time is told to a webhook, signed.
 
-use std::net::TcpListener;
-
 use courier::SigningSecret;
 use serde_json::{Value, json};
 
@@ -24,11 +22,10 @@ fn a_job_that_fails_for_good_reaches_the_webhook() {
     ];
     let server = Server::start_with(&folder.path().join("data"), &[], &environment);
 
-    // Nobody listens there any more.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = testbed::postgres::free_port().unwrap();
     let job = json!({
         "name": "doomed", "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
-        "payload": {"endpoint": format!("http://{closed}/")},
+        "payload": {"endpoint": format!("http://127.0.0.1:{closed}/")},
     });
     let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
     assert_eq!(status, 201, "{made}");

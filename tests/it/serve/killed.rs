@@ -35,7 +35,8 @@ fn headers(call: &TcpStream) -> BTreeMap<String, String> {
 
 fn start(data: &Path) -> Server {
     let variables = [
-        ("PUNCTUAL_ENGINE__LEASE", "3s"),
+        // It ends soon, and still outlives a busy machine.
+        ("PUNCTUAL_ENGINE__LEASE", "8s"),
         ("PUNCTUAL_ENGINE__RENEW_EVERY", "500ms"),
         ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
         ("PUNCTUAL_EXTERNAL__ENABLED", "true"),

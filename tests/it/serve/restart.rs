@@ -53,7 +53,7 @@ fn a_second_signal_does_not_wait() {
     assert_eq!(server.wait(), Some(0));
     // Its node is gone without a word; the next one knows that the run had begun, and tries it
     // again at once.
-    let server = Server::start(&data, &[]);
+    let server = Server::start_with(&data, &[], &ALLOW);
     let path = format!("/v1/executions/{run}/attempts");
     let attempts = until(|| {
         let (_, page) = server.call("GET", &path, None);

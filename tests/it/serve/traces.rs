@@ -1,7 +1,6 @@
 //! A run becomes a trace at a collector, and a collector that is away holds nothing up.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -167,9 +166,8 @@ fn what_waits_is_sent_when_the_server_stops() {
 #[test]
 fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    // Nobody listens there any more.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = start(&folder, &format!("http://{closed}"));
+    let closed = testbed::postgres::free_port().unwrap();
+    let server = start(&folder, &format!("http://127.0.0.1:{closed}"));
     let (_, run) = trigger(&server, sql("SELECT 1"));
     until(|| {
         let (_, seen) = server.call("GET", &format!("/v1/executions/{run}"), None);

@@ -1,16 +1,21 @@
-//! `cargo xtask bench NAME [ARGS]`: runs one benchmark by its short name.
+//! `cargo xtask bench NAME [ARGS]`: runs one benchmark by its short name, or the gate.
 
 use std::fmt::Write;
 
 use anyhow::{Result, bail};
+use clap::Parser;
 
+use crate::gate;
 use crate::step::run_command;
 use crate::workspace::cargo;
 
 /// What to run, and what to hand to it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The benchmark's name
+    /// The cargo profile that it is built with
+    #[arg(long, default_value = "dist")]
+    profile: String,
+    /// The benchmark's name; `gate` compares the working tree with a commit
     name: Option<String>,
     /// Arguments for the benchmark itself
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -66,22 +71,32 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
+/// The name that is not a benchmark's.
+const GATE: &str = "gate";
+
 /// Runs the named benchmark with this process's input and output.
 pub fn run(args: &Args) -> Result<()> {
     let Some(name) = &args.name else {
         print!("{}", list());
         return Ok(());
     };
+    if name == GATE {
+        let words = [GATE.to_owned()].into_iter().chain(args.args.iter().cloned());
+        let args = gate::Args::try_parse_from(words).unwrap_or_else(|error| error.exit());
+        return gate::run(&args);
+    }
     let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
         bail!("there is no benchmark `{name}`; there is:\n{}", list());
     };
-    let mut command = cargo(&["bench", "-p", bench.package, "--bench", bench.name, "--"])?;
-    run_command(command.args(&args.args))
+    let mut command = cargo(&["bench", "--profile", &args.profile, "-p", bench.package])?;
+    run_command(command.args(["--bench", bench.name, "--"]).args(&args.args))
 }
 
 fn list() -> String {
-    BENCHES.iter().fold(String::new(), |mut text, bench| {
-        let _ = writeln!(text, "  {:<12}{}", bench.name, bench.measures);
+    let gate = (GATE, "the working tree beside a commit, in turns; fails if it is slower");
+    let benches = BENCHES.iter().map(|bench| (bench.name, bench.measures));
+    benches.chain([gate]).fold(String::new(), |mut text, (name, measures)| {
+        let _ = writeln!(text, "  {name:<12}{measures}");
         text
     })
 }

@@ -1,5 +1,7 @@
 //! `cargo xtask campaign`: the test of random faults, for as long as one likes.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::Result;
 
 use crate::step::run_command;
@@ -17,14 +19,18 @@ pub struct Args {
     seed: Option<u64>,
 }
 
-/// Runs the campaign with this process's output.
+/// Runs the campaign with this process's output, after the command that repeats it.
 pub fn run(args: &Args) -> Result<()> {
     let name = "cluster::campaign::random_faults_lose_and_double_nothing";
     let mut command =
         cargo(&["test", "-p", "punctual", "--test", "it", "--", "--exact", "--nocapture", name])?;
-    command.env("CAMPAIGN_MINUTES", args.minutes.to_string());
-    if let Some(seed) = args.seed {
-        command.env("CAMPAIGN_SEED", seed.to_string());
-    }
+    let seed = args.seed.unwrap_or_else(fresh);
+    println!("repeat it: cargo xtask campaign --minutes {} --seed {seed}", args.minutes);
+    command.env("CAMPAIGN_MINUTES", args.minutes.to_string()).env("TEST_SEED", seed.to_string());
     run_command(&mut command)
+}
+
+/// A seed that differs from run to run.
+fn fresh() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
 }

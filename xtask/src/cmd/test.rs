@@ -1,4 +1,5 @@
-//! `cargo xtask test`: the one test command, on a fresh machine as in continuous integration.
+//! `cargo xtask test`: the one test command, on a fresh machine as in continuous integration, and
+//! its quick form for while you work.
 
 use anyhow::Result;
 
@@ -7,13 +8,39 @@ use crate::needs;
 use crate::step::{run_command, step};
 use crate::workspace::cargo;
 
-/// Runs every check in the order of its price, so that a cheap mistake is reported first.
-///
-/// The architecture test is one of the tests: see `xtask/tests/architecture`.
-pub fn run() -> Result<()> {
-    step("all checks", || {
-        step("what the tests need", needs::install_if_missing)?;
-        lint::run()?;
-        step("tests", || run_command(&mut cargo(&["test", "--workspace"])?))
+/// How much is checked.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Check the format, clippy, the unit tests and the tests of the pure crates, and nothing that
+    /// starts a server
+    #[arg(long)]
+    quick: bool,
+}
+
+/// The crates whose tests need neither a database nor a process; xtask's test compares the
+/// workspace with ARCHITECTURE.md.
+const PURE: [&str; 4] = ["domain", "query", "sql", "xtask"];
+
+/// Runs the checks in the order of their price, so that a cheap mistake is reported first.
+pub fn run(args: &Args) -> Result<()> {
+    if args.quick { step("quick checks", quick) } else { step("all checks", all) }
+}
+
+fn all() -> Result<()> {
+    step("what the tests need", needs::install_if_missing)?;
+    lint::run()?;
+    step("tests", || run_command(&mut cargo(&["test", "--workspace"])?))
+}
+
+fn quick() -> Result<()> {
+    step("what the checks need", needs::install_tools_if_missing)?;
+    lint::format()?;
+    lint::clippy()?;
+    step("unit tests", || {
+        run_command(&mut cargo(&["test", "--quiet", "--workspace", "--lib", "--bins"])?)
+    })?;
+    step("tests of the pure crates", || {
+        let mut test = cargo(&["test", "--quiet", "--test", "*"])?;
+        run_command(test.args(PURE.iter().flat_map(|package| ["-p", package])))
     })
 }

@@ -200,13 +200,13 @@ fn processes(run: RunId) -> Vec<String> {
 
 /// Looks again and again until something is so.
 async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..6_000 {
         if is_so() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("waited 20 s for {what}");
+    panic!("waited a minute for {what}");
 }
 
 /// Whether a feature is in force; it says so when it is not, because the test then proves less.

@@ -112,14 +112,20 @@ fn a_wall_time_that_no_longer_exists() {
 /// Random sparse expressions in UTC, where a matching date is an occurrence and nothing else is.
 #[test]
 fn sparse_expressions_by_day() {
-    let mut random = Random::new(SEED);
+    for seed in testbed::this_test!("sparse_expressions_by_day").seeds(&[SEED], 1) {
+        check_sparse_expressions(seed.value);
+    }
+}
+
+fn check_sparse_expressions(seed: u64) {
+    let mut random = Random::new(seed);
     let utc = zone("UTC");
     let mut fired = 0;
     for round in 0..150 {
         let text = sparse_expression(&mut random);
         let expr = Expr::read(&text);
         let start = date(random.between(1800, 2300) as i16, 1, 1);
-        let about = format!("seed {SEED:#x}, round {round}: `{text}` from {start}");
+        let about = format!("seed {seed:#x}, round {round}: `{text}` from {start}");
         let Some(first) = expr.first_date(start) else {
             assert!(text.parse::<Cron>().is_err(), "{about} never fires");
             continue;

@@ -2,18 +2,14 @@
 
 use domain::schedule::{Cron, CronSchedule, DstPolicy};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use testbed::property::{self, Plan};
+use testbed::seed::Test;
 
 use crate::{instant, zone};
 
-/// The same inputs in every run.
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 10_000,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(0x5eed_f022),
-        ..ProptestConfig::default()
-    }
+/// The same inputs in every run, and fresh ones.
+fn plan(test: Test) -> Plan {
+    Plan { test, seed: 0x5eed_f022, cases: 10_000 }
 }
 
 /// An expression is accepted and fires, or is refused with a span inside the text.
@@ -78,37 +74,38 @@ fn mutation() -> impl Strategy<Value = (prop::sample::Index, usize, String)> {
     (any::<prop::sample::Index>(), 0_usize..4, prop_oneof![Just(String::new()), piece()])
 }
 
-proptest! {
-    #![proptest_config(config())]
+#[test]
+fn arbitrary_text() {
+    let plan = plan(testbed::this_test!("arbitrary_text"));
+    property::check(plan, &any::<String>(), |text| check(&text));
+}
 
-    #[test]
-    fn arbitrary_text(text in any::<String>()) {
-        check(&text)?;
-    }
+#[test]
+fn arbitrary_pieces() {
+    let plan = plan(testbed::this_test!("arbitrary_pieces"));
+    let pieces = prop::collection::vec(piece(), 0..40);
+    property::check(plan, &pieces, |pieces| check(&pieces.concat()));
+}
 
-    #[test]
-    fn arbitrary_pieces(pieces in prop::collection::vec(piece(), 0..40)) {
-        check(&pieces.concat())?;
-    }
+#[test]
+fn arbitrary_fields() {
+    let plan = plan(testbed::this_test!("arbitrary_fields"));
+    let field = prop::collection::vec(piece(), 1..5).prop_map(|pieces| pieces.concat());
+    let fields = prop::collection::vec(field, 5..=5);
+    property::check(plan, &fields, |fields| check(&fields.join(" ")));
+}
 
-    #[test]
-    fn arbitrary_fields(fields in prop::collection::vec(
-        prop::collection::vec(piece(), 1..5).prop_map(|pieces| pieces.concat()), 5..=5
-    )) {
-        check(&fields.join(" "))?;
-    }
-
-    #[test]
-    fn mutated_expressions(
-        text in valid(),
-        mutations in prop::collection::vec(mutation(), 1..4),
-    ) {
+#[test]
+fn mutated_expressions() {
+    let plan = plan(testbed::this_test!("mutated_expressions"));
+    let mutated = (valid(), prop::collection::vec(mutation(), 1..4));
+    property::check(plan, &mutated, |(text, mutations)| {
         let mut chars: Vec<char> = text.chars().collect();
         for (index, gone, come) in mutations {
             let from = index.index(chars.len() + 1);
             let to = (from + gone).min(chars.len());
             chars.splice(from..to, come.chars());
         }
-        check(&chars.into_iter().collect::<String>())?;
-    }
+        check(&chars.into_iter().collect::<String>())
+    });
 }

@@ -12,7 +12,7 @@ use crate::generate::{Random, expression, policy};
 use crate::instant;
 use crate::oracle::{Expr, Missed, Walk};
 
-/// Change it to draw other samples; a failure prints the seed of its own case.
+/// The samples that every run visits; a failure prints the seed of its own case.
 const SEED: u64 = 0x5eed_0f0c_c0de_2026;
 
 /// How much of the space one run visits.
@@ -48,7 +48,12 @@ fn every_zone_around_its_transitions() {
     let zones = Zones::bundled();
     let names = zones.names();
     assert!(names.len() > 400, "the database has {} zones", names.len());
+    for seed in testbed::this_test!("every_zone_around_its_transitions").seeds(&[SEED], 1) {
+        check_every_zone(&zones, &names, seed.value, &effort);
+    }
+}
 
+fn check_every_zone(zones: &Zones, names: &[String], seed: u64, effort: &Effort) {
     // A zone's cases follow from its place in the list, whichever thread draws it.
     let places: Vec<(usize, &String)> = names.iter().enumerate().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -56,7 +61,7 @@ fn every_zone_around_its_transitions() {
     let compared = std::thread::scope(|scope| {
         let workers: Vec<_> = places
             .chunks(share)
-            .map(|places| scope.spawn(|| check_zones(&zones, places, &effort)))
+            .map(|places| scope.spawn(move || check_zones(zones, places, seed, effort)))
             .collect();
         workers
             .into_iter()
@@ -71,13 +76,13 @@ fn every_zone_around_its_transitions() {
     assert!(compared.missed > 100, "only {} skips", compared.missed);
 }
 
-fn check_zones(zones: &Zones, places: &[(usize, &String)], effort: &Effort) -> Tally {
+fn check_zones(zones: &Zones, places: &[(usize, &String)], seed: u64, effort: &Effort) -> Tally {
     let mut tally = Tally::default();
     for (place, name) in places {
         let Ok(zone) = zones.find(name) else {
             panic!("`{name}` is listed, but not found");
         };
-        let mut random = Random::new(SEED ^ (*place as u64).wrapping_mul(0x1_0000_0001));
+        let mut random = Random::new(seed ^ (*place as u64).wrapping_mul(0x1_0000_0001));
         for center in centers(&zone, &mut random, effort.transitions_a_zone) {
             check_around(&zone, center, random.next_u64(), effort, &mut tally);
         }

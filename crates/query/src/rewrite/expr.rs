@@ -111,9 +111,8 @@ impl Pass<'_> {
             }
             Expr::Between { expr: value, negated, low, high } => {
                 let (a, b) = self.alike(take(value), take(low));
-                let (again, c) = self.alike(a.clone(), take(high));
-                // Both sides decide in the same way what the value must become.
-                let value = if again == a { a } else { again };
+                // Both bounds decide in the same way what the value must become.
+                let (value, c) = self.alike(a, take(high));
                 *expr = Expr::Between {
                     expr: Box::new(value),
                     negated: *negated,

@@ -12,7 +12,7 @@ use crate::table::{Table, order_key};
 use crate::value::Kind;
 
 impl Pass<'_> {
-    pub(super) fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
+    pub(super) fn enter_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
         let body = query.body.as_ref();
         if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) =
             body
@@ -65,7 +65,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) fn after_query(&mut self, query: &Query) {
+    pub(super) fn leave_query(&mut self, query: &Query) {
         // What inner questions make, outer ones use by its name.
         let Some(with) = &query.with else { return };
         for cte in &with.cte_tables {
@@ -76,7 +76,7 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn before_select(&mut self, select: &mut Select) -> Result<(), QueryError> {
+    pub(super) fn enter_select(&mut self, select: &mut Select) -> Result<(), QueryError> {
         if select.into.is_some() {
             return Err(not_supported("SELECT INTO"));
         }
@@ -97,7 +97,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) fn after_select(&mut self, select: &Select) {
+    pub(super) fn leave_select(&mut self, select: &Select) {
         for item in &select.projection {
             if let SelectItem::ExprWithAlias { expr, alias } = item {
                 let name = folded(alias);

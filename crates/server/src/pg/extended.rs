@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
@@ -11,6 +10,7 @@ use pgwire::messages::extendedquery::{
     PortalSuspended, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use postgres_types::Type;
 use query::Value;
 use sql::{Parsed, Statement};
 

@@ -51,7 +51,7 @@ pub(super) struct Prepared {
     /// What it asks for; none for an empty text.
     pub(super) statement: Option<sql::Parsed>,
     /// The types of its values, as far as the client said.
-    pub(super) types: Vec<pgwire::api::Type>,
+    pub(super) types: Vec<postgres_types::Type>,
 }
 
 /// A prepared statement with its values.

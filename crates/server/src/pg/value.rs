@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 use jiff::{SignedDuration, Timestamp, Zoned, civil};
-use pgwire::api::Type;
+use postgres_types::Type;
 use query::{Kind, Value};
 use uuid::Uuid;
 

@@ -36,6 +36,15 @@ fn the_keys_of_the_example_are_those_of_the_rfc() {
     assert_ne!(verifier("pencils", salt, 4096), Some(kept));
 }
 
+/// RFC 4013: a soft hyphen means nothing, and what may not be in a password is taken as it is.
+#[test]
+fn password_is_prepared_before_it_is_hashed() {
+    let (_, salt) = pencil();
+    let kept = |secret: &str| verifier(secret, salt, 2).unwrap();
+    assert_eq!(kept("pen\u{ad}cil"), kept("pencil"));
+    assert_ne!(kept("pencil\u{7}"), kept("pencil"));
+}
+
 /// A client that does its part of an exchange.
 fn last_message(first: &str, reply: &str, secret: &str) -> String {
     let field = |name: &str| {
@@ -44,7 +53,7 @@ fn last_message(first: &str, reply: &str, secret: &str) -> String {
     };
     let (nonce, salt, rounds) = (field("r="), field("s="), field("i="));
     let salt = STANDARD.decode(salt).unwrap();
-    let salted = gen_salted_password(secret, &salt, rounds.parse().unwrap());
+    let salted = salted_password(secret, &salt, rounds.parse().unwrap()).unwrap();
     let client_key = hmac(&salted, b"Client Key");
     let stored_key = Sha256::digest(client_key);
     let (flag, bare) = first.split_once(",,").unwrap();

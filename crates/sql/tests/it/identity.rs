@@ -17,20 +17,11 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
 use sql::Statement;
+use testbed::property::{self, Plan};
 use uuid::Uuid;
 
 use crate::{UPSTREAM, define, name_of};
-
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 3_000,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(0x5eed_001d),
-        ..ProptestConfig::default()
-    }
-}
 
 /// A text with what could confuse somebody who reads it.
 fn text() -> impl Strategy<Value = String> {
@@ -241,29 +232,31 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #![proptest_config(config())]
+#[test]
+fn what_is_printed_is_read_back() {
+    let test = testbed::this_test!("what_is_printed_is_read_back");
+    let plan = Plan { test, seed: 0x5eed_001d, cases: 3_000 };
+    let states = select(vec![JobState::Enabled, JobState::Paused, JobState::Disabled]);
+    property::check(plan, &(name(), states, definition()), |(name, state, definition)| {
+        read_back(&name, state, &definition)
+    });
+}
 
-    #[test]
-    fn what_is_printed_is_read_back(
-        name in name(),
-        state in select(vec![JobState::Enabled, JobState::Paused, JobState::Disabled]),
-        definition in definition(),
-    ) {
-        let text = sql::create_job(&name, state, &definition, &name_of);
-        let parsed = sql::parse(&text);
-        prop_assert!(parsed.is_ok(), "{text}\n{parsed:?}");
-        let parsed = parsed.unwrap();
-        prop_assert_eq!(parsed.len(), 1, "{}", text);
-        let Statement::CreateJob(create) = &parsed[0].statement else {
-            return Err(TestCaseError::fail(text));
-        };
-        prop_assert_eq!(&create.name.value, &name);
-        let defined = define(&create.clauses, None);
-        prop_assert!(defined.is_ok(), "{text}\n{defined:?}");
-        let defined = defined.unwrap();
-        prop_assert_eq!(&defined.definition, &definition, "{}", text);
-        prop_assert_eq!(defined.state.unwrap_or(JobState::Enabled), state);
-        prop_assert_eq!(sql::create_job(&name, state, &defined.definition, &name_of), text);
-    }
+fn read_back(name: &str, state: JobState, definition: &Definition) -> Result<(), TestCaseError> {
+    let text = sql::create_job(name, state, definition, &name_of);
+    let parsed = sql::parse(&text);
+    prop_assert!(parsed.is_ok(), "{text}\n{parsed:?}");
+    let parsed = parsed.unwrap();
+    prop_assert_eq!(parsed.len(), 1, "{}", text);
+    let Statement::CreateJob(create) = &parsed[0].statement else {
+        return Err(TestCaseError::fail(text));
+    };
+    prop_assert_eq!(&create.name.value, name);
+    let defined = define(&create.clauses, None);
+    prop_assert!(defined.is_ok(), "{text}\n{defined:?}");
+    let defined = defined.unwrap();
+    prop_assert_eq!(&defined.definition, definition, "{}", text);
+    prop_assert_eq!(defined.state.unwrap_or(JobState::Enabled), state);
+    prop_assert_eq!(sql::create_job(name, state, &defined.definition, &name_of), text);
+    Ok(())
 }

@@ -1,18 +1,14 @@
 //! Texts that nobody would write: every one is read or refused with a place inside of it.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use testbed::property::{self, Plan};
+use testbed::seed::Test;
 
 use crate::{data, define, examples};
 
-/// The same inputs in every run.
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(0x5eed_0501),
-        ..ProptestConfig::default()
-    }
+/// The same inputs in every run, and fresh ones.
+fn plan(test: Test) -> Plan {
+    Plan { test, seed: 0x5eed_0501, cases: 3_000 }
 }
 
 /// Reads a text, and defines what can be defined.
@@ -99,18 +95,22 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-proptest! {
-    #![proptest_config(config(3_000))]
-
-    #[test]
-    fn words_in_any_order(pieces in prop::collection::vec(piece(), 0..30)) {
+#[test]
+fn words_in_any_order() {
+    let plan = plan(testbed::this_test!("words_in_any_order"));
+    property::check(plan, &prop::collection::vec(piece(), 0..30), |pieces| {
         check(&pieces.join(" "));
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn letters_in_any_order(text in "\\PC{0,200}") {
+#[test]
+fn letters_in_any_order() {
+    let plan = plan(testbed::this_test!("letters_in_any_order"));
+    property::check(plan, &"\\PC{0,200}", |text| {
         check(&text);
-    }
+        Ok(())
+    });
 }
 
 /// A statement takes time and memory in proportion to its length, however it is nested.

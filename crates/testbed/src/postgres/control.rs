@@ -30,7 +30,8 @@ impl Server {
 
     /// Ends the server without asking it; its sessions end when they notice.
     pub fn crash(&self) {
-        kill(i32::try_from(self.process()).expect("the number of a process"));
+        let process = i32::try_from(self.process()).expect("the number of a process");
+        assert!(kill(process), "the server of the tests is not running");
         fs::remove_file(self.folder.join("data/postmaster.pid")).expect("it said who it was");
     }
 

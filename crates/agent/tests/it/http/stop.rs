@@ -15,6 +15,9 @@ use tokio::time::{Instant, timeout};
 use super::server::{Server, flood};
 use super::{agent, allowing, assignment};
 
+/// Only a broken agent takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Stops an attempt when the server has sent these bytes and waits for its connection to end.
 /// Says how long the agent took to obey.
 async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
@@ -47,10 +50,10 @@ async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
             tokio::task::yield_now().await;
         }
     };
-    timeout(Duration::from_secs(5), arrived).await.unwrap();
+    timeout(PATIENCE, arrived).await.unwrap();
     let asked = Instant::now();
     ask.send(Some(end)).unwrap();
-    let result = timeout(Duration::from_secs(5), attempt).await.unwrap().unwrap();
+    let result = timeout(PATIENCE, attempt).await.unwrap().unwrap();
     let took = asked.elapsed();
     assert_eq!(result.end, end);
     let host = format!("http://{}", server.address);
@@ -62,20 +65,23 @@ async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
     let why = if end == AttemptEnd::Timeout { "took too long and was" } else { "was" };
     assert_eq!(result.message, format!("the request {why} dropped {phase}"));
     assert_eq!(result.error, None);
-    timeout(Duration::from_secs(5), closed.acquire()).await.unwrap().unwrap().forget();
+    timeout(PATIENCE, closed.acquire()).await.unwrap().unwrap().forget();
     took
 }
+
+/// How soon the agent obeys.
+const PROMISED: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn slow_heads_and_slow_bodies_are_dropped_within_a_tenth_of_a_second() {
     for end in [AttemptEnd::Cancelled, AttemptEnd::Timeout, AttemptEnd::Lost] {
         for bytes in ["", "HTTP/1.1 200 OK\r\nx-head: slow", "HTTP/1.1 200 OK\r\n\r\nslow"] {
-            // The machine may be busy with other things; that it is busy three times is not luck.
-            let mut fastest = Duration::MAX;
-            for _ in 0..3 {
-                fastest = fastest.min(stop_after(bytes, end).await);
+            // The machine may be busy with other things; that it is busy ten times is not luck.
+            let mut took = Vec::new();
+            while took.len() < 10 && took.iter().all(|took| *took >= PROMISED) {
+                took.push(stop_after(bytes, end).await);
             }
-            assert!(fastest < Duration::from_millis(100), "{end:?} {bytes:?}: {fastest:?}");
+            assert!(took.iter().any(|took| *took < PROMISED), "{end:?} {bytes:?}: {took:?}");
         }
     }
 }
@@ -102,7 +108,7 @@ async fn an_endpoint_that_keeps_us_busy_cannot_keep_us() {
         ask.send(Some(AttemptEnd::Cancelled)).unwrap();
     };
     let both = async { tokio::join!(attempt, stopper).0 };
-    let result = timeout(Duration::from_secs(30), both).await.unwrap();
+    let result = timeout(PATIENCE, both).await.unwrap();
     assert_eq!(result.end, AttemptEnd::Cancelled);
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{all, outputs, run};
 
 /// Longer than anything takes, so that a failure ends.
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(60);
 
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

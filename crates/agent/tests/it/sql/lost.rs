@@ -80,7 +80,7 @@ const CHECKPOINTER: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type 
 /// and for the server.
 async fn crash(server: &Server, bed: &Bed, state: &str, running: Running) -> Ran {
     let before: i32 = bed.ask(CHECKPOINTER).await.parse().unwrap();
-    kill(victim(bed, state).await);
+    assert!(kill(victim(bed, state).await), "the session waits until it is killed");
     let ran = running.ran.await.unwrap();
     let url = server.url("postgres");
     let recovered = async {
@@ -164,7 +164,8 @@ async fn the_fate_of_a_commit_is_found_out() {
     // The whole server goes, and nobody can be asked.
     let running = bed.start(assignment(script(sql)));
     let backend = victim(&bed, "wait_event = 'SyncRep'").await;
-    kill(server.process() as i32);
+    assert!(kill(server.process() as i32));
+    // It may have noticed that the server is gone, and ended by itself.
     kill(backend);
     running.stop.send(Some(AttemptEnd::Lost)).unwrap();
     let ran = running.ran.await.unwrap();

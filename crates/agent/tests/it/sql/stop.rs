@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::run::AttemptEnd;
 use serde_json::json;
-use tokio::time::Instant;
+use testbed::load::Stopwatch;
 
 use super::bed::{Bed, PATIENCE, assignment, call, in_time, script};
 
@@ -30,12 +30,11 @@ async fn a_running_statement_is_stopped_and_rolled_back() {
         let sql = "INSERT INTO t VALUES (1); SELECT pg_sleep(600); INSERT INTO t VALUES (2)";
         let running = bed.start(assignment(script(sql)));
         bed.until(SLEEPS).await;
-        let asked = Instant::now();
+        let asked = Stopwatch::start();
         running.stop.send(Some(end)).unwrap();
         let ran = tokio::time::timeout(PATIENCE, running.ran).await.unwrap().unwrap();
-        let took = asked.elapsed();
-        eprintln!("{} after {took:?}", end.name());
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        eprintln!("{} after {:?}", end.name(), asked.elapsed());
+        asked.assert_within(Duration::from_secs(2));
         assert_eq!(ran.result.end, end);
         assert_eq!(ran.error(), ("SQLSTATE_57014".to_owned(), said));
         assert_eq!(ran.details()["statements"], json!(1));

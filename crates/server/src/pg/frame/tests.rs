@@ -1,5 +1,6 @@
 use bytes::BufMut;
 use proptest::prelude::*;
+use testbed::property::{self, Plan};
 
 use super::*;
 
@@ -141,22 +142,28 @@ fn nothing_is_reserved_for_what_was_only_announced() {
     assert!(bytes.capacity() < 1 << 10);
 }
 
-proptest! {
-    /// Whatever comes, it is read, refused, or waited for.
-    #[test]
-    fn no_bytes_are_too_much(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+/// Whatever comes, it is read, refused, or waited for.
+#[test]
+fn no_bytes_are_too_much() {
+    let test = testbed::this_test!("no_bytes_are_too_much");
+    let plan = Plan { test, seed: 0x5eed_f4a3, cases: 256 };
+    property::check(plan, &proptest::collection::vec(any::<u8>(), 0..200), |bytes| {
         let mut bytes = BytesMut::from(&bytes[..]);
         while let Ok(Some(_)) = cut(&mut bytes, MAX) {}
         let mut first = bytes.clone();
         let _ = cut_first(&mut first, MAX);
-    }
+        Ok(())
+    });
+}
 
-    /// A good message of which some bytes changed.
-    #[test]
-    fn no_change_of_a_good_message_is_too_much(
-        which in 0_usize..13,
-        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-    ) {
+/// A good message of which some bytes changed.
+#[test]
+fn no_change_of_a_good_message_is_too_much() {
+    let test = testbed::this_test!("no_change_of_a_good_message_is_too_much");
+    let plan = Plan { test, seed: 0x5eed_f4a3, cases: 256 };
+    let change = (any::<prop::sample::Index>(), any::<u8>());
+    let changed = (0_usize..13, proptest::collection::vec(change, 1..4));
+    property::check(plan, &changed, |(which, changes)| {
         let (kind, mut body) = good().swap_remove(which);
         for (at, byte) in changes {
             if !body.is_empty() {
@@ -167,5 +174,6 @@ proptest! {
         let mut bytes = message(kind, &body);
         prop_assert!(cut(&mut bytes, MAX).unwrap().is_some());
         prop_assert!(bytes.is_empty());
-    }
+        Ok(())
+    });
 }

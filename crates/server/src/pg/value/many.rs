@@ -3,7 +3,7 @@
 use bytes::Buf;
 use jiff::Span;
 use jiff::civil::date as day;
-use pgwire::api::Type;
+use postgres_types::Type;
 
 use super::{read_binary, text_of};
 use crate::pg::report::Report;
