@@ -12,6 +12,7 @@ use agent::{Agent, DatabaseSource};
 use courier::{SigningSecret, message};
 use domain::alert::Alert;
 use domain::id::{ObjectId, TenantId};
+use domain::job::Definition;
 use domain::object::{Object, ObjectKind};
 use engine::{Channel, Courier, Couriers, Present};
 use jiff::Timestamp;
@@ -211,6 +212,10 @@ pub struct RealTrials<S> {
 impl<S: FullStore> Trials for RealTrials<S> {
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a> {
         Box::pin(self.agent.try_database(tenant, name))
+    }
+
+    fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {
+        self.agent.objection(tenant, definition)
     }
 
     fn channel<'a>(&'a self, channel: &'a Object) -> Tried<'a> {

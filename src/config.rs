@@ -60,7 +60,11 @@ pub const KEYS: &[Key] = &[
     key("api.metrics_http", "", "an address of its own for `/metrics`, `/healthz` and `/readyz`"),
     key("api.body_bytes_max", "2097152", "the largest body of a request"),
     key("api.bulk_bytes_max", "67108864", "the largest body of a bulk request"),
-    key("api.lag_seconds_max", "60", "a due run that waits longer makes the server unready"),
+    key(
+        "api.stall_seconds_max",
+        "15",
+        "a step of the scheduler without an answer for longer makes the server unready",
+    ),
     key(
         "auth.oidc.issuers",
         "",
@@ -110,7 +114,13 @@ pub const KEYS: &[Key] = &[
         "",
         "what is known about the node's place: `key=value`, for jobs that ask",
     ),
-    key("engine.max_concurrent_jobs", "64", "runs that execute here at the same time"),
+    key("engine.max_concurrent_jobs", "64", "runs at the same time here, without HTTP calls"),
+    key("engine.max_http_calls", "4096", "HTTP calls at the same time here, bounded by open files"),
+    key(
+        "engine.max_runs_per_job",
+        "16",
+        "runs at a time of a job that allows overlap and has no limit",
+    ),
     key("engine.tenant_max_concurrent", "", "runs of one tenant at the same time, on all nodes"),
     key(
         "engine.job_timeout_max",

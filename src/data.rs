@@ -21,6 +21,12 @@ pub const SQL_FILE: &str = "server.sql";
 /// The file of the keys that protect secrets.
 pub const MASTER_KEY: &str = "master.key";
 
+/// The file of the administrator's key.
+const ADMIN_KEY: &str = "admin.key";
+
+/// The file that says which database the keys of the folder belong to.
+pub const STORE_ID: &str = "store.id";
+
 /// A data folder that this process uses, and nobody else.
 pub struct DataFolder {
     path: PathBuf,
@@ -100,14 +106,66 @@ impl DataFolder {
         })
     }
 
+    /// Refuses a database that is missing or empty although a server has worked in this folder:
+    /// a new database would know nothing of what the keys are for.
+    pub fn check_database(&self, path: &Path) -> Result<(), Complaint> {
+        let is_used = [ADMIN_KEY, STORE_ID].iter().any(|name| self.join(name).exists());
+        let problem = match fs::metadata(path) {
+            Ok(metadata) if metadata.len() > 0 => return Ok(()),
+            Ok(_) => "is empty",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing",
+            // Whoever opens it says what is wrong with it.
+            Err(_) => return Ok(()),
+        };
+        match is_used {
+            true => {
+                let text =
+                    format!("{} {problem}, but the keys beside it are in use", path.display());
+                Err(Complaint::new(text).hint(self.advice()))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a database that is not the one the keys of this folder belong to. A folder without
+    /// a mark belongs to the first database that it is used with.
+    pub fn check_store(&self, id: &str) -> Result<(), Complaint> {
+        let path = self.join(STORE_ID);
+        let cannot = |error: io::Error| {
+            Complaint::new(format!("{} cannot be used: {error}", path.display()))
+        };
+        match fs::read_to_string(&path) {
+            Ok(known) if known.trim() == id => Ok(()),
+            Ok(_) => {
+                let folder = self.path.display();
+                let text =
+                    format!("the keys in {folder} belong to another database than the store");
+                Err(Complaint::new(text).hint(self.advice()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                write_private(&path, id).map_err(cannot)
+            }
+            Err(error) => Err(cannot(error)),
+        }
+    }
+
+    /// What to do when keys and database do not belong together.
+    fn advice(&self) -> String {
+        format!(
+            "bring the database of these keys back (punctual restore, or the right --store), or \
+             begin anew: move {ADMIN_KEY}, {MASTER_KEY} and {STORE_ID} out of {} first",
+            self.path.display()
+        )
+    }
+
     /// The administrator's key, and whether it was made now.
     pub fn admin_key(&self) -> Result<(Key, bool), Complaint> {
         let make = || Key::new(random::bytes()).reveal().to_owned();
-        let (text, is_new) = self.secret("admin.key", make)?;
+        let (text, is_new) = self.secret(ADMIN_KEY, make)?;
         match Key::parse(&text) {
             Some(key) => Ok((key, is_new)),
             None => {
-                let path = self.join("admin.key");
+                let path = self.join(ADMIN_KEY);
                 let text = format!("{} does not hold a key of Punctual", path.display());
                 Err(Complaint::new(text).hint("remove it, and the next start makes a new one"))
             }

@@ -23,11 +23,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// What an answer tells about a job and a document does not say.
-const TOLD_ONLY: [&str; 8] = [
+const TOLD_ONLY: [&str; 9] = [
     "job_id",
     "created_by",
     "next_run_time",
     "last_run_time",
+    "last_status",
     "created_at",
     "updated_at",
     "version",

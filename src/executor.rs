@@ -29,7 +29,7 @@ impl Executor for LocalAgent {
             Ok(assignment) => assignment,
             Err(problem) => {
                 self.metrics.could_not_begin();
-                return AttemptResult::failed(ErrorCode::Refused("BAD_PARAMETERS".into()), problem);
+                return AttemptResult::failed(ErrorCode::Other("BAD_PARAMETERS".into()), problem);
             }
         };
         let began = (self.clock)();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use agent::descriptors::CallsMax;
 use agent::guard::Rule;
 use agent::sandbox::{Level, Limits, User};
 use agent::{
@@ -75,6 +76,29 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
     match external.check() {
         Ok(()) => Ok(external),
         Err(error) => Err(Complaint::new(format!("external.{error}"))),
+    }
+}
+
+/// How many HTTP calls this process makes at the same time: what the settings say, as far as the
+/// limit on open files allows.
+pub fn http_calls_max(wanted: u32, max_concurrent_jobs: u32) -> u32 {
+    match agent::descriptors::http_calls_max(wanted, max_concurrent_jobs) {
+        Ok(most) => {
+            let CallsMax { calls, open_files } = most;
+            if calls < wanted {
+                tracing::warn!(
+                    wanted,
+                    calls,
+                    open_files,
+                    "engine.max_http_calls was lowered to fit the limit on open files (LimitNOFILE, ulimit -n)"
+                );
+            }
+            calls
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the limit on open files");
+            wanted
+        }
     }
 }
 

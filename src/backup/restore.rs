@@ -24,6 +24,7 @@ use store::sqlite::{self, Revived};
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
 use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
 use crate::complaint::Complaint;
+use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
 /// The folder that says that a restore has not ended.
@@ -89,7 +90,7 @@ fn begin(data: &Path, draft: &Path) -> Result<(), Failure> {
             }
         }
     }
-    let known = ["punctual.lock", "master.key", "admin.key"];
+    let known = ["punctual.lock", "master.key", "admin.key", STORE_ID];
     for entry in fs::read_dir(data)? {
         let name = entry?.file_name();
         if !known.iter().any(|known| name == *known) {

@@ -9,6 +9,7 @@ use agent::output::Outputs;
 use clap::{ArgAction, Args, Subcommand};
 use domain::cluster::{LabelError, Labels};
 use domain::schedule::parse_duration;
+use domain::slot::PerSlot;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,9 +66,13 @@ pub struct AgentArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Runs that it executes at the same time [default: 64]
+    /// Runs that it executes at the same time, HTTP calls not counted [default: 64]
     #[arg(long, value_name = "N")]
     max_concurrent_jobs: Option<String>,
+
+    /// HTTP calls that it makes at the same time [default: 4096]
+    #[arg(long, value_name = "N")]
+    max_http_calls: Option<String>,
 
     /// Take only runs that ask for its labels
     #[arg(long, action = ArgAction::SetTrue)]
@@ -143,7 +148,7 @@ struct Plan {
     token: String,
     name: String,
     labels: Labels,
-    capacity: u32,
+    capacity: PerSlot<u32>,
     exclusive: bool,
     data: PathBuf,
     grace: std::time::Duration,
@@ -165,6 +170,7 @@ impl AgentArgs {
             ("engine.labels", self.labels),
             ("engine.name", self.name),
             ("engine.max_concurrent_jobs", self.max_concurrent_jobs),
+            ("engine.max_http_calls", self.max_http_calls),
             ("agent.exclusive", self.exclusive.then(|| "true".to_owned())),
             ("data", self.data),
             ("agent.ca", self.ca),
@@ -191,11 +197,15 @@ impl Plan {
             })?),
         };
         let insecure = config.parse("insecure", "true or false")?;
-        let capacity: u32 = config.parse("engine.max_concurrent_jobs", "a whole number")?;
-        if !(1..=CAPACITY_MAX).contains(&capacity) {
-            let right = format!("from 1 to {CAPACITY_MAX}");
-            return Err(config.wrong("engine.max_concurrent_jobs", &right));
-        }
+        let count = |name: &'static str| {
+            let count: u32 = config.parse(name, "a whole number")?;
+            let right = || config.wrong(name, &format!("from 1 to {CAPACITY_MAX}"));
+            (1..=CAPACITY_MAX).contains(&count).then_some(count).ok_or_else(right)
+        };
+        let capacity = PerSlot {
+            process: count("engine.max_concurrent_jobs")?,
+            http: count("engine.max_http_calls")?,
+        };
         let name = match config.text("engine.name") {
             "" => machine(),
             name => name.to_owned(),
@@ -243,6 +253,8 @@ fn start(config: &Config) -> Result<(), Failure> {
     // Whom it speaks to is checked before anything is made.
     plan.clients("", "")?;
     logs::start(config, LogFormat::of(config)?)?;
+    let PerSlot { process, http } = plan.capacity;
+    let capacity = PerSlot { process, http: jobs::http_calls_max(http, process) };
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let worked = runtime.block_on(async {
@@ -286,7 +298,7 @@ fn start(config: &Config) -> Result<(), Failure> {
             spool,
             Options {
                 labels: credential.labels,
-                capacity: plan.capacity,
+                capacity,
                 exclusive: plan.exclusive,
                 skills,
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -74,9 +74,12 @@ const SHAPE: Shape = Shape {
         Column { title: "KIND", cell: |node| text(node, "kind") },
         Column { title: "ROLES", cell: |node| words(&node["roles"]) },
         Column { title: "LABELS", cell: |node| labels(&node["labels"]) },
+        Column { title: "RUNNING", cell: |node| text(node, "running_jobs") },
         Column {
-            title: "RUNNING",
-            cell: |node| format!("{}/{}", text(node, "running_jobs"), text(node, "capacity")),
+            title: "SLOTS",
+            cell: |node| {
+                format!("{} + {} http", text(node, "capacity"), text(node, "http_capacity"))
+            },
         },
         Column { title: "SETTINGS", cell: settings },
         Column { title: "VERSION", cell: |node| text(node, "version") },

@@ -13,6 +13,7 @@ use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Replaces, StartLog, Timed, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
+use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{AnyStore, PostgresOptions, PostgresStore, StoreError};
 use tokio::net::TcpListener;
@@ -29,7 +30,7 @@ use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::start_log::{self, FileStartLog};
 use crate::tls::{self, Certificate, TlsListener};
-use crate::{clock, random, signals};
+use crate::{clock, jobs, random, signals};
 
 mod plan;
 
@@ -144,8 +145,11 @@ pub fn start(
 }
 
 fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
-    let plan = Plan::of(config)?;
+    let mut plan = Plan::of(config)?;
     logs::start(config, LogFormat::of(config)?)?;
+    let settings = &mut plan.settings;
+    settings.max_http_calls =
+        jobs::http_calls_max(settings.max_http_calls, settings.max_concurrent_jobs);
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
     if folder.join(backup::MARK).exists() {
         let text = format!("a restore to {} has not ended", folder.path().display());
@@ -157,6 +161,7 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
         match plan.store.clone() {
             StoreKind::Sqlite => {
                 let path = folder.join("punctual.db");
+                folder.check_database(&path).map_err(Failure::Failed)?;
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
                 serve(plan, &folder, AnyStore::Sqlite(store), clock, greet).await
@@ -178,6 +183,9 @@ fn no_store(what: &str, error: &StoreError) -> Failure {
         StoreError::Refused { problem, advice } => {
             Complaint::new(format!("store: {problem}")).hint(advice.as_str())
         }
+        StoreError::Unavailable(cause) => {
+            Complaint::new(format!("{what} cannot be opened: {cause}"))
+        }
         error => Complaint::new(format!("{what} cannot be opened: {error}")),
     })
 }
@@ -191,6 +199,8 @@ async fn serve(
 ) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new());
     let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
+    let id = store_id(store.as_ref()).await.map_err(|error| no_store("the store", &error))?;
+    folder.check_store(&id).map_err(Failure::Failed)?;
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let (admin_key, is_new) = match &plan.admin_key {
         Some(key) => (key.clone(), false),
@@ -234,7 +244,7 @@ async fn serve(
         tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),
     };
     let zones = parts.zones.clone();
-    let outputs = Outputs::new(folder.join("outputs"), plan.output_limits)?;
+    let outputs = Outputs::keeping_short(folder.join("outputs"), plan.output_limits)?;
     let backups: Arc<dyn Backups> = match plan.store {
         StoreKind::Sqlite => {
             let contents = Contents { data: folder.path().to_owned() };
@@ -367,6 +377,14 @@ async fn serve(
     let _ = tokio::time::timeout(CONNECTION_GRACE, closing).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What tells a database from every other, and stays with it through backups: made from the salt
+/// that is drawn for it once.
+async fn store_id<S: FullStore>(store: &S) -> Result<String, StoreError> {
+    let salt = store.salt(random::bytes()).await?;
+    let digest = Sha256::new().chain_update("punctual store\n").chain_update(salt).finalize();
+    Ok(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.

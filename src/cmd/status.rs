@@ -27,7 +27,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Args)]
 #[command(after_help = "\
 The exit code is 0 when the server is ready, and 6 when it cannot be reached, its store does not
-answer, or due runs wait for too long.")]
+answer, or a step of its scheduler has had no answer for too long.")]
 pub struct StatusArgs {
     #[command(flatten)]
     asking: Asking,

@@ -6,13 +6,14 @@
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use serde_json::{Map, Value, json};
+use server::shape::duration::Seconds;
 use server::shape::job::JobSpec;
 
 use super::of_job;
 use crate::clock;
 
 /// Adds to a document what it leaves to the job that there is: whether it is held, and times that
-/// were counted from when it was made.
+/// were counted from when it was made. Another interval starts anew.
 pub fn complete(fields: &mut Map<String, Value>, job: &Value) {
     let is = |fields: &Map<String, Value>, kind: &str| {
         fields.get("job_type").and_then(Value::as_str) == Some(kind)
@@ -21,8 +22,12 @@ pub fn complete(fields: &mut Map<String, Value>, job: &Value) {
     {
         fields.insert("status".into(), job["status"].clone());
     }
-    let is_interval = fields.contains_key("interval_seconds");
-    if is_interval && !fields.contains_key("starts_at") && job["starts_at"].is_string() {
+    let interval = |value: &Value| serde_json::from_value::<Seconds>(value.clone()).ok();
+    let same_interval = fields
+        .get("interval_seconds")
+        .and_then(interval)
+        .is_some_and(|it| interval(&job["interval_seconds"]) == Some(it));
+    if same_interval && !fields.contains_key("starts_at") && job["starts_at"].is_string() {
         fields.insert("starts_at".into(), job["starts_at"].clone());
     }
     let is_delayed = is(fields, "DELAYED") || fields.contains_key("delay_seconds");
@@ -42,6 +47,10 @@ pub fn shown(
     let upstream = fields.remove("depends_on");
     let spec: JobSpec = serde_json::from_value(Value::Object(fields)).ok()?;
     let now = clock::now();
+    let mut definition = spec.definition(Vec::new(), now, &clock::zones()).ok()?;
+    if definition.when.needs_start() {
+        definition.when.start_at(now);
+    }
     let job = Job {
         id: JobId(uuid::Uuid::nil()),
         tenant: TenantId(uuid::Uuid::nil()),
@@ -49,7 +58,7 @@ pub fn shown(
         name: spec.name.clone(),
         version: 1,
         state: spec.state().ok()?.unwrap_or(JobState::Enabled),
-        definition: spec.definition(Vec::new(), now, &clock::zones()).ok()?,
+        definition,
         next_run: None,
         created_at: now,
         updated_at: now,

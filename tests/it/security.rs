@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The items of the checklist.
-const ITEMS: [(char, usize); 5] = [('A', 7), ('B', 7), ('G', 5), ('J', 4), ('K', 6)];
+const ITEMS: [(char, usize); 6] = [('A', 7), ('B', 7), ('G', 5), ('J', 4), ('K', 6), ('S', 6)];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

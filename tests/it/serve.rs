@@ -16,6 +16,7 @@ mod restart;
 mod sealed;
 mod secrets;
 mod sink;
+mod slots;
 mod store;
 pub mod tls;
 mod tokens;

@@ -81,7 +81,7 @@ impl Row {
     /// behind on the machine is not always paid by the same one.
     fn measure(&mut self, base: &Side, candidate: &Side, round: u32) -> Result<()> {
         let sides = [(base, true), (candidate, false)];
-        let sides = if round % 2 == 0 { [sides[1], sides[0]] } else { sides };
+        let sides = if round.is_multiple_of(2) { [sides[1], sides[0]] } else { sides };
         for (side, is_base) in sides {
             let values = if is_base { &mut self.base } else { &mut self.candidate };
             // A side that did not know the metric will not learn it.

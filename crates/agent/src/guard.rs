@@ -221,6 +221,11 @@ impl Client {
         Ok(Client { guard, inner })
     }
 
+    /// Whether a request may go to this URL, as far as the URL alone tells.
+    pub fn check(&self, url: &Url) -> Result<(), Blocked> {
+        self.guard.check(url)
+    }
+
     /// Begins a request, if its target is allowed as far as the URL tells. What its name stands
     /// for is checked when it connects; [`Blocked::within`] finds that refusal in the error.
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {

@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod context;
+pub mod descriptors;
 mod exec;
 pub mod guard;
 pub mod output;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
+use domain::job::Definition;
 use domain::run::AttemptResult;
 
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
@@ -108,6 +110,19 @@ impl Agent {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
+    /// Why this agent's policy refuses an action, as far as the definition alone tells; none when
+    /// it permits it. A run of an action that is refused fails without a retry.
+    pub fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {
+        let permitted = match &definition.action {
+            Action::Http(action) => self.http.permitted(tenant, action),
+            Action::External(action) => exec::external::permitted(&self.external, action).map(drop),
+            Action::Sql(action) => exec::sql::permitted(action, definition.run_as.as_deref()),
+            Action::Noop | Action::Backup(_) | Action::Procedure(_) => Ok(()),
+        };
+        let failure = permitted.err().filter(|failure| failure.code.is_refusal())?;
+        Some(format!("{}: {}", failure.code, failure.message))
+    }
+
     /// Carries out an attempt. Everything that goes wrong is part of the answer, and every line
     /// that is logged meanwhile says which run and attempt it is about.
     pub async fn execute(
@@ -135,10 +150,13 @@ impl Agent {
         output: Output,
         stop: Stop,
     ) -> AttemptResult {
-        let result = self.execute(assignment, output.clone(), stop).await;
-        if let Err(problem) = output.finish().await {
-            let attempt = assignment.attempt;
-            tracing::warn!(run = %assignment.run, attempt, problem, "some output was not kept");
+        let mut result = self.execute(assignment, output.clone(), stop).await;
+        match output.finish().await {
+            Ok(output) => result.output = output,
+            Err(problem) => {
+                let attempt = assignment.attempt;
+                tracing::warn!(run = %assignment.run, attempt, problem, "some output was not kept");
+            }
         }
         result
     }

@@ -5,6 +5,9 @@
 //! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
 //! ```
 //!
+//! What is short and ends soon has no files at all: it is handed to whoever records the attempt,
+//! and kept in memory for a while ([`Outputs::keeping_short`]).
+//!
 //! A file is a chain of frames that is only ever added to, so whatever kills the process leaves
 //! everything readable but the last moment. One thread compresses and writes for all attempts.
 //! `write` only adds to a buffer and never waits: what the buffer cannot hold is the middle of an
@@ -15,6 +18,7 @@ mod mask;
 mod pending;
 mod printable;
 mod reader;
+mod recent;
 mod veiled;
 mod writer;
 
@@ -23,6 +27,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -34,6 +39,7 @@ pub use mask::Mask;
 use pending::Pending;
 pub use printable::printable;
 pub use reader::Slice;
+use recent::Recent;
 pub(crate) use veiled::Veiled;
 use writer::{Progress, Queue, Sink};
 
@@ -75,6 +81,10 @@ struct Room {
     dir: PathBuf,
     limits: Limits,
     queue: Queue,
+    /// Whether short outputs are handed over instead of written to files.
+    keeps_short: bool,
+    /// Short outputs that were handed over lately.
+    recent: Recent,
     /// The attempts that are being written by this process.
     live: Mutex<BTreeMap<(RunId, u32), Weak<Live>>>,
 }
@@ -86,6 +96,8 @@ struct Live {
     pending: Mutex<Pending>,
     sink: Mutex<Sink>,
     progress: watch::Sender<Progress>,
+    /// Whether it waits in memory, or did.
+    is_deferred: AtomicBool,
 }
 
 /// Takes the output of one attempt. The default takes it nowhere.
@@ -113,11 +125,36 @@ const POLL: Duration = Duration::from_millis(500);
 impl Outputs {
     /// Keeps outputs in this folder, which is made if it does not exist and closed to others.
     pub fn new(dir: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
-        let dir = dir.into();
+        Outputs::open_folder(dir.into(), limits, false)
+    }
+
+    /// The same, but short outputs have no files: [`Output::finish`] hands them over.
+    pub fn keeping_short(dir: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
+        Outputs::open_folder(dir.into(), limits, true)
+    }
+
+    fn open_folder(dir: PathBuf, limits: Limits, keeps_short: bool) -> io::Result<Self> {
         private_folder(&dir)?;
-        let room = Arc::new(Room { dir, limits, queue: Queue::default(), live: Mutex::default() });
+        let room = Arc::new(Room {
+            dir,
+            limits,
+            queue: Queue::default(),
+            keeps_short,
+            recent: Recent::default(),
+            live: Mutex::default(),
+        });
         writer::start(room.clone())?;
         Ok(Outputs(Arc::new(Owner { room })))
+    }
+
+    /// Reads a short output that was handed over and kept.
+    pub fn read_short(
+        frames: &[u8],
+        from: u64,
+        max: usize,
+        stream: Option<Stream>,
+    ) -> io::Result<Slice> {
+        reader::read_frames(frames, from, max, stream)
     }
 
     /// Begins the output of an attempt. Nothing is created before something is written; what an
@@ -127,10 +164,12 @@ impl Outputs {
         let live = Arc::new(Live {
             run,
             attempt,
-            pending: Mutex::new(Pending::new(room.limits)),
+            pending: Mutex::new(Pending::new(room.limits, room.keeps_short)),
             sink: Mutex::new(Sink::new(self.folder(run), attempt, room.limits)),
             progress: watch::Sender::new(Progress::default()),
+            is_deferred: AtomicBool::new(false),
         });
+        room.recent.forget(run, Some(attempt));
         locked(&room.live).insert((run, attempt), Arc::downgrade(&live));
         Output(Some(Arc::new(Handle { live, owner: self.0.clone() })))
     }
@@ -148,7 +187,14 @@ impl Outputs {
         stream: Option<Stream>,
     ) -> io::Result<Slice> {
         // Asked before the files are read: what ends meanwhile is seen by the next read.
-        let is_live = self.live(run, attempt).is_some();
+        let live = self.live(run, attempt);
+        if let Some(short) = live.as_ref().and_then(|live| locked(&live.pending).short().cloned()) {
+            return reader::read_frames(&writer::text_frames(short)?, from, max, stream);
+        }
+        if let Some(frames) = self.0.room.recent.get((run, attempt)) {
+            return reader::read_frames(&frames, from, max, stream);
+        }
+        let is_live = live.is_some();
         let mut slice = reader::read(&self.folder(run), attempt, from, max, stream)?;
         if slice.total == 0 && !is_live {
             slice.is_final = true;
@@ -164,11 +210,20 @@ impl Outputs {
 
     /// The attempts of a run that have written something, in order. Blocks.
     pub fn attempts(&self, run: RunId) -> io::Result<Vec<u32>> {
-        reader::attempts(&self.folder(run))
+        let mut attempts = reader::attempts(&self.folder(run))?;
+        attempts.extend(self.0.room.recent.attempts(run));
+        let live = locked(&self.0.room.live);
+        let live = live.range((run, 0)..=(run, u32::MAX)).filter_map(|(_, live)| live.upgrade());
+        let live = live.filter(|live| locked(&live.pending).total() > 0);
+        attempts.extend(live.map(|live| live.attempt));
+        attempts.sort_unstable();
+        attempts.dedup();
+        Ok(attempts)
     }
 
     /// Deletes everything that a run has written. Blocks.
     pub fn delete(&self, run: RunId) -> io::Result<()> {
+        self.0.room.recent.forget(run, None);
         match fs::remove_dir_all(self.folder(run)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             answer => answer,
@@ -254,14 +309,19 @@ impl Output {
         self.len() == 0
     }
 
-    /// Ends the output and waits until all of it is in its files. The error is the one that kept
-    /// some of it from being written.
-    pub async fn finish(&self) -> Result<(), String> {
-        let Some(handle) = &self.0 else { return Ok(()) };
+    /// Ends the output and waits until all of it is in its files, or is handed over: all of it if
+    /// it is short, nothing but an empty text if it has files, none if nothing was written. The
+    /// error is the one that kept some of it from being written.
+    pub async fn finish(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(handle) = &self.0 else { return Ok(None) };
         handle.end();
         let mut progress = handle.live.progress.subscribe();
         match progress.wait_for(|progress| progress.is_final).await {
-            Ok(progress) => progress.error.clone().map_or(Ok(()), Err),
+            Ok(progress) => match (&progress.error, &progress.short) {
+                (Some(error), _) => Err(error.clone()),
+                (None, Some(short)) => Ok(Some(short.to_vec())),
+                (None, None) => Ok((progress.written > 0).then(Vec::new)),
+            },
             Err(_) => Err("the writer of outputs has ended".to_owned()),
         }
     }

@@ -10,9 +10,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{JobId, RunId, TenantId};
+use crate::slot::SlotKind;
 
 /// The longest text of a statement, a body or a list of arguments.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// How long one attempt may take when the job does not say.
+pub const TIMEOUT: SignedDuration = SignedDuration::from_hours(1);
+
+/// The same for HTTP jobs: an endpoint that has not answered by then mostly never will, and each
+/// call that waits for it keeps a connection open.
+pub const HTTP_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// What a run does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -141,6 +149,22 @@ impl Action {
             Action::Procedure(_) => "PROCEDURE",
             Action::External(_) => "EXTERNAL",
             Action::Backup(_) => "BACKUP",
+        }
+    }
+
+    /// The kind of slot that its runs take.
+    pub fn slot_kind(&self) -> SlotKind {
+        match self {
+            Action::Http(_) => SlotKind::Http,
+            _ => SlotKind::Process,
+        }
+    }
+
+    /// How long one attempt may take when the job does not say.
+    pub fn default_timeout(&self) -> SignedDuration {
+        match self {
+            Action::Http(_) => HTTP_TIMEOUT,
+            _ => TIMEOUT,
         }
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::id::{JobId, RunId, TenantId};
+use crate::run::ReasonCode;
 
 /// Something that happened and that a person may have to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ pub struct Alert {
 /// The kinds of alerts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AlertKind {
-    /// A run failed for the last time and waits among the dead letters.
+    /// A run used up its retries and is a dead letter.
     MaxRetriesExceeded,
+    /// A run failed and is not retried, though attempts were left: it is a dead letter.
+    FinalFailure,
     /// A run could not start before its deadline.
     Missed,
     /// A run started much later than it was due.
@@ -39,31 +42,50 @@ pub enum AlertKind {
     ClockOffset,
     /// A node runs with other settings than the node that leads.
     SettingsDrift,
+    /// All slots of a node were taken for a while, and runs waited for one.
+    SlotsFull,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 7] = [
+    pub const ALL: [AlertKind; 9] = [
         AlertKind::MaxRetriesExceeded,
+        AlertKind::FinalFailure,
         AlertKind::Missed,
         AlertKind::LateStart,
         AlertKind::Recovered,
         AlertKind::DeadLetters,
         AlertKind::ClockOffset,
         AlertKind::SettingsDrift,
+        AlertKind::SlotsFull,
     ];
 
     /// The name at every door.
     pub fn name(self) -> &'static str {
         match self {
             AlertKind::MaxRetriesExceeded => "JOB_MAX_RETRIES_EXCEEDED",
+            AlertKind::FinalFailure => "JOB_FAILED",
             AlertKind::Missed => "RUN_MISSED",
             AlertKind::LateStart => "RUN_LATE",
             AlertKind::Recovered => "JOB_RECOVERED",
             AlertKind::DeadLetters => "DEAD_LETTERS_WAITING",
             AlertKind::ClockOffset => "NODE_CLOCK_OFFSET",
             AlertKind::SettingsDrift => "NODE_SETTINGS_DRIFT",
+            AlertKind::SlotsFull => "NODE_SLOTS_FULL",
         }
+    }
+
+    /// The kind of alert that a new dead letter raises, by the code of its reason.
+    pub fn of_dead_letter(reason: Option<&str>) -> Self {
+        match reason {
+            Some(code) if code != ReasonCode::RetriesExhausted.name() => AlertKind::FinalFailure,
+            _ => AlertKind::MaxRetriesExceeded,
+        }
+    }
+
+    /// Whether the job has failed. Such an alert is open until the job completes again.
+    pub fn is_failure(self) -> bool {
+        matches!(self, AlertKind::MaxRetriesExceeded | AlertKind::FinalFailure)
     }
 
     /// The kind of a name that a store kept.
@@ -114,6 +136,20 @@ mod tests {
         assert_ne!(of_tenant(TenantId::DEFAULT).id(), of_tenant(TenantId(Uuid::from_u128(7))).id());
         for kind in AlertKind::ALL {
             assert_eq!(AlertKind::from_name(kind.name()), Some(kind));
+        }
+    }
+
+    #[test]
+    fn only_used_up_retries_raise_the_alert_about_retries() {
+        for (reason, kind) in [
+            (Some(ReasonCode::RetriesExhausted), AlertKind::MaxRetriesExceeded),
+            (Some(ReasonCode::NotRetryable), AlertKind::FinalFailure),
+            (Some(ReasonCode::Lost), AlertKind::FinalFailure),
+            (Some(ReasonCode::PartsFailed), AlertKind::FinalFailure),
+            (None, AlertKind::MaxRetriesExceeded),
+        ] {
+            assert_eq!(AlertKind::of_dead_letter(reason.map(ReasonCode::name)), kind, "{reason:?}");
+            assert!(kind.is_failure());
         }
     }
 }

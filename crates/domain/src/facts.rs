@@ -7,6 +7,8 @@ use crate::id::RunId;
 use crate::job::JobState;
 use crate::run::{Origin, Outcome, Wait};
 
+pub use crate::schedule::Outage;
+
 /// What the store knows about a run at the moment it should start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StartFacts {

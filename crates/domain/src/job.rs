@@ -67,7 +67,8 @@ pub struct Definition {
     pub run_as: Option<String>,
     /// When a failed attempt is tried again.
     pub retry: RetryPolicy,
-    /// How long one attempt may take.
+    /// How long one attempt may take. An interface that was not told fills in
+    /// [`Action::default_timeout`].
     pub timeout: SignedDuration,
     /// How long a cancelled attempt may take to end by itself.
     pub grace_period: SignedDuration,
@@ -79,8 +80,9 @@ pub struct Definition {
     pub start_deadline: Option<SignedDuration>,
     /// What happens when a run is due and earlier ones have not ended.
     pub overlap: Overlap,
-    /// How many runs may be active before `overlap` is asked.
-    pub concurrency: u32,
+    /// How many runs may be under way before `overlap` decides; none for the default
+    /// ([`Definition::most_running`]).
+    pub concurrency: Option<u32>,
     /// Spreads starts over this much time after the nominal time.
     pub jitter: SignedDuration,
     /// 0 to 9, higher is more urgent.
@@ -121,13 +123,13 @@ impl Default for Definition {
             action: Action::Noop,
             run_as: None,
             retry: RetryPolicy::default(),
-            timeout: SignedDuration::from_secs(3_600),
+            timeout: Action::Noop.default_timeout(),
             grace_period: SignedDuration::from_secs(10),
             catch_up: CatchUpPolicy::Last,
             max_catch_up: 100,
             start_deadline: None,
             overlap: Overlap::Skip,
-            concurrency: 1,
+            concurrency: None,
             jitter: SignedDuration::ZERO,
             priority: 5,
             on_completion: OnCompletion::Preserve,
@@ -154,11 +156,25 @@ impl Definition {
         }
     }
 
+    /// How many runs may be under way at a time. With `ALLOW`, the default is the limit of the
+    /// cluster for one job: its runs may overlap, but they must not take the slots of all others.
+    pub fn most_running(&self, per_job: u32) -> u32 {
+        let default = if self.overlap == Overlap::Allow { per_job } else { 1 };
+        self.concurrency.unwrap_or(default)
+    }
+
     /// Whether a run may have to wait for something other than its time, or may be another's.
     pub fn is_guarded(&self) -> bool {
         self.overlap != Overlap::Allow
+            || self.concurrency.is_some()
             || !self.depends_on.is_empty()
             || self.class != Class::LocalSafe
+    }
+
+    /// Whether the time-out is the default of the action: a change of the action then brings the
+    /// default of the new one.
+    pub fn has_default_timeout(&self) -> bool {
+        self.timeout == self.action.default_timeout()
     }
 
     /// What a node must offer to be handed its runs.
@@ -190,8 +206,10 @@ pub enum When {
     Every {
         /// The time between two occurrences.
         interval: SignedDuration,
-        /// The first occurrence.
-        starts: Timestamp,
+        /// The first occurrence. The engine fills it in when it accepts a definition without one
+        /// ([`When::start_at`]), so that a job that is kept always has it.
+        #[serde(default)]
+        starts: Option<Timestamp>,
         /// The last instant at which one may lie.
         #[serde(default)]
         ends: Option<Timestamp>,
@@ -231,10 +249,34 @@ impl When {
                 *dst,
             )),
             When::Every { interval, starts, ends } => {
-                Schedule::Every(Every::new(*interval, *starts, *ends)?)
+                let starts = starts.ok_or(EveryError::NoStart)?;
+                Schedule::Every(Every::new(*interval, starts, *ends)?)
             }
             When::At { at } => Schedule::At(*at),
         }))
+    }
+
+    /// Whether this is an interval whose start is still to be filled in.
+    pub fn needs_start(&self) -> bool {
+        matches!(self, When::Every { starts: None, .. })
+    }
+
+    /// Sets the start of an interval; other schedules have none.
+    pub fn start_at(&mut self, now: Timestamp) {
+        if let When::Every { starts, .. } = self {
+            *starts = Some(now);
+        }
+    }
+
+    /// Takes the start over from the schedule that this one replaces, if this one is the same
+    /// interval and names no start: a job that is defined again keeps its grid.
+    pub fn keep_start_of(&mut self, old: &When) {
+        if let When::Every { interval, starts: starts @ None, .. } = self
+            && let When::Every { interval: same, starts: first, .. } = old
+            && interval == same
+        {
+            *starts = *first;
+        }
     }
 
     /// Whether the job is due once at most.

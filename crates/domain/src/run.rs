@@ -12,166 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::Place;
 use crate::id::{JobId, NodeId, RunId, TenantId};
+use crate::slot::SlotKind;
 
-/// The states of a run. The first three are derived from a live row; the others are outcomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunState {
-    /// Its time has not come, or it waits for another run.
-    Pending,
-    /// Its time has come and nobody holds it.
-    Queued,
-    /// Its time has come and a node holds it.
-    Running,
-    /// It ended.
-    Ended(Outcome),
-}
+mod state;
 
-/// What can happen to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// Its time comes, or what it waited for happens.
-    Ready,
-    /// A node takes it.
-    Claim,
-    /// The holder gives it back untouched, or must wait for another run.
-    Release,
-    /// An attempt ends and another will follow: failed, timed out or lost.
-    Retry,
-    /// The last attempt ends, or somebody decides that there will be none.
-    End(Outcome),
-}
-
-/// How a run ends. Every tick has exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[repr(u8)]
-pub enum Outcome {
-    /// Its work was done.
-    Completed = 1,
-    /// Its work failed for the last time.
-    Failed = 2,
-    /// Somebody stopped it.
-    Cancelled = 3,
-    /// Its last attempt took too long.
-    Timeout = 4,
-    /// It was decided that it does not run.
-    Skipped = 5,
-    /// It could not run in time.
-    Missed = 6,
-}
-
-impl Outcome {
-    /// Every outcome, in the order of their numbers.
-    pub const ALL: [Outcome; 6] = [
-        Outcome::Completed,
-        Outcome::Failed,
-        Outcome::Cancelled,
-        Outcome::Timeout,
-        Outcome::Skipped,
-        Outcome::Missed,
-    ];
-
-    /// The outcome of a number that a store kept.
-    pub fn from_number(number: i64) -> Option<Self> {
-        Outcome::ALL.into_iter().find(|outcome| *outcome as i64 == number)
-    }
-
-    /// The name at every door.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Completed => "COMPLETED",
-            Outcome::Failed => "FAILED",
-            Outcome::Cancelled => "CANCELLED",
-            Outcome::Timeout => "TIMEOUT",
-            Outcome::Skipped => "SKIPPED",
-            Outcome::Missed => "MISSED",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for RunState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunState::Pending => f.write_str("PENDING"),
-            RunState::Queued => f.write_str("QUEUED"),
-            RunState::Running => f.write_str("RUNNING"),
-            RunState::Ended(outcome) => outcome.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::Ready => f.write_str("becomes due, or what it waited for happened"),
-            Event::Claim => f.write_str("a node claims it"),
-            Event::Release => f.write_str("the holder gives it back, or it must wait"),
-            Event::Retry => {
-                f.write_str("an attempt failed, timed out or was lost; another follows")
-            }
-            Event::End(Outcome::Completed) => f.write_str("the work is done"),
-            Event::End(Outcome::Failed) => f.write_str("the last attempt failed or was lost"),
-            Event::End(Outcome::Cancelled) => f.write_str("somebody cancels it"),
-            Event::End(Outcome::Timeout) => f.write_str("the last attempt took too long"),
-            Event::End(Outcome::Skipped) => {
-                f.write_str("overlap, upstream, catch-up or daylight saving")
-            }
-            Event::End(Outcome::Missed) => f.write_str("the start deadline passed"),
-        }
-    }
-}
-
-/// Every legal transition. What is not listed is refused.
-pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
-    use Event::{Claim, End, Ready, Release, Retry};
-    use Outcome::{Cancelled, Completed, Failed, Missed, Skipped, Timeout};
-    use RunState::{Ended, Pending, Queued, Running};
-    &[
-        (Pending, Ready, Queued),
-        // A prepared run is held before its time and starts from memory.
-        (Pending, Claim, Pending),
-        (Pending, End(Cancelled), Ended(Cancelled)),
-        (Pending, End(Skipped), Ended(Skipped)),
-        (Pending, End(Missed), Ended(Missed)),
-        (Queued, Claim, Running),
-        (Queued, End(Cancelled), Ended(Cancelled)),
-        (Queued, End(Skipped), Ended(Skipped)),
-        (Queued, End(Missed), Ended(Missed)),
-        (Running, Release, Pending),
-        (Running, Retry, Pending),
-        (Running, End(Completed), Ended(Completed)),
-        (Running, End(Failed), Ended(Failed)),
-        (Running, End(Cancelled), Ended(Cancelled)),
-        (Running, End(Timeout), Ended(Timeout)),
-        (Running, End(Skipped), Ended(Skipped)),
-        (Running, End(Missed), Ended(Missed)),
-    ]
-};
-
-impl RunState {
-    /// The state after an event; none when the event cannot happen now.
-    pub fn after(self, event: Event) -> Option<RunState> {
-        TRANSITIONS
-            .iter()
-            .find(|(from, happens, _)| *from == self && *happens == event)
-            .map(|(_, _, to)| *to)
-    }
-
-    /// What a live row is doing. A run that was divided runs as long as its parts do.
-    pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
-        match (due, held, wait) {
-            (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
-            (true, false, None) => RunState::Queued,
-            _ => RunState::Pending,
-        }
-    }
-}
+pub use state::{Event, Outcome, RunState, TRANSITIONS};
 
 /// Who asked for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -265,7 +110,8 @@ pub enum ReasonCode {
     CancelRequested,
     /// Every attempt failed.
     RetriesExhausted,
-    /// The error is one that is not tried again.
+    /// The error is one that is not retried: Punctual's policy refused the attempt, or the job's
+    /// own rules exclude the error.
     NotRetryable,
     /// Its agents were lost too often.
     Lost,
@@ -324,6 +170,8 @@ pub struct NewRun {
     pub parameters: Option<String>,
     /// What a node must offer to be handed it.
     pub place: Place,
+    /// The kind of slot that it takes.
+    pub slot: SlotKind,
 }
 
 /// Nominal times that ended without a run: one row of the ledger for all of them.
@@ -403,6 +251,10 @@ pub struct AttemptResult {
     /// What was in force and what was used, as JSON: limits, sandbox, times, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
+    /// What it has said, compressed by the agent, if that is little: kept with the record. What is
+    /// longer is in files of the node that executed it. It never travels with the rest.
+    #[serde(skip)]
+    pub output: Option<Vec<u8>>,
     /// How long the target asked to be left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<SignedDuration>,
@@ -418,6 +270,7 @@ impl AttemptResult {
             result: None,
             rows_affected: None,
             details: None,
+            output: None,
             retry_after: None,
         }
     }
@@ -484,26 +337,18 @@ pub enum ErrorCode {
     Http(u16),
     /// A database answered with this code.
     SqlState(String),
-    /// It was not even tried, because it is not allowed or cannot be: by name.
+    /// Punctual's own policy forbids it, by name: nothing was tried.
     Refused(String),
     /// Something else, by name.
     Other(String),
 }
 
 impl ErrorCode {
-    /// Whether another try meets the same error for sure, unless somebody changes something.
-    pub fn is_permanent(&self) -> bool {
-        match self {
-            // Syntax and privileges, a feature that is missing, a login that is refused.
-            ErrorCode::SqlState(code) => {
-                ["42", "0A", "28"].iter().any(|class| code.starts_with(class))
-            }
-            ErrorCode::Refused(_) => true,
-            ErrorCode::Exit(_)
-            | ErrorCode::Signal(_)
-            | ErrorCode::Http(_)
-            | ErrorCode::Other(_) => false,
-        }
+    /// Whether Punctual's own policy refused it. Such an error is final: another attempt meets the
+    /// same policy. Every other error is retried as the job says, because what caused it (a missing
+    /// table, a role, a command that is not installed) can be there at the next attempt.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, ErrorCode::Refused(_))
     }
 }
 
@@ -536,64 +381,4 @@ pub struct EndedAttempt {
     pub finished_at: Timestamp,
     /// How it ended.
     pub result: AttemptResult,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-
-    use super::*;
-
-    /// The table of `docs/run-states.md`.
-    fn table() -> String {
-        let mut table = String::from("| from | what happens | to |\n|---|---|---|\n");
-        for (from, event, to) in TRANSITIONS {
-            writeln!(table, "| {from} | {event} | {to} |").unwrap();
-        }
-        table
-    }
-
-    #[test]
-    fn the_documented_table_is_the_one_in_force() {
-        let page = include_str!("../../../docs/run-states.md");
-        assert!(page.contains(&table()), "docs/run-states.md must contain:\n\n{}", table());
-    }
-
-    #[test]
-    fn no_event_leads_out_of_an_outcome() {
-        for outcome in Outcome::ALL {
-            assert!(TRANSITIONS.iter().all(|(from, _, _)| *from != RunState::Ended(outcome)));
-            assert_eq!(RunState::Ended(outcome).after(Event::Claim), None);
-        }
-    }
-
-    #[test]
-    fn every_outcome_can_be_reached_and_nothing_is_ambiguous() {
-        for outcome in Outcome::ALL {
-            assert!(
-                TRANSITIONS.iter().any(|(_, _, to)| *to == RunState::Ended(outcome)),
-                "{outcome}"
-            );
-            assert_eq!(Outcome::from_number(outcome as i64), Some(outcome));
-        }
-        for (i, (from, event, _)) in TRANSITIONS.iter().enumerate() {
-            assert!(
-                TRANSITIONS[i + 1..].iter().all(|(f, e, _)| (f, e) != (from, event)),
-                "{from} {event}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_run_that_never_began_has_no_result() {
-        for state in [RunState::Pending, RunState::Queued] {
-            for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Timeout] {
-                assert_eq!(
-                    state.after(Event::End(outcome)),
-                    None,
-                    "{state} cannot end as {outcome}"
-                );
-            }
-        }
-    }
 }

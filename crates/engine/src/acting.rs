@@ -190,7 +190,7 @@ impl<S: FullStore> Acting<'_, S> {
 
     /// Removes a job; with `cascade`, the dependencies of others on it too, if the actor may change
     /// those jobs.
-    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<()> {
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
         let job = self.job_for(id, Deed::DropJob).await?;
         if deletion.cascade {
             let edges = self.node().store.dependencies(job.tenant).await?;

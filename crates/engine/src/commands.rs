@@ -116,6 +116,11 @@ impl<S: Store> Node<S> {
         let bytes = random[..10].try_into().unwrap_or([0; 10]);
         let ms = now.as_millisecond().max(0) as u64;
         let id = JobId(uuid::Builder::from_unix_timestamp_millis(ms, &bytes).into_uuid());
+        let now = to_microsecond(now);
+        let mut definition = new.definition;
+        if definition.when.needs_start() {
+            definition.when.start_at(now);
+        }
         let mut job = Job {
             id,
             tenant: new.tenant,
@@ -123,7 +128,7 @@ impl<S: Store> Node<S> {
             name: new.name,
             version: 1,
             state: new.state,
-            definition: new.definition,
+            definition,
             next_run: None,
             created_at: now,
             updated_at: now,
@@ -163,9 +168,16 @@ impl<S: Store> Node<S> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
+        job.definition.when.keep_start_of(&old.definition.when);
+        // Another interval without a start begins at the change.
+        let starts_anew = job.definition.when.needs_start();
+        if starts_anew {
+            job.definition.when.start_at(to_microsecond(self.now()));
+        }
         (job.id, job.tenant, job.owner, job.version, job.created_at) =
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
         self.check(&job)?;
+        self.check_finished(&old, &mut job).await?;
         // An upstream job may be gone since: that is no reason to refuse a pause.
         if job.definition.depends_on != old.definition.depends_on {
             self.check_dependencies(&job).await?;
@@ -180,6 +192,9 @@ impl<S: Store> Node<S> {
         let mut tries = 0;
         loop {
             job.updated_at = self.store.now().await.map_err(EngineError::from)?;
+            if starts_anew {
+                job.definition.when.start_at(to_microsecond(job.updated_at));
+            }
             if let When::At { at } = job.definition.when
                 && job.definition.when != old.definition.when
                 && at <= job.updated_at
@@ -232,7 +247,7 @@ impl<S: Store> Node<S> {
     /// given. A disabled job is switched on, and its past is gone.
     pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
         let from = [JobState::Enabled, JobState::Paused, JobState::Disabled];
-        let job = self.in_state(id, &from).await?;
+        let job = self.before_state(id, JobState::Enabled, &from).await?;
         if job.state == JobState::Enabled {
             return Ok(job);
         }
@@ -279,8 +294,9 @@ impl<S: Store> Node<S> {
         .await
     }
 
-    /// Removes a job. Its runs that go on come to their end.
-    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<()> {
+    /// Removes a job. Its runs that go on come to their end. Answers the names of the jobs that
+    /// depended on this one alone and have no schedule: from now on they run only on request.
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
         let Deletion { cascade, keep_history, expected } = deletion;
         let job = self.existing(id).await?;
         let check = move |job: &Job| match expected {
@@ -300,11 +316,21 @@ impl<S: Store> Node<S> {
                 names.join(", ")
             )));
         }
+        let mut unscheduled = Vec::new();
         for dependent in dependents {
-            self.alter_job(dependent, |job| {
-                job.definition.depends_on.retain(|upstream| upstream.job != id)
-            })
-            .await?;
+            let mut has_schedule = true;
+            let detach = |job: &mut Job| {
+                let definition = &mut job.definition;
+                definition.depends_on.retain(|upstream| upstream.job != id);
+                if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
+                    definition.when = When::Manual;
+                    has_schedule = false;
+                }
+            };
+            let job = self.alter_job(dependent, detach).await?;
+            if !has_schedule {
+                unscheduled.push(job.name);
+            }
         }
         let delete = |job: &mut Job| {
             check(job)?;
@@ -315,21 +341,53 @@ impl<S: Store> Node<S> {
             }
             Ok::<(), EngineError>(())
         };
-        self.try_alter_job(id, delete).await.map(drop)
+        self.try_alter_job(id, delete).await?;
+        Ok(unscheduled)
     }
 
-    /// A job that is in one of these states.
-    async fn in_state(&self, id: JobId, states: &[JobState]) -> Result<Job> {
+    /// Refuses to enable a one-time job whose run has ended, unless it gets another time: nothing
+    /// would run. Disabling such a job leaves it as it is.
+    async fn check_finished(&self, old: &Job, job: &mut Job) -> Result<()> {
+        let When::At { at } = job.definition.when else { return Ok(()) };
+        if job.definition.when != old.definition.when
+            || !matches!(old.state, JobState::Completed | JobState::Disabled)
+        {
+            return Ok(());
+        }
+        let is_finished = old.state == JobState::Completed
+            || (job.state != JobState::Disabled
+                && self
+                    .store
+                    .run(RunId::of_tick(job.id, at, ""))
+                    .await?
+                    .is_some_and(|run| matches!(run.state, RunState::Ended(_))));
+        match job.state {
+            JobState::Disabled if is_finished => job.state = JobState::Completed,
+            JobState::Enabled | JobState::Paused if is_finished => {
+                return Err(EngineError::AlreadyRan { name: job.name.clone(), at });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A job that is in one of the states from which it can get to another.
+    async fn before_state(&self, id: JobId, to: JobState, from: &[JobState]) -> Result<Job> {
         let job = self.existing(id).await?;
-        if states.contains(&job.state) {
+        if from.contains(&job.state) {
             return Ok(job);
+        }
+        if let (JobState::Completed, JobState::Enabled, When::At { at }) =
+            (job.state, to, &job.definition.when)
+        {
+            return Err(EngineError::AlreadyRan { name: job.name, at: *at });
         }
         let text = format!("job {} is {:?}", job.name, job.state).to_lowercase();
         Err(EngineError::WrongState(text))
     }
 
     async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {
-        let job = self.in_state(id, from).await?;
+        let job = self.before_state(id, state, from).await?;
         if job.state == state {
             return Ok(job);
         }
@@ -340,10 +398,12 @@ impl<S: Store> Node<S> {
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
-        let at = trigger.at.unwrap_or_else(|| self.now());
+        let now = self.now();
+        let at = trigger.at.unwrap_or(now);
         Ok(NewRun {
             id: RunId::of_request(at, (self.parts.random)()),
-            due_at: at,
+            // A run for a time of the past could not start before it was asked for.
+            due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
             parameters: job.definition.parameters.with(trigger.parameters),
             priority: job.definition.priority,
@@ -459,7 +519,7 @@ impl<S: Store> Node<S> {
         if definition.priority > 9 {
             return invalid("priority", "a priority is 0 to 9; higher is more urgent");
         }
-        if definition.concurrency == 0 {
+        if definition.concurrency == Some(0) {
             return invalid("concurrency", "at least one run must be allowed");
         }
         if definition.retry.max_attempts == 0 {
@@ -544,6 +604,11 @@ impl<S: Shards> Node<S> {
             cancelled => Ok(cancelled),
         }
     }
+}
+
+/// An instant as a store keeps it, so that a schedule that starts there starts at a stored time.
+fn to_microsecond(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
 /// A way from a job back to itself, if there is one.

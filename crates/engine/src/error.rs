@@ -4,6 +4,7 @@ use domain::access::Refusal;
 use domain::action::ActionError;
 use domain::id::JobId;
 use domain::job::WhenError;
+use jiff::Timestamp;
 use store::StoreError;
 
 /// The result of a command.
@@ -60,6 +61,14 @@ pub enum EngineError {
     /// Another tenant, user or role has that name.
     #[error("there is a {0} of that name")]
     EntryTaken(&'static str),
+    /// The job is a one-time job that has run: its time does not come again.
+    #[error("one-time job {name:?} has run for {at} and is finished")]
+    AlreadyRan {
+        /// Its name.
+        name: String,
+        /// Its time.
+        at: Timestamp,
+    },
     /// The run is in a state in which this cannot be done.
     #[error("{0}")]
     WrongState(String),

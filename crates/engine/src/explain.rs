@@ -80,7 +80,9 @@ impl<S: Cluster + Desk + Shards> Node<S> {
     async fn rows_until(&self, job: JobId, at: Timestamp) -> store::Result<Vec<RunView>> {
         let after = at.saturating_add(SignedDuration::from_millis(1)).unwrap_or(Timestamp::MAX);
         let filter = RunFilter { until: Some(after), ..RunFilter::of_job(job) };
-        Ok(self.store.list_runs(&filter, None, ROWS_MAX).await?.items)
+        let mut rows = self.store.list_runs(&filter, None, ROWS_MAX).await?.items;
+        self.with_starts(&mut rows);
+        Ok(rows)
     }
 
     /// How far the run of a time has come that was divided, or the last one before it. The parts

@@ -30,10 +30,10 @@ pub use courier::{Courier, Couriers, LogCourier, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
-    Attended, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport, Started,
-    TallyReport, Verified,
+    Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
+    SlotUse, Started, TallyReport, Verified,
 };
-pub use run::{Activity, Carried, Engine, Executor, Guest, Renewal, Stay, Stop};
+pub use run::{Activity, Carried, Engine, Executor, Guest, Health, Renewal, Stalled, Stay, Stop};
 pub use settings::{Parts, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::Stats;
@@ -41,6 +41,6 @@ pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
     NodeInfo, NodeView, Objects, OwnedShard, Page, Put, Replaces, RunFilter, RunView, RunsOf, Set,
-    Setting, StartFilter, StartKey, Steer, Steered, Stopwatch, Timed, Verb, as_author,
+    Setting, StartFilter, StartKey, Steer, Steered, Stopwatch, StoreError, Timed, Verb, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -27,6 +27,7 @@ use domain::job::{Definition, Job};
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use domain::schedule::Outage;
 use domain::shard::Shard;
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Cancelled, Finish, Shards, Store, Verdict};
 
@@ -36,6 +37,7 @@ use crate::register::Register;
 use crate::settings::{Parts, Settings};
 use crate::start_log::BegunRuns;
 
+mod begun;
 mod call;
 mod clock;
 mod crowd;
@@ -54,22 +56,26 @@ mod pump;
 mod reap;
 mod seal;
 mod share;
+mod slots;
 mod start;
 mod tally;
 mod trace;
 
 pub use clock::ClockHealth;
 pub use elect::Attended;
-pub use guest::Elsewhere;
+pub use guest::{CarriedRun, Elsewhere};
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use seal::{SealReport, Verified};
+pub use slots::SlotUse;
 pub use tally::TallyReport;
 
-use crowd::Crowd;
+use begun::{BegunCounts, Counted};
+use crowd::{Crowd, Weights};
 use definitions::Definitions;
 use ends::Ends;
 use share::Share;
+use slots::Pressure;
 use trace::{Ended, Traces};
 
 /// One process's part in the work.
@@ -117,15 +123,23 @@ pub struct Started {
 /// What a node holds.
 struct State {
     id: NodeId,
-    /// Slots that nothing occupies and nobody has asked the store to fill.
-    free: u32,
+    /// Slots that nothing occupies and that no call asks the store to fill.
+    free: PerSlot<u32>,
     /// Claimed before their time, by due time.
     prepared: BTreeSet<(Timestamp, RunId)>,
-    /// Due, but the slots are taken.
-    crowded: Crowd,
+    /// Due, but the slots of their kind are taken.
+    crowded: PerSlot<Crowd>,
+    /// Whether there are too few slots.
+    pressure: PerSlot<Pressure>,
+    /// How tenants share slots.
+    weights: Weights,
+    /// Whether some tenant may hold only so many runs at a time: each end may let another one in.
+    counts_tenants: bool,
     held: HashMap<RunId, Held>,
     /// Ended grants that the store does not know about yet.
     done: Vec<Finish>,
+    /// Attempts whose ends the store is being told, and may not hear of.
+    telling: BegunRuns,
     /// Asked of the store and not answered yet.
     asked_soon: u32,
     /// Calls under way that end or take grants.
@@ -142,14 +156,14 @@ struct State {
     asking: Option<NodeId>,
     /// Fences of grants that ended elsewhere a moment ago.
     let_go: VecDeque<i64>,
-    /// Whether the store may have work that was not asked for yet.
-    hungry: bool,
+    /// Whether the store may have work for a kind of slot that was not asked for yet.
+    claim_wanted: PerSlot<bool>,
     /// Whether a run was recorded here that asks for something of its node.
     seeks_place: bool,
     /// Whether the last look for such runs had too few slots, so that there may be more.
     place_waits: bool,
-    /// Whether the next slot is for such runs.
-    place_first: bool,
+    /// Whether the next slot of a kind is for such runs.
+    place_first: PerSlot<bool>,
     /// The process ends.
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
@@ -170,10 +184,14 @@ struct State {
     noticed: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
+    /// How many runs of each job are under way here.
+    begun: BegunCounts,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
     predecessors: HashMap<NodeId, BegunRuns>,
+    /// What the store was last told about the runs that are under way here, by fence.
+    told_starts: Vec<(Grant, Timestamp)>,
 }
 
 impl State {
@@ -182,9 +200,35 @@ impl State {
         self.held.get(&grant.run).filter(|held| held.run.grant == grant)
     }
 
-    /// Slots that are free for any run.
-    fn free_for_all(&self) -> u32 {
-        self.free.saturating_sub(u32::from(self.place_first))
+    /// The store may have work for every kind of slot.
+    fn want_claim(&mut self) {
+        self.claim_wanted = PerSlot { process: true, http: true };
+    }
+
+    /// Slots that are free for any run of their kind.
+    fn free_for_all(&self, slot: SlotKind) -> u32 {
+        self.free[slot].saturating_sub(u32::from(self.place_first[slot]))
+    }
+
+    /// Slots that are free and for which no run is in line here.
+    fn spare(&self, slot: SlotKind) -> u32 {
+        self.free_for_all(slot).saturating_sub(self.crowded[slot].len())
+    }
+
+    /// How many runs wait here for their time or for a slot, or are asked for.
+    fn ahead(&self) -> u32 {
+        let crowded: u32 = SlotKind::ALL.iter().map(|slot| self.crowded[*slot].len()).sum();
+        self.prepared.len() as u32 + crowded + self.asked_soon
+    }
+
+    /// The runs that are under way and since when, by fence.
+    fn under_way(&self) -> Vec<(Grant, Timestamp)> {
+        let running = self.held.values().filter_map(|held| {
+            held.running.as_ref().map(|running| (held.run.grant, running.started_at))
+        });
+        let mut running: Vec<(Grant, Timestamp)> = running.collect();
+        running.sort_unstable_by_key(|(grant, _)| grant.fence);
+        running
     }
 
     /// A slot is free for a run that asks for something of its node, should one wait.
@@ -194,6 +238,7 @@ impl State {
 }
 
 struct Held {
+    /// Its slot is the kind that it occupies or waits for here.
     run: Arc<ClaimedRun>,
     /// When this node learnt of its grant.
     claimed_at: Timestamp,
@@ -202,11 +247,11 @@ struct Held {
 }
 
 /// A run that has begun.
-#[derive(Clone)]
 struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
+    _counted: Option<Counted>,
 }
 
 impl<S: Store> Node<S> {
@@ -215,11 +260,15 @@ impl<S: Store> Node<S> {
         let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
-            free: settings.max_concurrent_jobs,
+            free: settings.slots(),
             prepared: BTreeSet::new(),
-            crowded: Crowd::default(),
+            crowded: PerSlot::default(),
+            pressure: PerSlot::default(),
+            weights: Weights::new(),
+            counts_tenants: settings.tenant_max_concurrent.is_some(),
             held: HashMap::new(),
             done: Vec::new(),
+            telling: BegunRuns::new(),
             asked_soon: 0,
             calls: 0,
             tells: 0,
@@ -228,10 +277,10 @@ impl<S: Store> Node<S> {
             unsure: false,
             asking: None,
             let_go: VecDeque::new(),
-            hungry: true,
+            claim_wanted: PerSlot { process: true, http: true },
             seeks_place: false,
             place_waits: false,
-            place_first: false,
+            place_first: PerSlot::default(),
             draining: false,
             drained: false,
             away: false,
@@ -242,8 +291,10 @@ impl<S: Store> Node<S> {
             drifted: HashSet::new(),
             noticed: Vec::new(),
             parts_ended: Vec::new(),
+            begun: BegunCounts::default(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
+            told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {
@@ -270,7 +321,7 @@ impl<S: Store> Node<S> {
 
     /// Something may have been submitted: ask the store at the next pump.
     pub fn hint(&self) {
-        self.state().hungry = true;
+        self.state().want_claim();
     }
 
     /// From now on nothing is claimed and nothing prepared is started.
@@ -317,7 +368,8 @@ impl<S: Store> Node<S> {
 
     /// Whether this node asks for runs that any node may have.
     fn seeks(&self, state: &State) -> bool {
-        let open = !self.settings.only_placed && state.hungry && self.takes(state);
+        let is_wanted = SlotKind::ALL.iter().any(|slot| state.claim_wanted[*slot]);
+        let open = !self.settings.only_placed && is_wanted && self.takes(state);
         open && (self.skill.is_none() || self.now() >= state.shy_until)
     }
 
@@ -353,7 +405,7 @@ impl<S: Store> Node<S> {
             return false;
         }
         let Held { run, claimed_at, running } = entry.remove();
-        let Some(Running { job, started_at, token }) = running else { return false };
+        let Some(Running { job, started_at, token, .. }) = running else { return false };
         let attempt = EndedAttempt {
             number: run.number(),
             fence: Some(token),
@@ -364,13 +416,16 @@ impl<S: Store> Node<S> {
             result,
         };
         let finish = start::settled(&run, &job, attempt);
-        let claimed_at = Some(claimed_at);
+        let (claimed_at, slot) = (Some(claimed_at), run.run.slot);
         self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });
         if frees_slot {
-            state.free += 1;
+            state.free[slot] += 1;
             state.look_for_place();
         }
         state.done.push(finish);
+        if state.counts_tenants {
+            state.want_claim();
+        }
         true
     }
 

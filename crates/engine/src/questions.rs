@@ -39,7 +39,9 @@ impl<S: Store> Node<S> {
 
     /// A run, live or ended.
     pub async fn run(&self, id: RunId) -> Result<Option<RunView>> {
-        Ok(self.store.run(id).await?)
+        let mut run = self.store.run(id).await?;
+        self.with_starts(run.as_mut_slice());
+        Ok(run)
     }
 
     /// The runs that a filter lets through, newest first, older than the given one.
@@ -49,12 +51,20 @@ impl<S: Store> Node<S> {
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        Ok(self.store.list_runs(filter, before, limit).await?)
+        let mut page = self.store.list_runs(filter, before, limit).await?;
+        self.with_starts(&mut page.items);
+        Ok(page)
     }
 
     /// A run's ended attempts, oldest first.
     pub async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
         Ok(self.store.attempts(run).await?)
+    }
+
+    /// Asks the store for its clock: whether it answers now.
+    pub async fn ping(&self) -> Result<()> {
+        self.store.now().await?;
+        Ok(())
     }
 
     /// How much there is of what.
@@ -67,6 +77,11 @@ impl<S: Desk> Node<S> {
     /// Marks dead letters as seen to. Answers for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         Ok(self.store.acknowledge(runs).await?)
+    }
+
+    /// The output of an attempt as its agent compressed it, if it is kept with the record.
+    pub async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
+        Ok(self.store.attempt_output(run, number).await?)
     }
 
     /// The last runs of jobs; a job without one is left out.
@@ -86,7 +101,9 @@ impl<S: Desk> Node<S> {
 
     /// Runs of all tenants with attempts that were not their last word, newest first.
     pub async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
-        Ok(self.store.retried(before, limit).await?)
+        let mut page = self.store.retried(before, limit).await?;
+        self.with_starts(&mut page.items);
+        Ok(page)
     }
 
     /// The nodes of the cluster.

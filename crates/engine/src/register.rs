@@ -18,6 +18,7 @@ use std::time::Duration;
 use domain::access::{
     ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Privilege, Standing, Tenant, User,
 };
+use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
 use store::{EntryFilter, FullStore, Given, Identity, Reach, Recorded};
@@ -275,7 +276,7 @@ impl<S: Identity> Node<S> {
         let tenant = Entry::Tenant(Tenant {
             id: TenantId::DEFAULT,
             name: "default".to_owned(),
-            tier: None,
+            tier: Tier::default(),
             max_jobs: None,
             max_concurrent: None,
             requests_per_second: None,

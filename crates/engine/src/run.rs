@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::cluster::NodeRole;
-use domain::id::RunId;
+use domain::id::{NodeId, RunId};
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
+use domain::slot::PerSlot;
 use jiff::SignedDuration;
 use store::{FullStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
@@ -22,16 +23,19 @@ use tokio::task::JoinSet;
 use crate::batch::Batcher;
 use crate::courier::{Courier, Couriers};
 use crate::error::{EngineError, Result};
-use crate::node::{Node, Started};
+use crate::node::{ClockHealth, Node, SlotUse, Started};
 use crate::settings::{Parts, Settings};
 
 mod driver;
 mod guest;
 mod outbox;
 mod patience;
+mod pulse;
 
 use driver::{Driver, Hands, Here, notify_present};
 pub use guest::{Carried, Guest, Renewal, Stay};
+pub use pulse::Stalled;
+use pulse::{Pulse, Vital};
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
@@ -73,7 +77,7 @@ impl Stop {
 /// An engine that runs.
 pub struct Engine<S> {
     node: Arc<Node<S>>,
-    submits: Batcher<NewRun, std::result::Result<Submitted, String>>,
+    submits: Batcher<NewRun, store::Result<Submitted>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
@@ -96,13 +100,22 @@ struct Shared {
     /// The executors' stop signals, each with the fence that it belongs to: a run can be here
     /// again while the executor of an older grant has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
-    ready: AtomicBool,
+    pulse: Pulse,
     stopping: AtomicBool,
     idle: Notify,
     /// Steps that met an error.
     errors: AtomicU64,
     /// Runs that were planned.
     planned: AtomicU64,
+}
+
+/// Whether the scheduler of a process does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The loop that has had no answer for longest, if that is too long.
+    pub stalled: Option<Stalled>,
+    /// How far the clock is off, if so far that this node plans and claims nothing.
+    pub distrusted_clock: Option<SignedDuration>,
 }
 
 /// What a process has done since its start.
@@ -118,6 +131,8 @@ pub struct Activity {
     pub dead_letters: u64,
     /// How far the store's clock is ahead of this process's.
     pub clock_offset: SignedDuration,
+    /// The slots of this process, by their kind.
+    pub slots: PerSlot<SlotUse>,
 }
 
 impl<S: FullStore> Engine<S> {
@@ -134,7 +149,6 @@ impl<S: FullStore> Engine<S> {
         node.join().await?;
         node.recover().await?;
         let shared = Arc::new(Shared::default());
-        shared.ready.store(true, Ordering::Relaxed);
         let here: Arc<dyn Hands<S>> = Arc::new(Here(Arc::new(executor)));
         let driver = Driver {
             node: Arc::clone(&node),
@@ -142,12 +156,14 @@ impl<S: FullStore> Engine<S> {
             hands: Arc::clone(&here),
         };
         let mut tasks = JoinSet::new();
+        shared.pulse.begin(&[Vital::Claim, Vital::Renew, Vital::Attend]);
         tasks.spawn(driver.clone().start_prepared());
         tasks.spawn(driver.clone().renew());
         tasks.spawn(driver.clone().attend());
         tasks.spawn(driver.clone().listen());
         tasks.spawn(driver.clone().listen_for_places());
         if node.has_role(NodeRole::Scheduler) {
+            shared.pulse.begin(&[Vital::Plan, Vital::Reap]);
             tasks.spawn(driver.clone().plan());
             tasks.spawn(driver.clone().reap());
             tasks.spawn(driver.clone().prune());
@@ -181,9 +197,23 @@ impl<S: FullStore> Engine<S> {
         &self.node
     }
 
-    /// Whether the store answers.
-    pub fn is_ready(&self) -> bool {
-        self.shared.ready.load(Ordering::Relaxed)
+    /// Whether the scheduler of this process does its work. A loop without an answer for longer
+    /// than `limit` has stalled.
+    pub fn health(&self, limit: Duration) -> Health {
+        Health {
+            stalled: self.shared.pulse.stalled(limit),
+            distrusted_clock: match self.node.clock() {
+                ClockHealth::Refused(offset) => Some(offset),
+                ClockHealth::Good | ClockHealth::Off(_) => None,
+            },
+        }
+    }
+
+    /// Whether a node is this process, or an agent that it stands in for.
+    pub fn is_here(&self, node: NodeId) -> bool {
+        let guests = self.guests();
+        let mut guests = guests.iter().filter_map(Weak::upgrade);
+        self.node.id() == node || guests.any(|guest| guest.id() == node)
     }
 
     /// What this process has done since its start.
@@ -194,6 +224,7 @@ impl<S: FullStore> Engine<S> {
             ended: self.node.outcomes(),
             dead_letters: self.node.ends.dead_letters(),
             clock_offset: self.node.offset(),
+            slots: self.node.slot_use(),
         }
     }
 
@@ -202,7 +233,7 @@ impl<S: FullStore> Engine<S> {
         let stopped =
             || EngineError::Store(StoreError::Unavailable("the engine has stopped".into()));
         let submitted = self.submits.send(runs).await.ok_or_else(stopped)?;
-        Ok(submitted.map_err(|error| EngineError::Store(StoreError::Unavailable(error)))?.accepted)
+        Ok(submitted?.accepted)
     }
 
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is

@@ -5,19 +5,28 @@ use std::sync::Arc;
 use domain::cluster::fingerprint;
 use domain::id::NodeId;
 use domain::schedule::Zones;
+use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use store::NodeInfo;
 
 use crate::start_log::StartLog;
 use crate::tracer::Tracer;
 
+/// How many endpoints a node calls at the same time unless it is told otherwise.
+pub const MAX_HTTP_CALLS: u32 = 4_096;
+
 /// The numbers of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What the node says about itself.
     pub info: NodeInfo,
-    /// How many runs execute at the same time.
+    /// How many runs execute at the same time, calls of endpoints not counted.
     pub max_concurrent_jobs: u32,
+    /// How many endpoints are called at the same time.
+    pub max_http_calls: u32,
+    /// How many runs of one job may be under way at a time if the job allows runs to overlap and
+    /// has no limit of its own.
+    pub max_runs_per_job: u32,
     /// Whether the node takes only runs that ask for its labels.
     pub only_placed: bool,
     /// How many due runs one tenant may hold at a time, on all nodes together.
@@ -71,6 +80,7 @@ impl Settings {
             ("job_timeout_max", longest),
             ("lease", lease),
             ("look_ahead", look_ahead),
+            ("max_runs_per_job", self.max_runs_per_job.to_string()),
             ("poll_every", poll),
             ("renew_every", renew),
             ("retention_days", self.retention_days.to_string()),
@@ -80,10 +90,15 @@ impl Settings {
         format!("{{{}}}", fields.join(","))
     }
 
+    /// The slots of each kind.
+    pub fn slots(&self) -> PerSlot<u32> {
+        PerSlot { process: self.max_concurrent_jobs, http: self.max_http_calls }
+    }
+
     /// What the node says about itself, with what follows from its settings.
     pub fn node_info(&self) -> NodeInfo {
         NodeInfo {
-            capacity: self.max_concurrent_jobs,
+            capacity: self.slots(),
             settings_hash: fingerprint(&self.policy()),
             ..self.info.clone()
         }
@@ -98,6 +113,8 @@ impl Default for Settings {
                 ..NodeInfo::named("punctual")
             },
             max_concurrent_jobs: 64,
+            max_http_calls: MAX_HTTP_CALLS,
+            max_runs_per_job: 16,
             only_placed: false,
             tenant_max_concurrent: None,
             job_timeout_max: None,

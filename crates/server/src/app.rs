@@ -58,8 +58,9 @@ pub struct Options {
     pub body_bytes_max: usize,
     /// The largest body of a bulk request, in bytes.
     pub bulk_bytes_max: usize,
-    /// A due run that waits longer than this makes the server unready, in seconds.
-    pub lag_seconds_max: u32,
+    /// A step of the scheduler without an answer for longer than this makes the server unready,
+    /// in seconds.
+    pub stall_seconds_max: u32,
     /// How often requests may come with one key.
     pub rate: Rate,
     /// How often requests may come from one address without a valid key.
@@ -75,7 +76,7 @@ impl Default for Options {
             open_metrics: false,
             body_bytes_max: 2 << 20,
             bulk_bytes_max: 64 << 20,
-            lag_seconds_max: 60,
+            stall_seconds_max: 15,
             rate: Rate::default(),
             failure_rate: Rate::default(),
             databases: BTreeMap::new(),

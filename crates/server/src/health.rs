@@ -1,6 +1,7 @@
 //! Whether the server lives, whether it works, and what it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -8,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use domain::access::{Actor, Deed, may};
 use domain::cluster::NodeState;
-use engine::EngineError;
+use engine::{EngineError, Health, Stalled};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use vault::Health;
 
 use crate::actor::authenticate;
 use crate::app::App;
@@ -19,6 +20,9 @@ use crate::body::Params;
 use crate::limit::{Caller, Limits};
 use crate::metrics::Asked;
 use crate::problem::{ErrorBody, Result};
+
+/// How long the store may take to answer. Whoever asks about readiness waits for this at most.
+const PING: Duration = Duration::from_secs(2);
 
 /// How much a caller wants to know.
 #[derive(Deserialize, IntoParams)]
@@ -45,13 +49,27 @@ pub struct Readiness {
     /// The store answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<Check>,
-    /// Runs start when they are due: how long the oldest one has waited.
+    /// The loops of the scheduler go on, and its claims are answered. How many runs wait does not
+    /// matter: see `backlog`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Check>,
+    /// What waits, in all tenants. It does not make the server unready: a job may have more runs
+    /// than slots, or wait for a node that is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
     /// Secrets can be read. Jobs that need none run in any case, so this does not make the server
     /// unready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Check>,
+}
+
+/// Runs that are due and that no node holds.
+#[derive(Serialize, ToSchema)]
+pub struct Backlog {
+    /// How many.
+    pub queued: u64,
+    /// When the oldest of them was due that any node may execute.
+    pub oldest_due: Option<Timestamp>,
 }
 
 /// Which release this is.
@@ -69,7 +87,7 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The server works: its store answers and no due run waits for long.
+/// The server works: its store answers, and the loops of its scheduler go on.
 #[utoipa::path(
     get, path = "/readyz", tag = "server", security(()), params(ReadyParams),
     responses((status = 200, body = Readiness), (status = 503, body = Readiness))
@@ -78,13 +96,21 @@ pub(crate) async fn readyz(
     State(app): State<App>,
     Params(params): Params<ReadyParams>,
 ) -> Response {
-    let (store, scheduling) = checks(&app).await;
+    let (store, scheduling) = (store(&app).await, scheduling(&app));
     let ready = store.ok && scheduling.ok;
     let verbose = params.verbose.is_some_and(|value| value != "false" && value != "0");
+    let backlog = match verbose && store.ok {
+        true => app.scheduler.counts().await.ok(),
+        false => None,
+    };
     let body = Readiness {
         status: if ready { "ready" } else { "not ready" },
         store: verbose.then_some(store),
         scheduling: verbose.then_some(scheduling),
+        backlog: backlog.map(|counts| Backlog {
+            queued: counts.live.queued,
+            oldest_due: counts.live.oldest_due,
+        }),
         secrets: if verbose { Some(secrets(&app).await) } else { None },
     };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -96,7 +122,7 @@ async fn secrets(app: &App) -> Check {
         Ok(health) => health,
         Err(_) => return Check { ok: false, detail: "the store does not answer".into() },
     };
-    let Health { kept, unreadable, behind } = health;
+    let vault::Health { kept, unreadable, behind } = health;
     if !unreadable.is_empty() {
         let keys: Vec<&str> = unreadable.iter().map(|(key, _)| key.as_str()).collect();
         let count: u64 = unreadable.iter().map(|(_, count)| count).sum();
@@ -113,21 +139,29 @@ async fn secrets(app: &App) -> Check {
     Check { ok: true, detail }
 }
 
-async fn checks(app: &App) -> (Check, Check) {
-    let counts = app.scheduler.counts().await;
-    let store = match &counts {
-        Ok(_) if app.scheduler.is_ready() => Check { ok: true, detail: "it answers".into() },
-        Ok(_) => Check { ok: false, detail: "it answers again; the engine has not noticed".into() },
-        Err(_) => Check { ok: false, detail: "it does not answer".into() },
+async fn store(app: &App) -> Check {
+    match tokio::time::timeout(PING, app.scheduler.ping()).await {
+        Ok(Ok(())) => Check { ok: true, detail: "it answers".into() },
+        Ok(Err(_)) => Check { ok: false, detail: "it does not answer".into() },
+        Err(_) => Check { ok: false, detail: format!("no answer within {} s", PING.as_secs()) },
+    }
+}
+
+/// Whether this node does its part: its loops had answers of late, and its clock is trusted.
+fn scheduling(app: &App) -> Check {
+    let most = u64::from(app.options.stall_seconds_max);
+    let Health { stalled, distrusted_clock } = app.scheduler.health(Duration::from_secs(most));
+    let detail = match (stalled, distrusted_clock) {
+        (Some(Stalled { step, silent }), _) => {
+            format!("the step {step} has had no answer for {} s", silent.as_secs())
+        }
+        (None, Some(offset)) => {
+            let offset = offset.as_secs_f64();
+            format!("the clock is off by {offset:.1} s: this node plans and claims nothing")
+        }
+        (None, None) => return Check { ok: true, detail: "every step has answers".into() },
     };
-    let oldest = counts.ok().and_then(|counts| counts.oldest_due);
-    let waited = oldest.map_or(0, |due| app.now().duration_since(due).as_secs().max(0));
-    let most = i64::from(app.options.lag_seconds_max);
-    let detail = match oldest {
-        Some(due) => format!("the oldest due run has waited {waited} s, since {due}"),
-        None => "no due run waits".to_owned(),
-    };
-    (store, Check { ok: waited <= most, detail })
+    Check { ok: false, detail }
 }
 
 /// Which release this is.

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use domain::run::{AttemptEnd, Outcome};
-use engine::{Activity, Counts, Started, Stopwatch, Verb};
+use domain::slot::SlotKind;
+use engine::{Activity, Counts, SlotUse, Started, Stopwatch, Verb};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -26,6 +27,11 @@ struct RequestLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RouteLabels {
     route: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SlotLabels {
+    kind: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -82,6 +88,8 @@ pub struct Metrics {
     oldest_due: Seconds,
     clock_offset: Seconds,
     nodes: Gauge,
+    slots: Family<SlotLabels, Gauge>,
+    slots_taken: Family<SlotLabels, Gauge>,
     dispatched: Counter,
     failed: Counter,
     dispatch_failures: Counter,
@@ -138,6 +146,8 @@ impl Metrics {
             oldest_due: Seconds::default(),
             clock_offset: Seconds::default(),
             nodes: Gauge::default(),
+            slots: Family::default(),
+            slots_taken: Family::default(),
             dispatched: Counter::default(),
             failed: Counter::default(),
             dispatch_failures: Counter::default(),
@@ -164,7 +174,11 @@ impl Metrics {
             "Runs that are due and that nobody has taken",
             m.queue_depth.clone(),
         );
-        registry.register("jobs_running", "Runs that a node holds", m.running.clone());
+        registry.register(
+            "jobs_running",
+            "Runs that are due and that a node holds",
+            m.running.clone(),
+        );
         registry.register(
             "jobs_pending",
             "Runs that wait for their time or for other runs",
@@ -182,6 +196,12 @@ impl Metrics {
             m.clock_offset.clone(),
         );
         registry.register("nodes", "Nodes with a lease", m.nodes.clone());
+        registry.register("slots", "Slots of this node by kind", m.slots.clone());
+        registry.register(
+            "slots_taken",
+            "Slots of this node that a run occupies, by kind",
+            m.slots_taken.clone(),
+        );
         registry.register(
             "scheduler_jobs_dispatched",
             "Attempts that this node began",
@@ -368,12 +388,19 @@ impl Metrics {
             catch_up(&self.runs.get_or_create(&labels), count);
         }
         self.clock_offset.set(activity.clock_offset.as_secs_f64());
+        for kind in SlotKind::ALL {
+            let labels = SlotLabels { kind: kind.name() };
+            let SlotUse { slots, taken } = activity.slots[kind];
+            self.slots.get_or_create(&labels).set(slots.into());
+            self.slots_taken.get_or_create(&labels).set(taken.into());
+        }
         self.nodes.set(*nodes as i64);
-        self.queue_depth.set(counts.queued as i64);
-        self.running.set(counts.held as i64);
-        self.pending.set(counts.pending as i64);
+        self.queue_depth.set(counts.live.queued as i64);
+        self.running.set(counts.live.running as i64);
+        self.pending.set(counts.live.pending as i64);
         self.jobs.set(counts.jobs as i64);
-        let waited = counts.oldest_due.map_or(0.0, |due| now.duration_since(due).as_secs_f64());
+        let waited =
+            counts.live.oldest_due.map_or(0.0, |due| now.duration_since(due).as_secs_f64());
         self.oldest_due.set(waited.max(0.0));
         let mut text = String::new();
         // Writing to a string cannot fail.

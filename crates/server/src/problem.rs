@@ -1,12 +1,13 @@
 //! What a caller is told when something cannot be done: one table of codes for every door.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::WhenError;
-use engine::EngineError;
+use engine::{EngineError, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -114,6 +115,8 @@ codes! {
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, "0A000", 2, "The content type is not supported";
     /// The range lies outside of the resource.
     RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, "22023", 2, "The range lies outside";
+    /// The output is in files of another node.
+    OutputElsewhere = "OUTPUT_ELSEWHERE", 421, "55000", 1, "The output is on another node";
     /// A field has a value that it cannot have.
     ValidationFailed = "VALIDATION_FAILED", 422, "22023", 2, "A field is wrong";
     /// Jobs would wait for each other.
@@ -150,6 +153,8 @@ pub struct Problem {
     pub message: String,
     /// The fields that are wrong.
     pub details: Vec<Detail>,
+    /// The next step, if there is an obvious one.
+    pub hint: Option<&'static str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -208,7 +213,7 @@ impl Problem {
     /// A problem with a sentence for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = shortened(message.into());
-        Problem { code, message, details: Vec::new(), headers: Vec::new() }
+        Problem { code, message, details: Vec::new(), hint: None, headers: Vec::new() }
     }
 
     /// A field that is wrong.
@@ -221,6 +226,19 @@ impl Problem {
     /// A field of the body with a value that it cannot have.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Problem::field(Code::ValidationFailed, field, message)
+    }
+
+    /// The same with the next step.
+    pub fn with_hint(self, hint: &'static str) -> Self {
+        Problem { hint: Some(hint), ..self }
+    }
+
+    /// What a person should read where there is no place of its own for the hint.
+    fn text(&self) -> Cow<'_, str> {
+        match self.hint {
+            Some(hint) => format!("{}; {hint}", self.message).into(),
+            None => self.message.as_str().into(),
+        }
     }
 
     /// The same with a header of the answer.
@@ -252,7 +270,7 @@ impl Problem {
                 r#type: format!("/docs#{}", self.code.anchor()),
                 title: self.code.title(),
                 status: self.code.status(),
-                detail: &self.message,
+                detail: &self.text(),
                 instance: format!("/requests/{request_id}"),
                 code: self.code.name(),
                 request_id,
@@ -263,7 +281,7 @@ impl Problem {
             let body = ErrorBody {
                 error: ErrorFields {
                     code: self.code.name().to_owned(),
-                    message: self.message.clone(),
+                    message: self.text().into_owned(),
                     request_id: request_id.to_owned(),
                     details: self.details.clone(),
                 },
@@ -317,10 +335,7 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let text = error.to_string();
         match error {
-            EngineError::Store(error) => {
-                tracing::warn!(%error, "a request found no store");
-                Problem::new(Code::SchedulerUnavailable, "the store does not answer; try again")
-            }
+            EngineError::Store(error) => error.into(),
             EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
             EngineError::Schedule(error) => error.into(),
             EngineError::Action(error) => {
@@ -353,6 +368,8 @@ impl From<EngineError> for Problem {
                 message: text.clone(),
                 ..Problem::field(Code::DependencyCycle, "depends_on", text)
             },
+            EngineError::AlreadyRan { .. } => Problem::new(Code::WrongState, text)
+                .with_hint("give it a new time with SCHEDULE = AT or run_at"),
             EngineError::WrongState(text) => Problem::new(Code::WrongState, text),
             EngineError::TooManyJobs => Problem::new(Code::QuotaExceeded, text),
             EngineError::EntryTaken(_) => Problem {
@@ -360,6 +377,24 @@ impl From<EngineError> for Problem {
                 ..Problem::field(Code::AlreadyExists, "name", text)
             },
             EngineError::Refused(_) => Problem::new(Code::Forbidden, text),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    /// Only a store that cannot be reached is worth another try.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(cause) => {
+                tracing::warn!(cause, "request failed: the store is unavailable");
+                Problem::new(Code::SchedulerUnavailable, "the store is unavailable")
+                    .with_hint("try again")
+            }
+            error => {
+                tracing::error!(%error, "request failed: the store cannot be read");
+                let text = "the store holds something that this release cannot read";
+                Problem::new(Code::Internal, text).with_hint("the log of the server says what")
+            }
         }
     }
 }

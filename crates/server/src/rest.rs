@@ -36,6 +36,7 @@ mod stats;
 mod tenants;
 mod users;
 mod verbs;
+pub(crate) mod warnings;
 
 /// Every route that needs a key.
 pub(crate) fn routes() -> OpenApiRouter<App> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing, User, Verifier};
 use domain::audit::{self, Event, Seal};
@@ -17,9 +18,9 @@ use domain::schedule::CatchUpPolicy;
 use domain::tally::{EndedRun, Summary};
 use engine::{
     Acknowledgement, Activity, Answer as Kept, AttemptView, AuditFilter, Backfill, Begun,
-    Cancelled, Counts, Cursor, Deletion, DeliveryKey, DeliveryView, Engine, FullStore, Holder,
-    JobFilter, LastRun, NewJob, NodeView, OwnedShard, Page, Put, Result, RunFilter, RunView, Set,
-    Setting, StartFilter, StartKey, Stats, Steer, Steered, Trigger, Verified,
+    Cancelled, Counts, Cursor, Deletion, DeliveryKey, DeliveryView, Engine, FullStore, Health,
+    Holder, JobFilter, LastRun, NewJob, NodeView, OwnedShard, Page, Put, Result, RunFilter,
+    RunView, Set, Setting, StartFilter, StartKey, Stats, Steer, Steered, Trigger, Verified,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -66,7 +67,7 @@ in_the_name_of_an_actor! {
         /// Lets a job go on.
         resume_job(id: JobId, catch_up: Option<CatchUpPolicy>) -> Answer<'a, Job>;
         /// Removes a job.
-        delete_job(id: JobId, deletion: Deletion) -> Answer<'a, ()>;
+        delete_job(id: JobId, deletion: Deletion) -> Answer<'a, Vec<String>>;
         /// Whether a job could be created.
         check_job(job: NewJob) -> Answer<'a, ()>;
         /// Starts a run by hand, under the given id if there is one; a run that has it already is the
@@ -99,6 +100,9 @@ in_the_name_of_an_actor! {
         retried(before: Option<RunId>, limit: u32) -> Answer<'a, Page<RunView, RunId>>;
         /// A run's ended attempts.
         attempts(run: RunId) -> Answer<'a, Vec<AttemptView>>;
+        /// The output of an attempt as its agent compressed it, if it is kept with the record;
+        /// empty if it is in files of the node that executed it.
+        attempt_output(run: RunId, number: u32) -> Answer<'a, Option<Vec<u8>>>;
         /// Marks dead letters as seen to. Answers for each whether it was there.
         acknowledge(runs: &'a [RunId]) -> Answer<'a, Vec<bool>>;
         /// The nodes of the cluster.
@@ -188,10 +192,15 @@ in_the_name_of_an_actor! {
 
 /// What the doors need before they know who asks, and for themselves.
 pub trait Backstage: Send + Sync + 'static {
-    /// Whether the store answers.
-    fn is_ready(&self) -> bool;
+    /// Whether the scheduler does its work; a loop without an answer for longer than `limit` has
+    /// stalled.
+    fn health(&self, limit: Duration) -> Health;
+    /// Asks the store for its clock: whether it answers now.
+    fn ping(&self) -> Answer<'_, ()>;
     /// What this process has done since its start.
     fn activity(&self) -> Activity;
+    /// Whether a node is this process, or an agent that it stands in for.
+    fn is_here(&self, node: NodeId) -> bool;
     /// How much there is of what, in all tenants.
     fn counts(&self) -> Answer<'_, Counts>;
     /// Whether a run of any tenant is known.
@@ -225,12 +234,20 @@ pub trait Backstage: Send + Sync + 'static {
 }
 
 impl<S: FullStore> Backstage for Engine<S> {
-    fn is_ready(&self) -> bool {
-        self.is_ready()
+    fn health(&self, limit: Duration) -> Health {
+        self.health(limit)
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        Box::pin(self.node().ping())
     }
 
     fn activity(&self) -> Activity {
         self.activity()
+    }
+
+    fn is_here(&self, node: NodeId) -> bool {
+        self.is_here(node)
     }
 
     fn counts(&self) -> Answer<'_, Counts> {

@@ -25,6 +25,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::problem::{Code, Problem};
 
+pub(crate) use jobs::state_name;
 pub use runs::{attempt_uuid, run_of_attempt};
 pub use tables::TABLES;
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::id::TenantId;
+use domain::job::Definition;
 use domain::object::Object;
 
 /// What came of a trial: what answered, or why nothing did.
@@ -13,6 +14,10 @@ pub type Tried<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send 
 pub trait Trials: Send + Sync + 'static {
     /// Connects to a tenant's database.
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a>;
+
+    /// Why the policy of this server refuses what a tenant's job does, as far as its definition
+    /// tells; none when it permits it.
+    fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String>;
 
     /// Sends a message through a channel.
     fn channel<'a>(&'a self, channel: &'a Object) -> Tried<'a>;

@@ -3,7 +3,7 @@
 use domain::cluster::Lead;
 use domain::id::{NodeId, ObjectId, RunId};
 use domain::job::Job;
-use domain::run::{ClaimedRun, Grant, NewRun};
+use domain::run::{self, ClaimedRun, Grant, NewRun, RunState};
 use domain::schedule::Outage;
 use domain::shard::Ownership;
 use engine::Started;
@@ -64,6 +64,17 @@ pub enum Event {
     Down {
         /// These times.
         outages: Vec<Outage>,
+    },
+    /// A run went from one state to another.
+    Moved {
+        /// The run.
+        run: RunId,
+        /// Its state before, as the store derives it.
+        from: RunState,
+        /// What happened to it.
+        event: run::Event,
+        /// Its state after, as the store shows it.
+        to: RunState,
     },
     /// A node's lease lasts until then.
     Leased {

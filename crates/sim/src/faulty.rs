@@ -11,12 +11,12 @@ use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention};
-use domain::run::{ClaimedRun, Grant, NewRun, Reason};
+use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Cluster, Counts,
     Cut, DueJobs, FactsFor, Finish, Fire, JobFilter, Joined, NodeInfo, Page, Pumped, Reaped,
-    Renewed, Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Want,
+    Renewed, Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Verdict, Want,
 };
 
 use crate::event::Event;
@@ -53,6 +53,84 @@ impl<S: Store> FaultyStore<S> {
             self.link.saw(Event::Finished { node, finish: finish.clone(), applied: *applied });
         }
     }
+
+    async fn saw_claims(&self, at: Timestamp, node: NodeId, claimed: &[ClaimedRun]) -> Result<()> {
+        for run in claimed {
+            self.link.saw(Event::Claimed { at, node, run: run.clone() });
+            let from = unclaimed(run, at);
+            self.moved(run.run.id, from, run::Event::Claim, None).await?;
+        }
+        Ok(())
+    }
+
+    /// The states of runs, as the store shows them now.
+    async fn states(&self, runs: impl Iterator<Item = RunId>) -> Result<Vec<Option<RunState>>> {
+        let mut states = Vec::new();
+        for run in runs {
+            states.push(self.inner.run(run).await?.map(|run| run.state));
+        }
+        Ok(states)
+    }
+
+    /// Tells of a transition; its end is what the store shows, unless it is known.
+    async fn moved(
+        &self,
+        run: RunId,
+        from: RunState,
+        event: run::Event,
+        to: Option<RunState>,
+    ) -> Result<()> {
+        let to = match to {
+            Some(to) => Some(to),
+            None => self.inner.run(run).await?.map(|run| run.state),
+        };
+        if let Some(to) = to {
+            self.link.saw(Event::Moved { run, from, event, to });
+        }
+        Ok(())
+    }
+
+    /// Tells of the transitions that ends of grants made. A run that was claimed in the same call
+    /// has left its state behind.
+    async fn moved_by(
+        &self,
+        finishes: impl Iterator<Item = &Finish>,
+        before: &[Option<RunState>],
+        applied: &[Applied],
+        claimed: &[ClaimedRun],
+        at: Timestamp,
+    ) -> Result<()> {
+        for ((finish, before), applied) in finishes.zip(before).zip(applied) {
+            let (Some(from), Some(event)) = (*before, event_of(finish, *applied)) else { continue };
+            // An answer that is given again moves nothing.
+            if matches!(from, RunState::Ended(_)) {
+                continue;
+            }
+            // A node whose clock is ahead begins a part before it is due by the store's clock.
+            let has_begun = finish.attempt.is_some() && from == RunState::Pending;
+            let from = if has_begun { RunState::Running } else { from };
+            let claim = claimed.iter().find(|run| run.run.id == finish.grant.run);
+            let to = claim.map(|run| unclaimed(run, at));
+            self.moved(finish.grant.run, from, event, to).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The state of a run just before it was claimed.
+fn unclaimed(run: &ClaimedRun, at: Timestamp) -> RunState {
+    RunState::of_live(run.run.due_at <= at, false, None)
+}
+
+/// What the end of a grant is for its run; none when nothing was written.
+fn event_of(finish: &Finish, applied: Applied) -> Option<run::Event> {
+    Some(match (applied, &finish.verdict) {
+        (Applied::Stale, _) => return None,
+        (Applied::Ended(outcome), _) => run::Event::End(outcome),
+        (Applied::Again, Verdict::Retry { .. }) => run::Event::Retry,
+        (Applied::Again, Verdict::Wait(..) | Verdict::Line { .. }) => run::Event::Wait,
+        (Applied::Again, Verdict::Release | Verdict::End { .. }) => run::Event::Release,
+    })
 }
 
 impl<S: Store> Store for FaultyStore<S> {
@@ -115,8 +193,8 @@ impl<S: Store> Store for FaultyStore<S> {
             for (run, _) in runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new) {
                 self.link.saw(Event::Submitted { at, run: run.clone() });
             }
-            for (run, claim) in submitted.claimed.iter().zip(claim.iter().cycle()) {
-                self.link.saw(Event::Claimed { at, node: claim.node, run: run.clone() });
+            if let Some(claim) = claim {
+                self.saw_claims(at, claim.node, &submitted.claimed).await?;
             }
         }
         self.link.back(submitted).await
@@ -125,12 +203,13 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
+        let before = self.states(done.iter().map(|finish| finish.grant.run)).await?;
         let pumped = self.inner.pump(node, done, want).await;
         if let Ok(pumped) = &pumped {
-            self.saw_finishes(done.iter().map(|finish| (node, finish)), &pumped.applied);
-            for run in &pumped.claimed {
-                self.link.saw(Event::Claimed { at, node, run: run.clone() });
-            }
+            let Pumped { applied, claimed, .. } = pumped;
+            self.saw_finishes(done.iter().map(|finish| (node, finish)), applied);
+            self.moved_by(done.iter(), &before, applied, claimed, at).await?;
+            self.saw_claims(at, node, claimed).await?;
         }
         self.link.back(pumped).await
     }
@@ -159,9 +238,13 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         self.link.there().await?;
+        let before = self.states(std::iter::once(run)).await?;
         let answer = self.inner.cancel(run, reason).await;
         if let Ok(answer) = &answer {
             self.link.saw(Event::Cancelled { run, answer: *answer });
+            if let (Cancelled::Ended, [Some(from)]) = (answer, &before[..]) {
+                self.moved(run, *from, run::Event::End(Outcome::Cancelled), None).await?;
+            }
         }
         self.link.back(answer).await
     }
@@ -193,6 +276,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(renewed).await
     }
 
+    async fn record_starts(&self, node: NodeId, starts: &[(Grant, Timestamp)]) -> Result<()> {
+        self.link.there().await?;
+        let recorded = self.inner.record_starts(node, starts).await;
+        self.link.back(recorded).await
+    }
+
     async fn leave(&self, node: NodeId) -> Result<()> {
         self.link.there().await?;
         let left = self.inner.leave(node).await;
@@ -215,9 +304,13 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let before = self.states(lost.iter().map(|(_, finish)| finish.grant.run)).await?;
         let applied = self.inner.bury(lost).await;
         if let Ok(applied) = &applied {
             self.saw_finishes(lost.iter().map(|(node, finish)| (*node, finish)), applied);
+            let finishes = lost.iter().map(|(_, finish)| finish);
+            self.moved_by(finishes, &before, applied, &[], at).await?;
         }
         self.link.back(applied).await
     }
@@ -357,8 +450,8 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
             under = (lead.node.unwrap_or(node), lead.node.map(|_| lead.epoch));
         }
         let claimed = self.inner.claim_placed(under.0, under.1, want).await;
-        for run in claimed.iter().flatten() {
-            self.link.saw(Event::Claimed { at, node, run: run.clone() });
+        if let Ok(claimed) = &claimed {
+            self.saw_claims(at, node, claimed).await?;
         }
         self.link.back(claimed).await
     }

@@ -16,6 +16,7 @@ mod cancelled_stays_cancelled;
 mod catch_up_counts;
 mod every_run_ends;
 mod fairness;
+mod legal_transitions;
 mod never_early;
 mod no_double_record;
 mod no_lost_tick;
@@ -23,6 +24,7 @@ mod no_stale_write;
 mod one_leader;
 mod one_owner;
 mod overlap;
+mod slots_bounded;
 mod started_is_recorded;
 
 /// Something that must not have happened.
@@ -76,6 +78,7 @@ impl Judge {
                 Box::<no_stale_write::NoStaleWrite>::default(),
                 Box::<one_leader::OneLeader>::default(),
                 Box::<one_owner::OneOwner>::default(),
+                Box::<legal_transitions::LegalTransitions>::default(),
                 Box::<started_is_recorded::StartedIsRecorded>::default(),
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
@@ -84,6 +87,7 @@ impl Judge {
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
                 Box::new(never_early::NeverEarly::new(profile)),
                 Box::new(fairness::Fairness::new(profile)),
+                Box::new(slots_bounded::SlotsBounded::new(profile)),
             ],
             // The pruner's clock may be an hour off, and so may be the clock of what ended.
             retention: SignedDuration::from_hours(24 * days - 3),

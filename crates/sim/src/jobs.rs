@@ -1,5 +1,8 @@
 //! Jobs of every kind, drawn from the seed.
 
+use std::collections::BTreeMap;
+
+use domain::action::{Action, HttpAction};
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
@@ -43,6 +46,8 @@ pub fn when(random: &mut Random, now: Timestamp, has_dependencies: bool) -> When
             let interval = SignedDuration::from_secs(random.pick(&[5, 7, 10, 15, 30, 60]));
             let starts = whole + seconds(random, -100, 30);
             let ends = maybe(random, 15, |random| starts + seconds(random, 100, 900));
+            // Without a start the first tick is the moment of creation.
+            let starts = if random.percent(30) { None } else { Some(starts) };
             When::Every { interval, starts, ends }
         }
         2 => When::At { at: whole + seconds(random, -60, 240) },
@@ -103,12 +108,24 @@ pub fn policies(random: &mut Random, definition: &mut Definition) {
         Overlap::Queue,
         Overlap::CancelPrevious,
     ]);
-    definition.concurrency = random.pick(&[1, 1, 1, 2]);
+    definition.concurrency = random.pick(&[None, None, Some(1), Some(2)]);
     definition.jitter =
         if random.percent(25) { seconds(random, 1, 30) } else { SignedDuration::ZERO };
     definition.priority = random.below(10) as u8;
+    definition.action = if random.percent(30) { call() } else { Action::Noop };
     definition.on_completion = random.pick(&[OnCompletion::Preserve, OnCompletion::Drop]);
     definition.on_lost = random.pick(&[OnLost::Retry, OnLost::Retry, OnLost::Retry, OnLost::Fail]);
+}
+
+/// A call of an endpoint, which takes another kind of slot.
+fn call() -> Action {
+    Action::Http(HttpAction {
+        endpoint: "http://127.0.0.1/".into(),
+        method: "GET".into(),
+        headers: BTreeMap::new(),
+        body: None,
+        expected_status: Vec::new(),
+    })
 }
 
 /// Where and how a job is executed: mostly anywhere.

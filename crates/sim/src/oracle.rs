@@ -110,7 +110,9 @@ impl Oracle {
                 _ => None,
             };
             Stretch {
-                after: late.filter(|_| created).unwrap_or(at),
+                // A new schedule counts from the moment of creation, that moment included. A
+                // changed one counts after the change, and the moments before belong to the old.
+                after: if created { late.unwrap_or(before(job.created_at)) } else { at },
                 maybe_from: late.unwrap_or(before(job.updated_at)),
                 schedule,
                 until: None,

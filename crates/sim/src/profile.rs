@@ -95,6 +95,7 @@ impl Profile {
 fn settings(random: &mut Random) -> Settings {
     Settings {
         max_concurrent_jobs: random.pick(&[1, 2, 3, 4, 8]),
+        max_http_calls: random.pick(&[1, 2, 5]),
         tenant_max_concurrent: random.pick(&[None, None, None, Some(2), Some(5)]),
         look_ahead: SignedDuration::from_secs(random.pick(&[5, 20, 60, 120])),
         divide_planning_above: random.pick(&[0, 0, 2, 100_000]),

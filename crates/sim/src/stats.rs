@@ -64,7 +64,7 @@ impl Stats {
                 (Applied::Ended(outcome), _) => self.ended[*outcome as usize - 1] += 1,
                 (Applied::Again, Verdict::Retry { .. }) => self.retried += 1,
                 (Applied::Again, Verdict::Wait(Wait::Quorum, _)) => self.proposed += 1,
-                (Applied::Again, Verdict::Wait(..)) => self.waited += 1,
+                (Applied::Again, Verdict::Wait(..) | Verdict::Line { .. }) => self.waited += 1,
                 (Applied::Again, _) => {}
                 (Applied::Stale, _) => self.stale += 1,
             },

@@ -10,23 +10,18 @@ use domain::id::JobId;
 use domain::job::{Definition, Dependency, JobState, Retention, When};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
-use jiff::Timestamp;
 
 use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream};
 use crate::statement::Spot;
 
 /// What a definition depends on besides its clauses.
 pub struct Context<'a> {
-    /// The present.
-    pub now: Timestamp,
     /// The time-zone databases.
     pub zones: &'a Zones,
     /// The zone of local times that are written without one.
     pub zone: &'a Zone,
     /// The jobs that DEPENDS ON names.
     pub upstream: &'a HashMap<String, JobId>,
-    /// The schedule that the job has. The same interval without STARTS goes on as it began.
-    pub current: Option<&'a When>,
 }
 
 /// What clauses make of a job.
@@ -102,6 +97,7 @@ impl Clauses {
         }
         self.define_when(base, &mut definition, context)?;
         self.define_database(base, &mut definition)?;
+        self.define_timeout(base, &mut definition);
         Ok(Defined { definition, state })
     }
 
@@ -164,6 +160,15 @@ impl Clauses {
         }
         definition.when = when;
         Ok(())
+    }
+
+    /// The time-out when no clause names one: the default of the action. An explicit one stays when
+    /// the action changes.
+    fn define_timeout(&self, base: Option<&Definition>, definition: &mut Definition) {
+        let is_given = self.iter().any(|(clause, _)| matches!(clause, Clause::Timeout(_)));
+        if !is_given && base.is_none_or(Definition::has_default_timeout) {
+            definition.timeout = definition.action.default_timeout();
+        }
     }
 
     /// The database of the action. Another action keeps the database of the old one.
@@ -242,7 +247,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::MaxCatchUp(most) => job.max_catch_up = *most,
         Clause::StartDeadline(deadline) => job.start_deadline = *deadline,
         Clause::Overlap(overlap) => job.overlap = *overlap,
-        Clause::Concurrency(most) => job.concurrency = *most,
+        Clause::Concurrency(most) => job.concurrency = Some(*most),
         Clause::Jitter(jitter) => job.jitter = *jitter,
         Clause::Priority(priority) => job.priority = *priority,
         Clause::Tags(tags) => job.tags.clone_from(tags),
@@ -285,13 +290,7 @@ fn schedule_of(
         ScheduleClause::At(at) => When::At { at: time(at)? },
         ScheduleClause::Every { interval, starts, ends } => When::Every {
             interval: *interval,
-            starts: match (starts, context.current) {
-                (Some(starts), _) => time(starts)?,
-                (None, Some(When::Every { interval: same, starts, .. })) if same == interval => {
-                    *starts
-                }
-                (None, _) => context.now,
-            },
+            starts: starts.as_ref().map(time).transpose()?,
             ends: ends.as_ref().map(time).transpose()?,
         },
         ScheduleClause::Cron(expression) => {

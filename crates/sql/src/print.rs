@@ -85,7 +85,7 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     if let Some(filter) = &retry.no_retry_on {
         say(true, &|| format!("NO RETRY ON {}", errors(filter)));
     }
-    say(job.timeout != default.timeout, &|| format!("TIMEOUT = {}", duration(job.timeout)));
+    say(!job.has_default_timeout(), &|| format!("TIMEOUT = {}", duration(job.timeout)));
     say(job.grace_period != default.grace_period, &|| {
         format!("GRACE_PERIOD = {}", duration(job.grace_period))
     });
@@ -112,7 +112,9 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         };
         format!("OVERLAP = {word}")
     });
-    say(job.concurrency != default.concurrency, &|| format!("CONCURRENCY = {}", job.concurrency));
+    if let Some(most) = job.concurrency {
+        say(true, &|| format!("CONCURRENCY = {most}"));
+    }
     say(job.jitter != default.jitter, &|| format!("JITTER = {}", duration(job.jitter)));
     say(job.priority != default.priority, &|| format!("PRIORITY = {}", job.priority));
     say(!job.tags.is_empty(), &|| format!("TAGS = ({})", texts(&job.tags)));
@@ -171,7 +173,8 @@ fn when(when: &When) -> Vec<String> {
         When::At { at } => vec![format!("SCHEDULE = AT '{at}'")],
         When::Every { interval, starts, ends } => {
             let ends = ends.map(|ends| format!(" ENDS '{ends}'")).unwrap_or_default();
-            vec![format!("SCHEDULE = EVERY {} STARTS '{starts}'{ends}", duration(*interval))]
+            let starts = starts.map(|starts| format!(" STARTS '{starts}'")).unwrap_or_default();
+            vec![format!("SCHEDULE = EVERY {}{starts}{ends}", duration(*interval))]
         }
         When::Cron { expression, zone, dst } => {
             let mut lines = vec![format!("SCHEDULE = CRON {}", text(expression))];

@@ -11,15 +11,18 @@ compatibility
 dead_letter_notices
 deliveries
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
-history
+history by RANGE (id)
+history_ranges
 identities
 identity_generation
 job_tags
 jobs
 last_ends with fillfactor=50
+node_starts
 nodes with fillfactor=50
 objects
 outages
+outputs
 parts
 quotas
 requests
@@ -101,7 +104,7 @@ deliveries.tried_at bigint not null default 0
 gate.one smallint not null
 gate.fence bigint not null
 gate.front_tenant uuid
-gate.front_priority smallint
+gate.front_lane smallint
 gate.front_due_at bigint
 gate.front_looks integer not null default 0
 gate.vacuum_fence bigint not null default 0
@@ -134,6 +137,10 @@ history.message text
 history.error text
 history.result text
 history.details text
+history_ranges.number integer not null
+history_ranges.first uuid not null
+history_ranges.until uuid not null
+history_ranges.row_by_row boolean not null
 identities.id uuid not null
 identities.kind smallint not null
 identities.tenant_id uuid not null
@@ -169,6 +176,10 @@ last_ends.outcome smallint not null
 last_ends.finished_at bigint not null
 last_ends.succeeded_at bigint
 last_ends.fence bigint not null
+node_starts.node_id uuid not null
+node_starts.run_ids uuid[] not null
+node_starts.turns integer[] not null
+node_starts.started_at bigint[] not null
 nodes.id uuid not null
 nodes.name text not null
 nodes.joined_at bigint not null
@@ -180,6 +191,7 @@ nodes.roles text[] not null default '{}'::text[]
 nodes.renewed_at bigint not null default 0
 nodes.labels text[] not null default '{}'::text[]
 nodes.capacity integer not null default 0
+nodes.http_capacity integer not null default 0
 nodes.settings_hash text not null default ''::text
 nodes.draining boolean not null default false
 nodes.cleared boolean not null default false
@@ -194,6 +206,9 @@ objects.created_at bigint not null
 objects.changed_at bigint not null
 outages.since bigint not null
 outages.until bigint not null
+outputs.run_id uuid not null
+outputs.number integer not null
+outputs.frames bytea not null storage e
 parts.parent_id uuid not null
 parts.number integer not null
 parts.run_id uuid not null
@@ -201,6 +216,7 @@ parts.shard text not null
 quotas.tenant_id uuid not null
 quotas.max_jobs bigint
 quotas.max_concurrent bigint
+quotas.weight integer not null
 requests.tenant_id uuid not null
 requests.key text not null
 requests.fingerprint bytea not null
@@ -224,7 +240,7 @@ runs.coalesced integer not null
 runs.attempts integer not null
 runs.lost integer not null
 runs.turn integer not null
-runs.priority smallint not null
+runs.lane smallint not null
 runs.origin smallint not null
 runs.wait smallint not null
 runs.ignore_dependencies boolean not null
@@ -280,15 +296,19 @@ deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
+history_ranges history_ranges_first_key UNIQUE (first)
+history_ranges history_ranges_pkey PRIMARY KEY (number)
 identities identities_pkey PRIMARY KEY (id)
 identity_generation identity_generation_one_check CHECK ((one = 1))
 identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
+node_starts node_starts_pkey PRIMARY KEY (node_id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
 outages outages_pkey PRIMARY KEY (since)
+outputs outputs_pkey PRIMARY KEY (run_id, number)
 parts parts_pkey PRIMARY KEY (parent_id, number)
 parts parts_run_id_key UNIQUE (run_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
@@ -312,15 +332,15 @@ CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id
 CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
 CREATE INDEX awards_to ON punctual.awards USING btree (to_id)
 CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun_at, alert_id)
-CREATE INDEX history_dead ON punctual.history USING btree (tenant_id, id) WHERE dead_letter
-CREATE INDEX history_finished ON punctual.history USING btree (finished_at, id)
-CREATE INDEX history_job ON punctual.history USING btree (job_id, id)
-CREATE INDEX history_late ON punctual.history USING btree (uuid_send(job_id), COALESCE(started_at,
+CREATE INDEX history_dead ON ONLY punctual.history USING btree (tenant_id, id) WHERE dead_letter
+CREATE INDEX history_finished ON ONLY punctual.history USING btree (finished_at, id)
+CREATE INDEX history_job ON ONLY punctual.history USING btree (job_id, id)
+CREATE INDEX history_late ON ONLY punctual.history USING btree (uuid_send(job_id), COALESCE(started_at,
 CASE
     WHEN ((attempts + lost) > 0) THEN finished_at
     ELSE NULL::bigint
 END, '9223372036854775807'::bigint), id) WHERE (((started_at - scheduled_for) > 60000000) IS NOT FALSE)
-CREATE INDEX history_tenant ON punctual.history USING btree (tenant_id, outcome, id, origin)
+CREATE INDEX history_tenant ON ONLY punctual.history USING btree (tenant_id, outcome, id, origin)
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
 CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
@@ -331,8 +351,8 @@ CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
-CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NULL))
-CREATE INDEX runs_place ON punctual.runs USING btree (place, tenant_id, priority, due_at) WHERE ((wait = 0) AND (place IS NOT NULL))
+CREATE INDEX runs_lane ON punctual.runs USING btree (tenant_id, lane, due_at) WHERE ((wait = 0) AND (place IS NULL))
+CREATE INDEX runs_place ON punctual.runs USING btree (place, tenant_id, lane, due_at) WHERE ((wait = 0) AND (place IS NOT NULL))
 CREATE INDEX runs_quorum ON punctual.runs USING btree (id) WHERE (wait = 3)
 CREATE INDEX runs_wait_until ON punctual.runs USING btree (wait_until) WHERE (wait_until IS NOT NULL)
 CREATE INDEX runs_waiting ON punctual.runs USING btree (job_id, wait, order_at) WHERE (wait <> 0)
@@ -352,7 +372,9 @@ CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (on
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
-CREATE UNIQUE INDEX history_pkey ON punctual.history USING btree (id)
+CREATE UNIQUE INDEX history_pkey ON ONLY punctual.history USING btree (id)
+CREATE UNIQUE INDEX history_ranges_first_key ON punctual.history_ranges USING btree (first)
+CREATE UNIQUE INDEX history_ranges_pkey ON punctual.history_ranges USING btree (number)
 CREATE UNIQUE INDEX identities_name ON punctual.identities USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX identities_pkey ON punctual.identities USING btree (id)
 CREATE UNIQUE INDEX identity_generation_pkey ON punctual.identity_generation USING btree (one)
@@ -360,10 +382,12 @@ CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, t
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
+CREATE UNIQUE INDEX node_starts_pkey ON punctual.node_starts USING btree (node_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
 CREATE UNIQUE INDEX objects_pkey ON punctual.objects USING btree (id)
 CREATE UNIQUE INDEX outages_pkey ON punctual.outages USING btree (since)
+CREATE UNIQUE INDEX outputs_pkey ON punctual.outputs USING btree (run_id, number)
 CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
 CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
@@ -386,13 +410,13 @@ BEGIN
     END IF;
 END 
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
-forget_ended(sent uuid[]) v u: 
+forget_ended(sent uuid[], lowest uuid, highest uuid) v u: 
 DECLARE
     ended uuid[];
 BEGIN
     SELECT array_agg(h.id) INTO ended
     FROM unnest(sent) AS u (id), history h
-    WHERE h.id BETWEEN u.id AND u.id AND h.outcome > 0;
+    WHERE h.id BETWEEN u.id AND u.id AND h.id BETWEEN lowest AND highest AND h.outcome > 0;
     IF ended IS NOT NULL THEN
         DELETE FROM runs WHERE id = ANY (ended);
     END IF;

@@ -237,6 +237,11 @@ CREATE TABLE meta (
     token INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE node_starts (
+    node_id BLOB PRIMARY KEY,
+    starts BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL,
@@ -250,6 +255,7 @@ CREATE TABLE nodes (
     renewed_at INTEGER NOT NULL DEFAULT 0,
     labels TEXT NOT NULL DEFAULT '[]',
     capacity INTEGER NOT NULL DEFAULT 0,
+    http_capacity INTEGER NOT NULL DEFAULT 0,
     settings_hash TEXT NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining INTEGER NOT NULL DEFAULT 0,
@@ -280,6 +286,13 @@ CREATE TABLE outages (
     until INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE outputs (
+    run_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    frames BLOB NOT NULL,
+    PRIMARY KEY (run_id, number)
+) STRICT;
+
 CREATE TABLE parts (
     parent_id BLOB NOT NULL,
     number INTEGER NOT NULL,
@@ -296,16 +309,18 @@ CREATE TABLE places (
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,
-    priority INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    PRIMARY KEY (tenant_id, priority, due_at, seq)
+    PRIMARY KEY (tenant_id, lane, due_at, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE quotas (
     tenant_id BLOB PRIMARY KEY,
     max_jobs INTEGER,
-    max_concurrent INTEGER
+    max_concurrent INTEGER,
+    -- Its share when tenants compete for slots.
+    weight INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE requests (
@@ -341,7 +356,9 @@ CREATE TABLE runs (
     due_at INTEGER NOT NULL,
     -- When it first could have started, which retries do not move: the order in which runs of a job take turns.
     order_at INTEGER NOT NULL,
-    priority INTEGER NOT NULL,
+    -- Twenty times the place that it asks for, 0 for none; ten times the kind of slot that it takes (0 process, 1 HTTP);
+    -- and its priority.
+    lane INTEGER NOT NULL,
     origin INTEGER NOT NULL,
     coalesced INTEGER NOT NULL,
     ignore_dependencies INTEGER NOT NULL,
@@ -357,9 +374,6 @@ CREATE TABLE runs (
     -- Of times without a run: the last of them, and how many they are.
     scheduled_last INTEGER,
     count INTEGER,
-    -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
-    -- priority.
-    lane INTEGER,
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
     begun INTEGER
 ) STRICT;
@@ -368,7 +382,7 @@ CREATE UNIQUE INDEX runs_id ON runs (id);
 
 CREATE INDEX runs_job ON runs (job_id, id);
 
-CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
+CREATE INDEX runs_placed ON runs (lane) WHERE lane >= 20;
 
 CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
 

@@ -42,9 +42,8 @@ pub trait Alerts: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Page<DeliveryView, DeliveryKey>>> + Send;
 
-    /// The last alert of each job that raised
-    /// [`MaxRetriesExceeded`](domain::alert::AlertKind::MaxRetriesExceeded) and whose latest run
-    /// has completed. The job's alerts count as settled from now on.
+    /// The last alert of each job that [failed](domain::alert::AlertKind::is_failure) and whose
+    /// latest run has completed. The job's alerts count as settled from now on.
     fn recovered(&self) -> impl Future<Output = Result<Vec<Alert>>> + Send;
 
     /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant whose first

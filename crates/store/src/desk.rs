@@ -24,6 +24,13 @@ pub trait Desk: Store {
         most: u32,
     ) -> impl Future<Output = Result<u32>> + Send;
 
+    /// The output of an attempt as its agent compressed it, if it is short and was kept.
+    fn attempt_output(
+        &self,
+        run: RunId,
+        number: u32,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
+
     /// The nodes of the cluster, by when they joined.
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
@@ -98,16 +105,17 @@ pub struct LastRun {
     pub outcome: Outcome,
 }
 
-/// What a tenant's live runs are doing.
+/// What live runs are doing, counted by [`RunState`](domain::run::RunState).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// They wait for their time or for other runs.
     pub pending: u64,
-    /// They are due and nobody holds them.
+    /// They are due and no node holds them.
     pub queued: u64,
-    /// They are due and a node holds them.
+    /// They are due and a node holds them, or they wait for their own parts.
     pub running: u64,
-    /// When the oldest queued one was due.
+    /// When the oldest queued one was due that any node may execute. One that asks for a place may
+    /// wait for a node that is not there, which is no fault of those that are.
     pub oldest_due: Option<Timestamp>,
 }
 

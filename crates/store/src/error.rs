@@ -3,8 +3,9 @@
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Why a verb has no answer.
-#[derive(Debug, thiserror::Error)]
+/// Why a verb has no answer. It can be cloned, so that callers who share a call all get the error
+/// itself and not its text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database cannot be reached or cannot write: a lost connection, a restart, a full disk,
     /// a failed fsync. Whether the verb took effect may be unknown; it is safe to send it again.

@@ -8,7 +8,7 @@
 //!
 //! What can still change is kept apart from what cannot, so that nothing that is fast today gets
 //! slower as history grows. On PostgreSQL a run that can still change is a row of `runs`, and its
-//! end moves it to `history`. On SQLite the row of a run is written once; its end is a row of its
+//! end moves it to `history`, which is partitioned by time. On SQLite the row of a run is written once; its end is a row of its
 //! own, and small tables say which runs have not ended, which can be claimed, and who holds which.
 //!
 //! # Grants, fences, turns
@@ -29,11 +29,11 @@ use std::future::Future;
 
 use domain::bucket::Buckets;
 use domain::cluster::{Labels, NodeRole};
-use domain::facts::StartFacts;
+use domain::facts::{Outage, StartFacts};
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention};
 use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
-use domain::schedule::Outage;
+use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
@@ -45,6 +45,7 @@ mod filter;
 mod follow;
 mod identity;
 mod journal;
+mod lane;
 mod lineage;
 mod objects;
 pub mod postgres;
@@ -152,6 +153,14 @@ pub trait Store: Send + Sync + 'static {
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Option<Renewed>>> + Send;
 
+    /// Keeps what a node executes and since when, in place of what it said before. Nothing is
+    /// written when a run starts, so readers on other nodes learn of the time from this.
+    fn record_starts(
+        &self,
+        node: NodeId,
+        starts: &[(Grant, Timestamp)],
+    ) -> impl Future<Output = Result<()>> + Send;
+
     /// Ends a node's registration and returns what it holds to the others, untouched. The node is
     /// listed as gone for a day.
     fn leave(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
@@ -163,7 +172,8 @@ pub trait Store: Send + Sync + 'static {
     /// Settles grants of buried nodes, each with the node that held it.
     fn bury(&self, lost: &[(NodeId, Finish)]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
-    /// Deletes history that nobody wants any more, at most `limit` rows; answers how many.
+    /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
+    /// that are old as a whole, and lets the rows of a large one wait for that.
     fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
     /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted
@@ -267,8 +277,8 @@ pub struct NodeInfo {
     pub roles: Vec<NodeRole>,
     /// What is known about its place.
     pub labels: Labels,
-    /// How many runs it executes at the same time.
-    pub capacity: u32,
+    /// How many runs it executes at the same time, by their kind of slot.
+    pub capacity: PerSlot<u32>,
     /// The hash of those settings that should be the same on every node.
     pub settings_hash: String,
     /// The nodes whose processes are known to have ended, so that their leases end with the join.
@@ -305,7 +315,7 @@ impl Default for NodeInfo {
             version: String::new(),
             roles: NodeRole::ALL.to_vec(),
             labels: Labels::default(),
-            capacity: 0,
+            capacity: PerSlot::default(),
             settings_hash: String::new(),
             replaces: Replaces::None,
         }
@@ -402,8 +412,8 @@ pub struct Fire {
 pub struct ClaimFor {
     /// The node.
     pub node: NodeId,
-    /// How many it takes at most.
-    pub max: u32,
+    /// How many it takes at most, by their kind of slot.
+    pub max: PerSlot<u32>,
 }
 
 /// What became of submitted runs.
@@ -479,9 +489,18 @@ pub enum Verdict {
     },
     /// It waits for something, at most until then.
     Wait(Wait, Option<Timestamp>),
+    /// It waits in line for other runs of its job, of which so many may be under way at a time.
+    Line {
+        /// So many.
+        places: u32,
+    },
     /// It goes back as it was.
     Release,
 }
+
+/// How many runs that wait in line look again when their job is changed, if it has no limit of its
+/// own. Those that are too many wait again.
+pub(crate) const LINE_WAKE: u32 = 16;
 
 /// What became of a [`Finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -497,13 +516,14 @@ pub enum Applied {
 /// How many runs a node can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// Runs that are due.
-    pub due: u32,
-    /// Runs that become due soon, to be prepared.
+    /// Runs that are due, by their kind of slot.
+    pub due: PerSlot<u32>,
+    /// Runs that become due soon, to be prepared: of any kind, as they take no slot yet. None of a
+    /// tenant that may hold only so many: what is prepared starts by itself.
     pub soon: u32,
     /// How soon.
     pub ahead: SignedDuration,
-    /// The most due runs that one tenant may hold at a time, on all nodes together.
+    /// The most runs that one tenant may hold at a time, on all nodes together.
     pub tenant_max: Option<u32>,
 }
 
@@ -512,8 +532,8 @@ pub struct Want {
 pub struct Pumped {
     /// What became of each [`Finish`].
     pub applied: Vec<Applied>,
-    /// New grants. Those that are due come first: fair between tenants, then by priority with
-    /// ageing, then by time.
+    /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
+    /// priority with ageing, then by time.
     pub claimed: Vec<ClaimedRun>,
     /// Jobs that were changed lately and their versions: a node that remembers an older version
     /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it
@@ -558,6 +578,10 @@ pub struct Renewed {
     pub cancel: Vec<RunId>,
     /// Whether somebody asked the node to take nothing new.
     pub draining: bool,
+    /// The weights of the tenants whose tier is not the default.
+    pub weights: Vec<(TenantId, u32)>,
+    /// Whether some tenant may hold only so many runs at a time.
+    pub counts_tenants: bool,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -604,13 +628,6 @@ pub struct Cut {
 pub struct Counts {
     /// Jobs that are not deleted.
     pub jobs: u64,
-    /// Live runs that are due and that nobody holds.
-    pub queued: u64,
-    /// Live runs that a node holds.
-    pub held: u64,
-    /// Live runs that wait for their time or for other runs.
-    pub pending: u64,
-    /// When the oldest queued run was due that any node may execute. One that asks for a place may
-    /// wait for a node that is not there, which is no fault of those that are.
-    pub oldest_due: Option<Timestamp>,
+    /// What the live runs of all tenants are doing.
+    pub live: LiveCounts,
 }

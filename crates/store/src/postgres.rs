@@ -14,6 +14,7 @@ use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, Retention};
 use domain::run::{ClaimedRun, Grant, NewRun, Reason};
+use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::RwLock;
 use tokio_postgres::Row;
@@ -49,6 +50,7 @@ mod jobs;
 mod journal;
 mod nodes;
 mod objects;
+mod partitions;
 mod pipeline;
 mod prune;
 mod pump;
@@ -74,11 +76,14 @@ use vacuum::Vacuum;
 pub struct PostgresOptions {
     /// The most connections that are open at a time, one for signals not counted.
     pub pool_size: usize,
+    /// Old rows of a partition of history up to this size, in bytes, are deleted one by one. Those
+    /// of a larger one wait until all of them are old, and are dropped with it.
+    pub small_partition: u32,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        PostgresOptions { pool_size: 8 }
+        PostgresOptions { pool_size: 8, small_partition: 32 << 20 }
     }
 }
 
@@ -99,8 +104,9 @@ struct Shared {
     /// Whether the last claim found nothing.
     dry: AtomicBool,
     /// How deep claims look into the work of each tenant.
-    depth: AtomicI64,
+    depth: PerSlot<AtomicI64>,
     vacuum: Vacuum,
+    small_partition: i64,
     signal: Signal,
 }
 
@@ -145,10 +151,12 @@ impl PostgresStore {
             own: Mutex::default(),
             claiming: RwLock::default(),
             dry: AtomicBool::new(false),
-            depth: AtomicI64::new(1),
+            depth: PerSlot::from_fn(|_| AtomicI64::new(1)),
             vacuum: Vacuum::default(),
+            small_partition: options.small_partition.into(),
             signal: Signal::start(address, tls),
         });
+        shared.make_partitions().await;
         Ok(PostgresStore { shared })
     }
 }
@@ -246,6 +254,10 @@ impl Store for PostgresStore {
 
     async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
         self.shared.renew(node, lease).await
+    }
+
+    async fn record_starts(&self, node: NodeId, starts: &[(Grant, Timestamp)]) -> Result<()> {
+        self.shared.record_starts(node, starts).await
     }
 
     async fn leave(&self, node: NodeId) -> Result<()> {

@@ -9,7 +9,7 @@
 //!   runs ── a run as it was asked for, written once          ends ── how it ended, written once
 //!     │
 //!     ├── live ──── it has not ended      (job, place in line)
-//!     ├── queue ─── it can be claimed     (tenant, priority, time)
+//!     ├── queue ─── it can be claimed     (tenant, lane, time)
 //!     └── claims ── nodes hold it         (a batch of grants in a row)
 //! ```
 //!
@@ -257,6 +257,11 @@ impl Store for SqliteStore {
 
     async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
         self.writer.write(move |tx| nodes::renew(tx, node, lease)).await
+    }
+
+    async fn record_starts(&self, node: NodeId, starts: &[(Grant, Timestamp)]) -> Result<()> {
+        let starts = starts.to_vec();
+        self.writer.write(move |tx| nodes::record_starts(tx, node, &starts)).await
     }
 
     async fn leave(&self, node: NodeId) -> Result<()> {

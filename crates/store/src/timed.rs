@@ -133,6 +133,7 @@ verbs! {
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
+        RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         Leave leave(node: NodeId) -> ();
         Reap reap(limit: u32) -> Reaped;
         Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
@@ -210,6 +211,7 @@ verbs! {
     Desk {
         Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
         CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+        AttemptOutput attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
         Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;

@@ -55,7 +55,8 @@ pub struct RunView {
     pub node: Option<NodeId>,
     /// The fence of its last ended attempt.
     pub fence: Option<i64>,
-    /// When its last attempt began.
+    /// When its last attempt began; while one is under way, when that one did, as far as its node
+    /// has said.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,

@@ -6,6 +6,7 @@ use domain::action::Assignment;
 use domain::cluster::Labels;
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{AttemptResult, Grant};
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -28,8 +29,8 @@ pub const RESULTS_BYTES_MAX: usize = 16 << 20;
 /// The most output that one request carries, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// The most assignments that one poll brings.
-pub const WORK_MAX: usize = 32;
+/// The most assignments of one kind of slot that one poll brings.
+pub const WORK_MAX: u32 = 32;
 
 /// The largest answer, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
@@ -37,7 +38,8 @@ pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// The longest that a poll waits.
 pub const POLL_MAX: SignedDuration = SignedDuration::from_secs(10);
 
-/// The most runs that an agent executes at the same time.
+/// The most runs of one kind of slot that an agent executes at the same time. What it has goes with
+/// every poll.
 pub const CAPACITY_MAX: u32 = 4_096;
 
 /// An agent wants to become one. The token is in the header.
@@ -73,6 +75,8 @@ pub struct Begun {
     pub token: i64,
     /// When it began, as the server said.
     pub started_at: Timestamp,
+    /// The kind of slot that it occupies.
+    pub slot: SlotKind,
 }
 
 /// What the settings of an agent let it do, besides what every agent can.
@@ -107,8 +111,8 @@ pub struct Hello {
     pub version: String,
     /// What is known about its place.
     pub labels: Labels,
-    /// How many runs it executes at the same time.
-    pub capacity: u32,
+    /// How many runs it executes at the same time, by their kind of slot.
+    pub capacity: PerSlot<u32>,
     /// Whether it takes only runs that ask for its labels.
     #[serde(default)]
     pub exclusive: bool,
@@ -147,8 +151,8 @@ pub struct Poll {
     pub session: Uuid,
     /// Grows with every poll of the session, from 1.
     pub number: u64,
-    /// How many runs it can begin.
-    pub free: u32,
+    /// How many runs it can begin, by their kind of slot.
+    pub free: PerSlot<u32>,
     /// What it has already: a run that was given and is not here has not arrived.
     pub has: Vec<Grant>,
 }

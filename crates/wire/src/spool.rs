@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use domain::id::NodeId;
 use domain::run::Grant;
+use domain::slot::SlotKind;
 use serde::{Deserialize, Serialize};
 
 use crate::shape::Ended;
@@ -24,6 +25,8 @@ pub struct Kept {
     pub node: NodeId,
     /// What ended.
     pub ended: Ended,
+    /// The kind of slot that it occupied.
+    pub slot: SlotKind,
 }
 
 impl Spool {
@@ -94,6 +97,7 @@ mod tests {
                 took: SignedDuration::from_millis(1_500),
                 result: AttemptResult::failed(ErrorCode::Exit(3), "it said no"),
             },
+            slot: SlotKind::Http,
         };
         let spool = Spool::open(folder.path().join("results")).unwrap();
         for fence in [1, 2, 3] {

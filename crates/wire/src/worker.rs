@@ -13,6 +13,7 @@
 
 mod attempt;
 mod link;
+mod poll;
 mod report;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use agent::output::Outputs;
 use domain::cluster::Labels;
 use domain::id::NodeId;
 use domain::run::{AttemptEnd, Grant};
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -31,8 +33,7 @@ use uuid::Uuid;
 
 use crate::client::{CallError, Client};
 use crate::shape::{
-    Begun, Done, Hello, POLL_MAX, PROTOCOL, Poll, Renewed, Results, Settled, Skills, Welcome, Word,
-    Work,
+    Begun, Done, Hello, PROTOCOL, Renewed, Results, Settled, Skills, Welcome, Word,
 };
 use crate::spool::{Kept, Spool};
 pub use link::Link;
@@ -52,8 +53,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 pub struct Options {
     /// What is known about its place.
     pub labels: Labels,
-    /// How many runs it executes at the same time.
-    pub capacity: u32,
+    /// How many runs it executes at the same time, by their kind of slot.
+    pub capacity: PerSlot<u32>,
     /// Whether it takes only runs that ask for its labels.
     pub exclusive: bool,
     /// What its own settings let it do.
@@ -116,6 +117,7 @@ struct Terms {
 struct Running {
     attempt: u32,
     token: i64,
+    slot: SlotKind,
     started_at: Timestamp,
     stop: watch::Sender<Option<AttemptEnd>>,
 }
@@ -338,16 +340,18 @@ impl Worker {
         let (node, begun) = {
             let board = self.board();
             let ended = board.ended.values().filter(|kept| Some(kept.node) == board.node);
-            let ended = ended.map(|Kept { ended, .. }| Begun {
+            let ended = ended.map(|Kept { ended, slot, .. }| Begun {
                 grant: ended.grant,
                 token: ended.token,
                 started_at: ended.started_at,
+                slot: *slot,
             });
             let running = board.running.iter().filter(|_| board.node.is_some());
             let running = running.map(|(grant, running)| Begun {
                 grant: *grant,
                 token: running.token,
                 started_at: running.started_at,
+                slot: running.slot,
             });
             (board.node, running.chain(ended).collect())
         };
@@ -420,33 +424,6 @@ impl Worker {
             end = self.poll(open) => end,
             end = self.renew(open) => end,
             end = self.report(open) => end,
-        }
-    }
-
-    async fn poll(self: &Arc<Self>, open: &Open) -> End {
-        let mut number = 0;
-        loop {
-            let (free, has) = {
-                let board = self.board();
-                let free = self.options.capacity.saturating_sub(board.running.len() as u32);
-                let has = board.running.keys().chain(board.ended.keys()).copied().collect();
-                (if board.stopping { 0 } else { free }, has)
-            };
-            if free == 0 {
-                self.freed.notified().await;
-                continue;
-            }
-            number += 1;
-            let poll = Poll { session: open.session, number, free, has };
-            let patience = std_duration(POLL_MAX) + BEYOND;
-            match open.client.call::<_, Work>("poll", &poll, patience).await {
-                Ok(work) => {
-                    for item in work.items {
-                        self.begin(open.node, item);
-                    }
-                }
-                Err(error) => return error.into(),
-            }
         }
     }
 

@@ -57,8 +57,8 @@ pub struct EditArgs {
 
 #[derive(Args)]
 struct Fields {
-    /// Its class of service, a word for people
-    #[arg(long, value_name = "WORD")]
+    /// Its class of service: its share when tenants compete for slots [default: standard]
+    #[arg(long, value_name = "TIER", value_parser = ["free", "standard", "premium"])]
     tier: Option<String>,
 
     /// The most jobs that it may have
@@ -78,7 +78,7 @@ impl Fields {
     fn body(self, name: Option<String>) -> Map<String, Value> {
         fields([
             ("name", name.map(Value::from)),
-            ("tier", self.tier.map(Value::from)),
+            ("tier", self.tier.map(|tier| tier.to_ascii_uppercase().into())),
             ("max_jobs", self.max_jobs.map(Value::from)),
             ("max_concurrent", self.max_concurrent.map(Value::from)),
             ("requests_per_second", self.requests_per_second.map(Value::from)),

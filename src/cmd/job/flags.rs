@@ -22,7 +22,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "EXPR", help_heading = "Schedule", group = "when")]
     cron: Option<String>,
 
-    /// Run at a fixed interval, such as 90s or 1h 30m
+    /// Run at once, and then at a fixed interval, such as 90s or 1h 30m
     #[arg(long, value_name = "DURATION", help_heading = "Schedule", group = "when", value_parser = seconds)]
     every: Option<Seconds>,
 
@@ -111,7 +111,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "TEXT", help_heading = "Policies")]
     description: Option<String>,
 
-    /// How many times a failed run is tried again [default: 2]
+    /// How many times a failed attempt is retried [default: 2, so 3 attempts; in SQL MAX_RETRIES = 3]
     #[arg(long, value_name = "N", help_heading = "Policies")]
     retries: Option<u32>,
 
@@ -119,7 +119,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
     backoff: Option<Seconds>,
 
-    /// How long one attempt may take [default: 1h]
+    /// How long one attempt may take [default: 5m for HTTP jobs, 1h for others]
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
     timeout: Option<Seconds>,
 
@@ -131,7 +131,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["allow", "skip", "queue", "cancel-previous"])]
     overlap: Option<String>,
 
-    /// How many runs may be active before --overlap is asked [default: 1]
+    /// How many runs may be under way before --overlap decides [default: 1; 16 with --overlap allow]
     #[arg(long, value_name = "N", help_heading = "Policies")]
     concurrency: Option<u32>,
 

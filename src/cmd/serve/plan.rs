@@ -124,6 +124,8 @@ impl Plan {
                 ..NodeInfo::default()
             },
             max_concurrent_jobs: config.parse("engine.max_concurrent_jobs", number)?,
+            max_http_calls: config.parse("engine.max_http_calls", number)?,
+            max_runs_per_job: config.parse("engine.max_runs_per_job", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
             job_timeout_max: match config.text("engine.job_timeout_max") {
                 "" => None,
@@ -151,6 +153,12 @@ impl Plan {
         }
         if settings.max_concurrent_jobs == 0 {
             return Err(config.wrong("engine.max_concurrent_jobs", "at least 1"));
+        }
+        if settings.max_runs_per_job == 0 {
+            return Err(config.wrong("engine.max_runs_per_job", "at least 1"));
+        }
+        if settings.max_http_calls == 0 {
+            return Err(config.wrong("engine.max_http_calls", "at least 1"));
         }
         let data = PathBuf::from(config.text("data"));
         let databases = jobs::addresses(config, &data);
@@ -188,7 +196,7 @@ impl Plan {
                 open_metrics,
                 body_bytes_max: config.parse("api.body_bytes_max", number)?,
                 bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
-                lag_seconds_max: config.parse("api.lag_seconds_max", number)?,
+                stall_seconds_max: config.parse("api.stall_seconds_max", number)?,
                 rate: Rate {
                     per_second: config.parse("api.rate_per_second", number)?,
                     burst: config.parse("api.rate_burst", number)?,

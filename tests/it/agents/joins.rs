@@ -179,3 +179,26 @@ fn an_agent_speaks_tls_with_a_server_that_it_can_trust() {
     let (code, said) = agent.wait();
     assert_eq!(code, Some(0), "{said}");
 }
+
+/// A slot that an agent's run has left is filled at once, also while slots of the other kind have
+/// been free all the time.
+#[test]
+fn a_slot_that_is_free_again_is_filled_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(&folder.path().join("server"), LONG, &[]);
+    let ticket = token(&server, &json!({"labels": {"place": "far"}}));
+    let url = format!("http://{}", server.address);
+    let args = ["--join", &ticket, "--name", "far", "--max-concurrent-jobs", "1"];
+    let _agent = Agent::start(&folder.path().join("far"), &url, &args);
+    let seen = wait_for_node(&server, "far", "ACTIVE");
+    assert_eq!((&seen["capacity"], &seen["http_capacity"]), (&json!(1), &json!(4096)), "{seen}");
+    let noop = json!({
+        "name": "short", "job_type": "MANUAL", "run_on": {"place": "far"}, "overlap": "ALLOW",
+        "payload": {"type": "NOOP"},
+    });
+    let (status, made) = server.call("POST", "/v1/jobs", Some(&noop));
+    assert_eq!(status, 201, "{made}");
+    // If each of them waited for the end of a poll, all together would take longer than a test.
+    let runs: Vec<String> = (0..12).map(|_| trigger(&server, "short")).collect();
+    until(|| runs.iter().all(|run| super::status(&server, run) == "COMPLETED").then_some(()));
+}

@@ -7,7 +7,7 @@ fn a_tenant_gets_people_who_may_do_what_they_were_given() {
     let server = Server::start();
     let me = server.json(&["whoami"]);
     assert_eq!((&me["user"], &me["read_only"]), (&"admin".into(), &false.into()));
-    let made = server.run(&["tenant", "create", "acme", "--max-jobs", "1", "--tier", "gold"]);
+    let made = server.run(&["tenant", "create", "acme", "--max-jobs", "1", "--tier", "premium"]);
     assert_eq!((made.code, made.stderr.as_str()), (Some(0), "created acme\n"), "{made:?}");
     let there = |args: &[&str]| {
         let args: Vec<&str> = args.iter().copied().chain(["--tenant", "acme"]).collect();

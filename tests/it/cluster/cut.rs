@@ -32,12 +32,16 @@ fn a_leader_without_its_database_is_followed_and_comes_back_by_itself() {
         line.set(fault);
         cluster.followed(&cluster.others(&old.0)[0], &old, began);
         cluster.wait_for_effects("only", 2);
+        let cut = cluster.server(&old.0);
+        until(|| (cut.call("GET", "/readyz", None).0 == 503).then_some(()));
+        assert_eq!(witness.call("GET", "/readyz", None).0, 200);
         line.set(Line::Open);
         // No restart: it finds out, and joins as another node.
         until(|| {
             let node = node_named(witness, &old.0)?;
             (node["status"] == "ACTIVE" && node["worker_id"] != before).then_some(())
         });
+        until(|| (cut.call("GET", "/readyz", None).0 == 200).then_some(()));
     }
     cluster.settle(&["every", "only"]);
 }

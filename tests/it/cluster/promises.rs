@@ -60,7 +60,7 @@ fn s0_145_three_retries_are_four_attempts() {
 fn s2_115_ticks_are_executed_by_every_node() {
     let store = database("s2_115");
     let member =
-        |name: &str| Member::new(name, &store).with("PUNCTUAL_ENGINE__MAX_CONCURRENT_JOBS", "1");
+        |name: &str| Member::new(name, &store).with("PUNCTUAL_ENGINE__MAX_HTTP_CALLS", "1");
     let cluster = Cluster::create(vec![member("a"), member("b"), member("c")]);
     cluster.ledger.hold(true);
     for job in ["one", "two", "three"] {

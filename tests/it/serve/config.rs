@@ -49,6 +49,66 @@ fn the_data_folder_is_private_and_used_once() {
     assert!(code == Some(1) && text.contains("does not hold a key"), "{text}");
 }
 
+#[test]
+fn keys_beside_another_database_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    Server::start(&data, &[]).kill();
+    let args = ["serve", "--data", "data", "--http", "127.0.0.1:0", "--pg", "none"];
+    let database = data.join("punctual.db");
+    for file in ["punctual.db", "punctual.db-wal", "punctual.db-shm"] {
+        let _ = std::fs::rename(data.join(file), folder.path().join(file));
+    }
+    let said = |(code, text): (Option<i32>, String), problem: &str| {
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains(problem) && text.contains("punctual restore"), "{text}");
+        assert!(text.contains("move admin.key, master.key and store.id"), "{text}");
+    };
+    said(refused(folder.path(), &args, &[]), "punctual.db is missing");
+    assert!(!database.exists(), "no new one is made");
+    std::fs::write(&database, "").unwrap();
+    said(refused(folder.path(), &args, &[]), "punctual.db is empty");
+    // The database of another server is not this one's either.
+    let other = folder.path().join("other");
+    Server::start(&other, &[]).kill();
+    for file in ["punctual.db", "punctual.db-wal", "punctual.db-shm"] {
+        let _ = std::fs::rename(other.join(file), data.join(file));
+    }
+    said(refused(folder.path(), &args, &[]), "belong to another database");
+    // Its own is, and new keys may begin anew.
+    for file in ["punctual.db", "punctual.db-wal", "punctual.db-shm"] {
+        let _ = std::fs::remove_file(data.join(file));
+        let _ = std::fs::rename(folder.path().join(file), data.join(file));
+    }
+    Server::start(&data, &[]).kill();
+    for file in
+        ["admin.key", "master.key", "store.id", "punctual.db", "punctual.db-wal", "punctual.db-shm"]
+    {
+        let _ = std::fs::remove_file(data.join(file));
+    }
+    Server::start(&data, &[]).kill();
+}
+
+#[test]
+fn keys_beside_another_postgres_database_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let postgres = testbed::postgres::Server::shared();
+    let [one, two] = ["keys_one", "keys_two"].map(|name| {
+        crate::cluster::member::create_database(&postgres.url("postgres"), name);
+        postgres.url(name)
+    });
+    let data = folder.path().join("data");
+    Server::start(&data, &["--store", &one]).kill();
+    let args =
+        ["serve", "--data", "data", "--http", "127.0.0.1:0", "--pg", "none", "--store", &two];
+    let (code, text) = refused(folder.path(), &args, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("belong to another database than the store"), "{text}");
+    Server::start(&data, &["--store", &one]).kill();
+    // Another node of the same database has keys of its own, or the same ones.
+    Server::start(&folder.path().join("second"), &["--store", &one]).kill();
+}
+
 const HOOK_URL: (&str, &str) = ("PUNCTUAL_ALERTS__WEBHOOK_URL", "https://hooks.example.com/");
 const HOOK_SECRET: (&str, &str) =
     ("PUNCTUAL_ALERTS__WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

@@ -101,8 +101,9 @@ mod tests {
     #[test]
     fn falls_are_told_from_noise() {
         use Better::{Higher, Lower};
-        // What it is about, which way is better, base, candidate, verdict.
-        let table: &[(&str, Better, &[f64], &[f64], Verdict)] = &[
+        /// What it is about, which way is better, base, candidate, verdict.
+        type Case = (&'static str, Better, &'static [f64], &'static [f64], Verdict);
+        let table: &[Case] = &[
             ("nothing changed", Higher, &[100.0; 5], &[100.0; 5], Same),
             ("within the limit", Higher, &[100.0; 5], &[91.0, 92.0, 91.0, 93.0, 91.0], Same),
             ("a clear fall", Higher, &[100.0; 5], &[85.0, 86.0, 84.0, 85.0, 85.0], Fall),

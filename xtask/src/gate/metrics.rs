@@ -201,12 +201,12 @@ pub fn pick(names: &[String]) -> Result<Vec<&'static Metric>> {
 impl Metric {
     /// The value on the lines that the benchmark printed, if one of them is this metric's.
     pub fn read(&self, lines: &str) -> Option<f64> {
-        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let is_mine = |line: &Value| {
             let has = |(name, value): &(&str, u64)| line["settings"][name] == *value;
             line["metric"] == self.line && self.settings.iter().all(has)
         };
-        let value = lines.filter(is_mine).last()?["value"].take();
+        let value = lines.rfind(is_mine)?["value"].take();
         match self.percentile {
             Some(percentile) => value[percentile].as_f64(),
             None => value.as_f64(),

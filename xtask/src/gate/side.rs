@@ -91,13 +91,13 @@ impl Side {
 
 /// The program of a benchmark among cargo's messages.
 fn program(messages: &str, bench: &str) -> Option<PathBuf> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_bench = |message: &Value| {
         message["reason"] == "compiler-artifact"
             && message["target"]["name"] == bench
             && message["target"]["kind"][0] == "bench"
     };
-    messages.filter(is_bench).last()?["executable"].as_str().map(PathBuf::from)
+    messages.rfind(is_bench)?["executable"].as_str().map(PathBuf::from)
 }
 
 /// Makes `tree` a worktree of the commit. One that is there already is moved to the commit, so that

@@ -44,7 +44,7 @@ fn failure(error: &BackupError) -> Failure {
     let text = error.to_string();
     match error {
         BackupError::Unsupported(_) => Failure::refused("BACKUP_UNSUPPORTED", text),
-        BackupError::UnknownTarget { .. } => Failure::refused("BACKUP_TARGET_UNKNOWN", text),
+        BackupError::UnknownTarget { .. } => Failure::other("BACKUP_TARGET_UNKNOWN", text),
         BackupError::Busy => Failure::other("BACKUP_BUSY", text),
         BackupError::Failed(_) => Failure::other("BACKUP_FAILED", text),
     }

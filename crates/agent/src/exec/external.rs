@@ -274,18 +274,16 @@ pub(crate) async fn run(
     result(options, &path, ending)
 }
 
-/// The command as it will be started, or why it will not.
-async fn prepare(
+/// The file of a command and its name, if policy permits the action.
+pub(crate) fn permitted(
     options: &ExternalOptions,
     action: &ExternalAction,
-    assignment: &Assignment,
-    secrets: &dyn Secrets,
-) -> Result<spec::Command, Failure> {
+) -> Result<(PathBuf, String), Failure> {
     if !options.enabled {
         let message = "external commands are not enabled on this node";
         return Err(Failure::refused("EXTERNAL_DISABLED", message));
     }
-    let (path, name) = policy::command(&options.allow, &action.command)?;
+    let command = policy::command(&options.allow, &action.command)?;
     if let Some(argument) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN)) {
         let message = format!(
             "arguments: number {} names a secret, and everybody on the machine can read arguments: hand it over in environment",
@@ -293,9 +291,22 @@ async fn prepare(
         );
         return Err(Failure::refused("SECRET_IN_ARGUMENTS", message));
     }
+    for name in action.environment.keys() {
+        policy::variable(&options.variables, name)?;
+    }
+    Ok(command)
+}
+
+/// The command as it will be started, or why it will not.
+async fn prepare(
+    options: &ExternalOptions,
+    action: &ExternalAction,
+    assignment: &Assignment,
+    secrets: &dyn Secrets,
+) -> Result<spec::Command, Failure> {
+    let (path, name) = permitted(options, action)?;
     let mut environment = options.environment.clone();
     for (name, value) in &action.environment {
-        policy::variable(&options.variables, name)?;
         let value = crate::secrets::resolve(value, assignment, secrets).await;
         let value =
             value.map_err(|error| Failure::secret(&format!("environment: {name}"), &error))?;
@@ -351,8 +362,8 @@ fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResul
     } else if let Some((code, message)) = told.refused {
         how = message;
         error = Some(match code.as_str() {
-            "START_FAILED" | "SANDBOX_FAILED" => ErrorCode::Other(code),
-            _ => ErrorCode::Refused(code),
+            "SANDBOX_UNAVAILABLE" | "COMMAND_NOT_ALLOWED" => ErrorCode::Refused(code),
+            _ => ErrorCode::Other(code),
         });
     }
     if !is_clean {

@@ -15,12 +15,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// It was not even tried, and would not be another time.
+    /// Punctual's own policy forbids it: nothing was tried, and no later attempt would be.
     pub fn refused(name: &str, message: impl Into<String>) -> Self {
         Failure { code: ErrorCode::Refused(name.into()), message: message.into() }
     }
 
-    /// It was tried and may work another time.
+    /// It failed, and may work another time: what it needs can be there by then.
     pub fn other(name: &str, message: impl Into<String>) -> Self {
         Failure { code: ErrorCode::Other(name.into()), message: message.into() }
     }
@@ -29,8 +29,8 @@ impl Failure {
     pub fn secret(field: &str, error: &SecretError) -> Self {
         let message = format!("{field}: {error}");
         match error {
-            SecretError::Unknown(_) => Failure::refused("SECRET_NOT_FOUND", message),
-            SecretError::Malformed(_) => Failure::refused("SECRET_MALFORMED", message),
+            SecretError::Unknown(_) => Failure::other("SECRET_NOT_FOUND", message),
+            SecretError::Malformed(_) => Failure::other("SECRET_MALFORMED", message),
             SecretError::Unreadable { .. } => Failure::other("SECRET_UNREADABLE", message),
         }
     }

@@ -18,7 +18,7 @@ use domain::action::HttpAction;
 use domain::id::TenantId;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use jiff::SignedDuration;
-use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::header::{CONTENT_TYPE, HeaderName, LOCATION};
 use reqwest::{Certificate, Response, Version};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
@@ -120,6 +120,24 @@ impl Http {
         }
     }
 
+    /// Whether policy permits a request, as far as its definition alone tells: names are not looked
+    /// up, and a definition that is not valid is left to the attempt.
+    pub fn permitted(&self, tenant: TenantId, action: &HttpAction) -> Result<(), Failure> {
+        for name in action.headers.keys() {
+            if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
+                request::permitted_header(&name)?;
+            }
+        }
+        match (self.client(tenant), Url::parse(&action.endpoint)) {
+            (Ok(client), Ok(url)) => Ok(client.check(&url)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn client(&self, tenant: TenantId) -> &Result<Client, String> {
+        self.tenants.get(&tenant).unwrap_or(&self.everybody)
+    }
+
     /// Carries out an attempt. A wish to stop drops the request where it is: there is nothing to
     /// say goodbye to, so the grace period is not used.
     pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
@@ -158,8 +176,7 @@ impl Http {
         attempt: &Attempt<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), Failure> {
-        let client = self.tenants.get(&attempt.assignment.tenant).unwrap_or(&self.everybody);
-        let client = client.as_ref().map_err(|problem| {
+        let client = self.client(attempt.assignment.tenant).as_ref().map_err(|problem| {
             let message = format!("this agent cannot make secure connections: {problem}");
             Failure::other("HTTP_NOT_AVAILABLE", message)
         })?;

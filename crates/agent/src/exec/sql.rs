@@ -174,7 +174,7 @@ impl Databases {
                     known.join(", ")
                 ),
             };
-            return Err(Failure::refused("UNKNOWN_DATABASE", problem));
+            return Err(Failure::other("UNKNOWN_DATABASE", problem));
         };
         if let Some(database) = all.get(name) {
             return Ok((name.to_owned(), database.clone()));
@@ -188,13 +188,13 @@ impl Databases {
             if let Some(url) = found {
                 let database = Database::parse_remote(&url).map_err(|error| {
                     let text = format!("the database {name:?} cannot be used: {error}");
-                    Failure::refused("BAD_DATABASE", text)
+                    Failure::other("BAD_DATABASE", text)
                 })?;
                 return Ok((name.to_owned(), database));
             }
         }
         let known: Vec<_> = all.keys().cloned().collect();
-        Err(Failure::refused("UNKNOWN_DATABASE", unknown(name, &known)))
+        Err(Failure::other("UNKNOWN_DATABASE", unknown(name, &known)))
     }
 
     /// Tries whether a database answers, and says what it is.
@@ -263,6 +263,11 @@ fn unknown(name: &str, known: &[String]) -> String {
 enum Task<'t> {
     Script(&'t str),
     Procedure(&'t ProcedureAction),
+}
+
+/// Whether policy permits statements, as far as their text alone tells.
+pub(crate) fn permitted(action: &SqlAction, run_as: Option<&str>) -> Result<(), Failure> {
+    postgres::permitted(&action.sql, run_as)
 }
 
 /// Runs statements.
@@ -365,7 +370,7 @@ fn missing_parameter(name: &str, known: &[&str]) -> Failure {
         [] => "the run has no parameters".to_owned(),
         known => format!("the run has {}", known.join(", ")),
     };
-    Failure::refused("MISSING_PARAMETER", format!("the parameter {name:?} has no value: {known}"))
+    Failure::other("MISSING_PARAMETER", format!("the parameter {name:?} has no value: {known}"))
 }
 
 #[cfg(test)]

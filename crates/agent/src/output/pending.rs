@@ -8,11 +8,14 @@ use super::{Limits, Stream};
 /// How much text a frame holds at most, and how much makes the writer hurry.
 pub(super) const FRAME_BYTES: usize = 64 << 10;
 
+/// An output of this many bytes is short: it need not have files.
+const SHORT_BYTES: u64 = 16 << 10;
+
 /// Writes of one stream that are closer than this become one chunk.
 const MERGE_MILLIS: u64 = 10;
 
 /// Some bytes of one stream.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub stream: Stream,
     /// When, since the output began.
@@ -31,6 +34,8 @@ pub(super) struct Pending {
     tail: VecDeque<Chunk>,
     tail_bytes: u64,
     total: u64,
+    /// All of it, as long as it is short.
+    short: Option<VecDeque<Chunk>>,
     is_queued: bool,
     is_ended: bool,
 }
@@ -45,7 +50,7 @@ pub(super) struct Taken {
 
 impl Pending {
     #[expect(clippy::disallowed_methods, reason = "output is stamped where it arrives")]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, keeps_short: bool) -> Self {
         Pending {
             limits,
             began: Instant::now(),
@@ -54,9 +59,25 @@ impl Pending {
             tail: VecDeque::new(),
             tail_bytes: 0,
             total: 0,
+            short: keeps_short.then(VecDeque::new),
             is_queued: false,
             is_ended: false,
         }
+    }
+
+    /// All of it, if it is short.
+    pub fn short(&self) -> Option<&VecDeque<Chunk>> {
+        self.short.as_ref()
+    }
+
+    /// Leaves everything where it is, out of the queue, if it is short and goes on; answers how
+    /// much there is.
+    pub fn defer(&mut self) -> Option<u64> {
+        if self.short.is_none() || self.is_ended {
+            return None;
+        }
+        self.is_queued = false;
+        Some(self.total)
     }
 
     pub fn total(&self) -> u64 {
@@ -76,7 +97,13 @@ impl Pending {
             bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
         add(&mut self.head, stream, millis, self.total, head);
         add(&mut self.tail, stream, millis, self.total + head.len() as u64, tail);
+        if let Some(short) = &mut self.short {
+            add(short, stream, millis, self.total, bytes);
+        }
         self.total += bytes.len() as u64;
+        if self.total > SHORT_BYTES.min(self.limits.head_bytes) {
+            self.short = None;
+        }
         self.head_bytes += head.len() as u64;
         self.tail_bytes += tail.len() as u64;
         self.forget_the_middle();

@@ -69,24 +69,46 @@ fn try_read(
     stream: Option<Stream>,
 ) -> io::Result<Slice> {
     let mut files = Vec::new();
+    for path in pieces(folder, attempt)? {
+        let file = BufReader::with_capacity(1 << 10, File::open(path)?);
+        let length = file.get_ref().metadata()?.len();
+        files.push((file, length));
+    }
+    read_from(files, from, max, stream)
+}
+
+/// Reads frames that are in memory.
+pub(super) fn read_frames(
+    frames: &[u8],
+    from: u64,
+    max: usize,
+    stream: Option<Stream>,
+) -> io::Result<Slice> {
+    read_from(vec![(io::Cursor::new(frames), frames.len() as u64)], from, max, stream)
+}
+
+/// Reads what has frames, each with its length.
+fn read_from(
+    mut files: Vec<(impl Read + Seek, u64)>,
+    from: u64,
+    max: usize,
+    stream: Option<Stream>,
+) -> io::Result<Slice> {
     let mut places = Vec::new();
     let mut slice = Slice::default();
-    for path in pieces(folder, attempt)? {
-        let mut file = BufReader::with_capacity(1 << 10, File::open(path)?);
-        let length = file.get_ref().metadata()?.len();
-        while let Some(header) = frame::read_header(&mut file)? {
+    for (number, (file, length)) in files.iter_mut().enumerate() {
+        while let Some(header) = frame::read_header(file)? {
             let offset = file.stream_position()?;
-            if offset + u64::from(header.compressed) > length {
+            if offset + u64::from(header.compressed) > *length {
                 break;
             }
-            file.seek_relative(i64::from(header.compressed))?;
+            file.seek(SeekFrom::Current(i64::from(header.compressed)))?;
             slice.is_final |= header.is_end;
             slice.total = slice.total.max(header.position + header.length());
             if !header.is_end {
-                places.push(Place { file: files.len(), offset, header });
+                places.push(Place { file: number, offset, header });
             }
         }
-        files.push(file);
     }
     places.sort_by_key(|place| place.header.position);
     let kept: u64 = places.iter().map(|place| place.header.length()).sum();
@@ -107,7 +129,7 @@ fn try_read(
             slice.add(stream.unwrap_or(Stream::Stdout), &line);
             slice.next = begin;
         }
-        let file = &mut files[place.file];
+        let (file, _) = &mut files[place.file];
         file.seek(SeekFrom::Start(place.offset))?;
         let mut compressed = vec![0; place.header.compressed as usize];
         file.read_exact(&mut compressed)?;

@@ -5,8 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pending::{Chunk, FRAME_BYTES, Taken};
 use super::{Limits, Live, Room, frame, locked, private_folder};
@@ -14,12 +15,27 @@ use super::{Limits, Live, Room, frame, locked, private_folder};
 /// How long a byte waits for others before it is written.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// How long a short output is in memory only. What is at work for longer gets files, so that a
+/// crash leaves them.
+const SPILL_AFTER: Duration = Duration::from_secs(2);
+
+/// The frames of an output that needs no files, at most.
+const FRAMES_MAX: usize = 4 << 10;
+
 /// How far the writing of an attempt has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub written: u64,
     pub is_final: bool,
     pub error: Option<String>,
+    /// All of it, if it is final and short.
+    pub short: Option<Arc<[u8]>>,
+}
+
+/// An attempt whose short output waits in memory, and until when.
+struct Deferred {
+    until: Instant,
+    attempt: Arc<Live>,
 }
 
 /// The attempts that have something to be written.
@@ -53,11 +69,21 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Waits for work; none when there is none left and never will be.
-    fn next(&self) -> Option<Vec<Arc<Live>>> {
+    /// Waits for work, or for so long; none when there is none left and never will be.
+    fn next(&self, most: Option<Duration>) -> Option<Vec<Arc<Live>>> {
         let state = locked(&self.state);
         let idle = |state: &mut Waiting| state.attempts.is_empty() && !state.is_closed;
-        let state = self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        let state = match most {
+            None => self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
+            Some(most) => {
+                let waited = self.wake.wait_timeout_while(state, most, idle);
+                let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                if timeout.timed_out() {
+                    return Some(Vec::new());
+                }
+                state
+            }
+        };
         let calm = |state: &mut Waiting| !state.is_urgent && !state.is_closed;
         let (mut state, _) = self
             .wake
@@ -65,16 +91,31 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         state.is_urgent = false;
         let attempts = std::mem::take(&mut state.attempts);
-        (!attempts.is_empty()).then_some(attempts)
+        (!attempts.is_empty() || !state.is_closed).then_some(attempts)
     }
 }
 
 /// Starts the thread of a room. It ends when the room's owner is gone.
 pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
     let work = move || {
-        while let Some(attempts) = room.queue.next() {
+        // In the order in which they began to wait.
+        let mut deferred: VecDeque<Deferred> = VecDeque::new();
+        loop {
+            let wait = deferred.front().map(|first| first.until.saturating_duration_since(now()));
+            let Some(attempts) = room.queue.next(wait) else { break };
             for attempt in attempts {
-                serve(&room, &attempt);
+                let is_served = serve(&room, &attempt, true);
+                if !is_served && !attempt.is_deferred.swap(true, Ordering::Relaxed) {
+                    deferred.push_back(Deferred { until: now() + SPILL_AFTER, attempt });
+                }
+            }
+            while deferred.front().is_some_and(|first| first.until <= now())
+                && let Some(due) = deferred.pop_front()
+            {
+                // One that ended meanwhile has been seen to.
+                if !due.attempt.progress.borrow().is_final {
+                    serve(&room, &due.attempt, false);
+                }
             }
         }
     };
@@ -82,11 +123,36 @@ pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what an attempt has waiting.
-fn serve(room: &Room, attempt: &Arc<Live>) {
-    let taken = locked(&attempt.pending).take();
+#[expect(clippy::disallowed_methods, reason = "how long an output has been in memory only")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Writes what an attempt has waiting. Answers false if that is short and waits in memory instead.
+fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
+    if may_defer
+        && !locked(&attempt.sink).has_files()
+        && let Some(total) = locked(&attempt.pending).defer()
+    {
+        // Whoever follows it reads it from memory.
+        attempt.progress.send_modify(|progress| progress.written = total);
+        return false;
+    }
+    let (taken, short) = {
+        let mut pending = locked(&attempt.pending);
+        let taken = pending.take();
+        let short = taken.is_ended.then(|| pending.short().cloned()).flatten();
+        (taken, short)
+    };
     let (total, is_final) = (taken.total, taken.is_ended);
-    let answer = locked(&attempt.sink).write(taken);
+    let short = short.and_then(|chunks| whole(chunks, total));
+    let answer = match &short {
+        Some(frames) => {
+            room.recent.put((attempt.run, attempt.attempt), frames);
+            locked(&attempt.sink).discard()
+        }
+        None => locked(&attempt.sink).write(taken),
+    };
     if let Err(error) = &answer {
         let (run, attempt) = (attempt.run, attempt.attempt);
         tracing::error!(%run, attempt, %error, "output of an attempt is lost");
@@ -102,10 +168,31 @@ fn serve(room: &Room, attempt: &Arc<Live>) {
     attempt.progress.send_modify(|progress| {
         progress.written = total;
         progress.is_final = is_final;
+        progress.short = short;
         if let Err(error) = answer {
             progress.error.get_or_insert(error.to_string());
         }
     });
+    true
+}
+
+/// All frames of an output, the last one included, if that is little enough to need no files.
+fn whole(chunks: VecDeque<Chunk>, total: u64) -> Option<Arc<[u8]>> {
+    if total == 0 {
+        return None;
+    }
+    let mut all = text_frames(chunks).ok()?;
+    all.extend(frame::of_end(total));
+    (all.len() <= FRAMES_MAX).then(|| all.into())
+}
+
+/// Frames of text, one behind the other.
+pub(super) fn text_frames(chunks: VecDeque<Chunk>) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for chunks in frames(chunks) {
+        all.extend(frame::of_text(&chunks)?);
+    }
+    Ok(all)
 }
 
 /// The files of one attempt.
@@ -141,6 +228,22 @@ impl Sink {
             full: VecDeque::new(),
             broken: None,
         }
+    }
+
+    /// Whether something was written to files.
+    fn has_files(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Takes the files away: the output is kept elsewhere.
+    fn discard(&mut self) -> io::Result<()> {
+        if self.head.take().is_none() {
+            return Ok(());
+        }
+        self.clear()?;
+        // Other attempts may have files there.
+        let _ = fs::remove_dir(&self.folder);
+        Ok(())
     }
 
     fn write(&mut self, taken: Taken) -> io::Result<()> {

@@ -43,12 +43,7 @@ pub(super) struct Starting {
 }
 
 /// Starts the command of a request.
-pub(super) fn command(
-    common: &Common,
-    own: &Own,
-    request: Request,
-    stack: &mut Stack,
-) -> Starting {
+pub(super) fn command(common: &Common, own: &Own, request: Request, stack: &mut Stack) -> Starting {
     let mut report = None;
     let command = try_command(common, own, request, stack, &mut report);
     Starting { report, command }

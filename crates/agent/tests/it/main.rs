@@ -2,5 +2,6 @@
 
 mod external;
 mod http;
+mod objection;
 mod output;
 mod sql;

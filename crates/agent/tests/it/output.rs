@@ -1,9 +1,11 @@
 //! Outputs: written, read while they grow, cut to size, and what is left after a crash.
 
 mod files;
+mod short;
 mod terminal;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use agent::output::{Limits, Outputs, Slice, Stream};
 use domain::id::RunId;
@@ -16,6 +18,20 @@ pub fn run(number: u128) -> RunId {
 
 fn outputs(dir: &Path, head_bytes: u64, tail_bytes: u64) -> Outputs {
     Outputs::new(dir.join("outputs"), Limits { head_bytes, tail_bytes }).unwrap()
+}
+
+/// The files below a folder.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// All of an output.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::privilege::{Privilege, Privileges};
+use crate::fairness::Tier;
 use crate::id::{KeyId, RoleId, TenantId, UserId};
 
 /// The longest name of a tenant, a user or a role.
@@ -19,8 +20,8 @@ pub struct Tenant {
     pub id: TenantId,
     /// Its name, unique in the cluster.
     pub name: String,
-    /// Its class of service, a word for people.
-    pub tier: Option<String>,
+    /// Its class of service: its share when tenants compete for slots.
+    pub tier: Tier,
     /// The most jobs that it may have; as many as it likes when absent.
     pub max_jobs: Option<u32>,
     /// The most runs that it may have at work at a time, on all nodes together.

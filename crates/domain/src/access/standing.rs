@@ -101,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::action::{BackupAction, ExternalAction};
+    use crate::fairness::Tier;
     use crate::id::{JobId, KeyId, UserId};
     use crate::job::JobState;
 
@@ -118,7 +119,7 @@ mod tests {
             tenant: Tenant {
                 id: tenant,
                 name: "acme".into(),
-                tier: None,
+                tier: Tier::default(),
                 max_jobs: None,
                 max_concurrent: None,
                 requests_per_second: None,

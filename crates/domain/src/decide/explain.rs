@@ -278,7 +278,9 @@ fn obstacles(question: &Question<'_>) -> Vec<Obstacle> {
     if question.job.state == JobState::Paused {
         obstacles.push(Obstacle::Paused);
     }
-    if definition.overlap != Overlap::Allow && question.active >= definition.concurrency as usize {
+    if definition.overlap != Overlap::Allow
+        && question.active >= definition.most_running(1) as usize
+    {
         obstacles.push(Obstacle::Active(definition.overlap, question.active));
     }
     obstacles.extend(question.upstream.iter().cloned().map(Obstacle::DependsOn));

@@ -138,13 +138,15 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         job_version: job.version,
         scheduled_for: at,
         shard: String::new(),
-        due_at: due_at(&job.definition, job.id.0.into_bytes(), at),
+        // A one-time job whose time had passed at its creation could not start before it was there.
+        due_at: due_at(&job.definition, job.id.0.into_bytes(), at).max(job.created_at),
         priority: job.definition.priority.saturating_sub(late),
         origin,
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
         parameters: job.definition.parameters.with(None),
         place: job.definition.place(),
+        slot: job.definition.action.slot_kind(),
     }
 }
 
@@ -390,6 +392,16 @@ mod tests {
                 "next 2026-03-11T06:30:00Z"
             ]
         );
+    }
+
+    #[test]
+    fn a_one_time_job_of_the_past_is_due_when_it_is_created() {
+        let mut job = job("* * * * *", "UTC");
+        job.definition.when = When::At { at: at("2019-01-01T00:00:00Z") };
+        job.created_at = at("2026-01-01T00:00:00Z");
+        let run = tick(&job, at("2019-01-01T00:00:00Z"), Origin::CatchUp, 0);
+        assert_eq!(run.scheduled_for, at("2019-01-01T00:00:00Z"));
+        assert_eq!(run.due_at, job.created_at, "so it is not late by years");
     }
 
     #[test]

@@ -57,7 +57,11 @@ pub fn settle(
     let retry = &definition.retry;
     if !is_retryable(retry, result.error.as_ref()) {
         let error = result.error.as_ref().map(ErrorCode::to_string).unwrap_or_default();
-        return dead(outcome, ReasonCode::NotRetryable, format!("{error} is not tried again"));
+        let why = match result.error.as_ref().is_some_and(ErrorCode::is_refusal) {
+            true => "refused by policy",
+            false => "excluded from retries by the job",
+        };
+        return dead(outcome, ReasonCode::NotRetryable, format!("{error} is not retried: {why}"));
     }
     if attempts + 1 >= retry.max_attempts {
         return dead(
@@ -106,7 +110,7 @@ fn backoff(retry: &RetryPolicy, attempts: u32, chance: f64) -> SignedDuration {
 fn is_retryable(retry: &RetryPolicy, error: Option<&ErrorCode>) -> bool {
     let Some(error) = error else { return true };
     let listed = |filter: &ErrorFilter| contains(filter, error);
-    let wanted = retry.retry_on.as_ref().map_or(!error.is_permanent(), listed);
+    let wanted = retry.retry_on.as_ref().map_or(!error.is_refusal(), listed);
     wanted && !retry.no_retry_on.as_ref().is_some_and(listed)
 }
 
@@ -233,22 +237,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_change_by_itself_is_not_tried_again() {
-        let never = Definition::default();
-        let always = ErrorFilter { sqlstates: vec!["42".into()], ..ErrorFilter::default() };
-        let retry = RetryPolicy { retry_on: Some(always), ..RetryPolicy::default() };
-        let asked = Definition { retry, ..Definition::default() };
-        for (definition, error, again) in [
-            (&never, ErrorCode::SqlState("42601".into()), false),
-            (&never, ErrorCode::SqlState("40P01".into()), true),
-            (&never, ErrorCode::Refused("COMMAND_NOT_ALLOWED".into()), false),
-            (&never, ErrorCode::Signal(9), true),
-            (&never, ErrorCode::Http(404), true),
-            (&asked, ErrorCode::SqlState("42P01".into()), true),
+    fn every_failure_but_a_refusal_by_policy_is_retried_until_the_attempts_are_used_up() {
+        let definition = Definition::default();
+        for (error, is_retried) in [
+            (ErrorCode::SqlState("42601".into()), true),
+            (ErrorCode::SqlState("42P01".into()), true),
+            (ErrorCode::SqlState("0A000".into()), true),
+            (ErrorCode::SqlState("28P01".into()), true),
+            (ErrorCode::SqlState("40P01".into()), true),
+            (ErrorCode::Signal(9), true),
+            (ErrorCode::Http(404), true),
+            (ErrorCode::Other("COMMAND_NOT_FOUND".into()), true),
+            (ErrorCode::Refused("COMMAND_NOT_ALLOWED".into()), false),
         ] {
-            let expected = if again { "retry 60000ms" } else { "FAILED NOT_RETRYABLE dead" };
-            let answer = settle(definition, 0, &failed(error.clone()), || 0.0);
-            assert_eq!(words(&answer), expected, "{error}");
+            let rows = match is_retried {
+                true => [(0, "retry 60000ms"), (3, "FAILED RETRIES_EXHAUSTED dead")],
+                false => [(0, "FAILED NOT_RETRYABLE dead"), (3, "FAILED NOT_RETRYABLE dead")],
+            };
+            for (attempts, expected) in rows {
+                let answer = settle(&definition, attempts, &failed(error.clone()), || 0.0);
+                assert_eq!(words(&answer), expected, "{error} after {attempts}");
+            }
         }
     }
 

@@ -50,8 +50,13 @@ pub const QUORUM_ROUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 pub struct Moment<'a> {
     /// The present.
     pub now: Timestamp,
-    /// The runs of the job that the node has begun.
+    /// The runs of the job that the node has begun. It does not list those of jobs whose runs may
+    /// overlap.
     pub begun_here: &'a [ActiveRun],
+    /// How many they are.
+    pub running_here: u32,
+    /// How many runs of the job may be under way at a time.
+    pub most_running: u32,
     /// Whether a tick was missed because no scheduler was alive, and what becomes of it.
     pub fate: Fate,
     /// The window in which upstream runs must have ended.
@@ -154,7 +159,8 @@ fn overlap(
     moment: &Moment<'_>,
 ) -> Start {
     if definition.overlap == Overlap::Allow {
-        return Start::Go;
+        let is_part = run.run.origin == Origin::Part;
+        return if is_part { Start::Go } else { beside_others(facts, moment) };
     }
     let begun = begun(run, facts, moment.begun_here);
     // A lost run was admitted once: it is not skipped now.
@@ -167,7 +173,7 @@ fn overlap(
         Overlap::Skip if is_live => Vec::new(),
         _ => in_line.map(|earlier| earlier.id).collect(),
     };
-    if begun.len() + ahead.len() < definition.concurrency as usize {
+    if begun.len() + ahead.len() < moment.most_running as usize {
         return Start::Go;
     }
     match definition.overlap {
@@ -179,6 +185,19 @@ fn overlap(
             Start::CancelEarlier(begun.into_iter().chain(ahead).collect())
         }
         _ => Start::Wait(Wait::Overlap, None),
+    }
+}
+
+/// Whether a run of a job whose runs may overlap is one too many: then it waits in line. A run that
+/// waits for its next attempt takes no slot and is not counted.
+fn beside_others(facts: &StartFacts, moment: &Moment<'_>) -> Start {
+    let elsewhere = facts.elsewhere.iter().filter(|it| it.origin != Origin::Part).count();
+    let ahead = facts.earlier.iter().filter(|earlier| earlier.is_in_line()).count();
+    let running = moment.running_here as usize + elsewhere + ahead;
+    if running < moment.most_running as usize {
+        Start::Go
+    } else {
+        Start::Wait(Wait::Overlap, None)
     }
 }
 

@@ -26,6 +26,9 @@ pub enum EveryError {
     /// The interval is not a whole, positive number of seconds.
     #[error("an interval is a whole number of seconds, at least one; {0:#} is not")]
     Interval(SignedDuration),
+    /// No start was given, and none has been filled in.
+    #[error("an interval without a start has no times yet")]
+    NoStart,
     /// The schedule would end before it starts.
     #[error("the schedule ends at {ends}, before it starts at {starts}")]
     EndsBeforeStart {

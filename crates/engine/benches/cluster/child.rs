@@ -68,6 +68,7 @@ impl Part {
         Settings {
             info: NodeInfo { roles: roles.to_vec(), ..NodeInfo::named(&self.name) },
             max_concurrent_jobs: self.concurrency,
+            max_runs_per_job: u32::MAX,
             look_ahead: SignedDuration::from_secs(self.look_ahead),
             divide_planning_above: self.divide_above,
             lease: SignedDuration::from_secs(self.lease),

@@ -45,7 +45,7 @@ impl Databases {
 
     /// The store in it.
     pub async fn store(&self, name: &str) -> Result<Arc<PostgresStore>> {
-        let options = PostgresOptions { pool_size: 2 };
+        let options = PostgresOptions { pool_size: 2, ..PostgresOptions::default() };
         Ok(Arc::new(PostgresStore::connect(&self.url(name), options).await?))
     }
 }

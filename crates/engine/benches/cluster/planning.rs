@@ -59,7 +59,7 @@ async fn create(databases: &Databases, count: u32) -> Result<String> {
         let job = |n: u32| -> Result<NewJob> {
             let starts = Timestamp::from_second(minute + i64::from(n % 60))?;
             let interval = SignedDuration::from_hours(24);
-            let when = When::Every { interval, starts, ends: None };
+            let when = When::Every { interval, starts: Some(starts), ends: None };
             Ok(NewJob {
                 tenant: TenantId::DEFAULT,
                 owner: UserId::ADMIN,

@@ -37,7 +37,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         let store = bed.fresh().await?;
         let yearly = When::Every {
             interval: SignedDuration::from_hours(24 * 365),
-            starts: after(SignedDuration::from_hours(24 * 30)),
+            starts: Some(after(SignedDuration::from_hours(24 * 30))),
             ends: None,
         };
         let begun = Instant::now();

@@ -24,7 +24,8 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Figure> {
     let store = bed.fresh().await?;
     let job = jobs::on_demand(&store).await?;
     let witness = Witness::default();
-    let settings = Settings { max_concurrent_jobs: 10, ..Settings::default() };
+    let settings =
+        Settings { max_concurrent_jobs: 10, max_runs_per_job: 10, ..Settings::default() };
     let engine = Engine::start(store, witness.clone(), couriers(), settings, parts()).await?;
     let engine = Arc::new(engine);
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -33,7 +33,8 @@ async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Figure> {
     // Creating them takes a while; the second lies safely behind it.
     let creating = SignedDuration::from_millis(i64::from(count) / 2);
     let at = whole_second(after(creating + AHEAD));
-    let hourly = When::Every { interval: SignedDuration::from_hours(1), starts: at, ends: None };
+    let interval = SignedDuration::from_hours(1);
+    let hourly = When::Every { interval, starts: Some(at), ends: None };
     jobs::scheduled(&store, count, &hourly).await?;
     bed.settle().await?;
     let spare_ms = at.duration_since(now()).as_millis();

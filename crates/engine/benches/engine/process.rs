@@ -67,7 +67,12 @@ pub async fn process<B: Bed>(
 
 /// The engine's settings where throughput is measured.
 pub fn settings(args: &Args) -> Settings {
-    Settings { max_concurrent_jobs: args.concurrency, batch_max: args.batch, ..Settings::default() }
+    Settings {
+        max_concurrent_jobs: args.concurrency,
+        max_runs_per_job: u32::MAX,
+        batch_max: args.batch,
+        ..Settings::default()
+    }
 }
 
 async fn fill<S: Store>(store: &Arc<S>, count: u32) -> Result<()> {

@@ -127,6 +127,13 @@ impl<S: FullStore> Acting<'_, S> {
         self.node().attempts(run).await
     }
 
+    /// The output of an attempt as its agent compressed it, if it is kept with the record; empty if
+    /// it is in files of the node that executed it.
+    pub async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
+        self.run(run).await?.ok_or_else(|| no_run(run))?;
+        self.node().attempt_output(run, number).await
+    }
+
     /// Starts an ended run once more.
     pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
         self.run_for(run).await?;

@@ -13,10 +13,12 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use domain::id::NodeId;
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
+use domain::slot::{PerSlot, SlotKind};
 use store::{Finish, Store};
 
 use super::{Node, State};
+use crate::start_log::BegunRun;
 
 /// A call under way. Whoever drops it without an answer does not know whether it took effect.
 pub(super) struct Call<'a> {
@@ -26,7 +28,7 @@ pub(super) struct Call<'a> {
     /// Grants that it ends.
     pub done: Vec<Finish>,
     /// Slots that it asks to fill now.
-    pub due: u32,
+    pub due: PerSlot<u32>,
     /// Runs that it asks for ahead of their time.
     pub soon: u32,
     /// Whether it tells of ends, and whether it is made to ask for runs.
@@ -41,20 +43,21 @@ impl<'a> Call<'a> {
         of: &'a Mutex<State>,
         state: &mut State,
         done: Vec<Finish>,
-        due: u32,
+        due: PerSlot<u32>,
         soon: u32,
     ) -> Self {
         let tells = !done.is_empty();
         state.calls += 1;
         state.tells += u32::from(tells);
-        state.free -= due;
+        SlotKind::ALL.iter().for_each(|slot| state.free[*slot] -= due[*slot]);
         state.asked_soon += soon;
+        state.telling.extend(done.iter().filter_map(begun));
         Call { state: of, node: state.id, done, due, soon, tells, asks: false, answered: false }
     }
 
     /// The same call, made to ask. Who records runs and is handed some does not ask.
     pub fn asking(mut self, state: &mut State) -> Self {
-        self.asks = self.due + self.soon > 0;
+        self.asks = self.due.total() + self.soon > 0;
         state.asks += u32::from(self.asks);
         self
     }
@@ -74,18 +77,28 @@ impl Drop for Call<'_> {
         state.calls -= 1;
         state.tells -= u32::from(self.tells);
         state.asks -= u32::from(self.asks);
-        state.free += self.due;
+        SlotKind::ALL.iter().for_each(|slot| state.free[*slot] += self.due[*slot]);
         state.asked_soon -= self.soon;
-        if self.due > 0 {
+        self.done.iter().for_each(|finish| {
+            state.telling.remove(&finish.grant);
+        });
+        if self.due.total() > 0 {
             // Somebody may have looked for other work while these slots were asked for.
             state.look_for_place();
         }
         if !self.answered {
             state.done.splice(0..0, std::mem::take(&mut self.done));
-            state.unsure |= self.due + self.soon > 0;
-            state.hungry = true;
+            state.unsure |= self.due.total() + self.soon > 0;
+            state.want_claim();
         }
     }
+}
+
+/// The start of the attempt that a result is of, if there was one.
+pub(super) fn begun(finish: &Finish) -> Option<(Grant, BegunRun)> {
+    let attempt = finish.attempt.as_ref()?;
+    let (started_at, token) = (attempt.started_at, attempt.fence.unwrap_or(0));
+    Some((finish.grant, BegunRun { started_at, token }))
 }
 
 /// The question what a node holds, until it is answered or given up. Only one is asked at a time:

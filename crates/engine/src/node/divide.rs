@@ -59,11 +59,6 @@ pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     !run.run.id.is_part() && (job.definition.is_divided() || has_waited)
 }
 
-/// A failure that another try would meet again.
-pub(super) fn refused(code: &str, text: String) -> AttemptResult {
-    AttemptResult::failed(ErrorCode::Refused(code.to_owned()), text)
-}
-
 impl<S: Shards> Node<S> {
     /// The parts of those runs that may have some.
     pub(super) async fn parts_of(
@@ -153,7 +148,10 @@ impl<S: Shards> Node<S> {
         rows: Option<&AttemptResult>,
     ) -> store::Result<()> {
         let turn = match self.parts_to_be(run, job, rows).await? {
-            Err(error) => Turn::Fail(refused("CANNOT_DIVIDE", error.to_string())),
+            Err(error) => {
+                let code = ErrorCode::Other("CANNOT_DIVIDE".to_owned());
+                Turn::Fail(AttemptResult::failed(code, error.to_string()))
+            }
             Ok(parts) if parts.is_empty() => {
                 let message = "there are no rows, so there is nothing to do".to_owned();
                 let result = AttemptResult { message, ..AttemptResult::completed() };
@@ -164,7 +162,7 @@ impl<S: Shards> Node<S> {
                 if divided {
                     tracing::debug!(run = %run.run.id, parts = parts.len(), "a run was divided");
                     let mut state = self.state();
-                    state.hungry = true;
+                    state.want_claim();
                     state.seeks_place = true;
                 }
                 // Otherwise it has parts, or its end was asked for: a new look tells.
@@ -226,7 +224,7 @@ impl<S: Shards> Node<S> {
         if state.id != node {
             return;
         }
-        state.free += 1;
+        state.free[run.run.slot] += 1;
         let Some(held) = state.held(run.grant) else { return };
         let claimed_at = Some(held.claimed_at);
         if matches!(finish.verdict, Verdict::End { .. }) {
@@ -278,7 +276,9 @@ impl<S: Shards> Node<S> {
         match self.store.wake_divided(&ended).await {
             Ok(woken) => {
                 let mut state = self.state();
-                state.hungry |= woken > 0;
+                if woken > 0 {
+                    state.want_claim();
+                }
                 state.seeks_place |= woken > 0;
                 Ok(woken)
             }
@@ -322,7 +322,7 @@ impl<S: Shards> Node<S> {
         }
         self.store.divide(Whole::New(&again), &parts).await?;
         let mut state = self.state();
-        state.hungry = true;
+        state.want_claim();
         state.seeks_place = true;
         Ok(Some(again))
     }

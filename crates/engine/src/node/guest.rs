@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 use domain::id::{JobId, NodeId};
 use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Finish, Shards, Store, Verdict, Want};
 
@@ -33,6 +34,17 @@ pub struct Elsewhere {
     pub took: SignedDuration,
     /// How it ended.
     pub result: AttemptResult,
+}
+
+/// A run that an agent has begun, as it tells when it comes back.
+#[derive(Clone, Copy, Debug)]
+pub struct CarriedRun {
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Its fencing token.
+    pub token: i64,
+    /// The kind of slot that it occupies.
+    pub slot: SlotKind,
 }
 
 /// How long a node that was handed what it cannot do lets others come first.
@@ -79,7 +91,7 @@ impl<S: Shards> Node<S> {
     pub async fn resume(
         &self,
         id: NodeId,
-        begun: &HashMap<Grant, (Timestamp, i64)>,
+        begun: &HashMap<Grant, CarriedRun>,
     ) -> store::Result<Option<Vec<Started>>> {
         self.state().id = id;
         if self.renew().await?.is_none() {
@@ -96,12 +108,15 @@ impl<S: Shards> Node<S> {
         {
             let mut state = self.state();
             for (run, job) in running.into_iter().zip(jobs) {
-                let told = begun.get(&run.grant).copied();
-                let (started_at, token) = told.unwrap_or((claimed_at, run.token));
-                let running = Some(Running { job: Arc::clone(&job), started_at, token });
+                let carried = begun.get(&run.grant);
+                let (started_at, token) = carried
+                    .map_or((claimed_at, run.token), |carried| (carried.started_at, carried.token));
+                let _counted = state.begun.count(&run.run);
+                let running = Some(Running { job: Arc::clone(&job), started_at, token, _counted });
                 let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);
-                state.free = state.free.saturating_sub(1);
+                let free = &mut state.free[run.run.slot];
+                *free = free.saturating_sub(1);
                 let shard = shards.get(&run.run.shard).cloned();
                 let asks_rows = is_divided(&run, &job);
                 let job = start::carried_out(&job, shard.as_deref(), asks_rows);
@@ -118,7 +133,9 @@ impl<S: Store> Node<S> {
     pub fn set_away(&self, away: bool) {
         let mut state = self.state();
         state.away = away;
-        state.hungry |= !away;
+        if !away {
+            state.want_claim();
+        }
     }
 
     /// Whether whoever executes can do a run. Who asks for its labels or its shard knows best.
@@ -135,16 +152,23 @@ impl<S: Store> Node<S> {
     }
 
     /// So many slots are taken by what is not this node's any more.
-    pub(crate) fn take_slots(&self, count: u32) {
+    pub(crate) fn take_slots(&self, counts: PerSlot<u32>) {
         let mut state = self.state();
-        state.free = state.free.saturating_sub(count);
+        for slot in SlotKind::ALL {
+            state.free[slot] = state.free[slot].saturating_sub(counts[slot]);
+        }
     }
 
     /// So many slots are free that were taken by what was not this node's any more.
-    pub(crate) fn free_slots(&self, count: u32) {
+    pub(crate) fn free_slots(&self, counts: PerSlot<u32>) {
+        let most = self.settings.slots();
         let mut state = self.state();
-        state.free = (state.free + count).min(self.settings.max_concurrent_jobs);
-        state.hungry |= count > 0;
+        for slot in SlotKind::ALL {
+            state.free[slot] = (state.free[slot] + counts[slot]).min(most[slot]);
+        }
+        if counts.total() > 0 {
+            state.want_claim();
+        }
     }
 
     /// Gives runs that nobody has begun back at once, and lets other nodes come first. Should the
@@ -153,15 +177,16 @@ impl<S: Store> Node<S> {
         let (node, released) = {
             let mut state = self.state();
             state.shy_until = self.now().saturating_add(SHY).unwrap_or(Timestamp::MAX);
-            state.hungry = true;
+            state.want_claim();
             let mut released = Vec::new();
             for grant in grants {
                 let Some(held) = state.held(*grant) else { continue };
                 let (is_let_in, place) = (held.running.is_some(), (held.run.run.due_at, grant.run));
+                let slot = held.run.run.slot;
                 state.held.remove(&grant.run);
                 state.remember_let_go(*grant);
                 state.prepared.remove(&place);
-                state.free += u32::from(is_let_in);
+                state.free[slot] += u32::from(is_let_in);
                 let (grant, verdict) = (*grant, Verdict::Release);
                 released.push(Finish { grant, verdict, attempt: None, job_state: None });
             }
@@ -205,19 +230,20 @@ impl<S: Store> Node<S> {
     pub fn let_go(&self, grant: Grant) {
         let mut state = self.state();
         state.remember_let_go(grant);
-        if state.held(grant).is_some_and(|held| held.running.is_some()) {
+        let begun = state.held(grant).filter(|held| held.running.is_some());
+        if let Some(slot) = begun.map(|held| held.run.run.slot) {
             state.held.remove(&grant.run);
-            state.free += 1;
-            state.hungry = true;
+            state.free[slot] += 1;
+            state.want_claim();
         }
     }
 
     /// What was let in and nobody has begun goes back to the store with the next pump.
     pub fn return_unbegun(&self, grant: Grant) {
         let mut state = self.state();
-        if state.held(grant).is_some() {
+        if let Some(slot) = state.held(grant).map(|held| held.run.run.slot) {
             state.held.remove(&grant.run);
-            state.free += 1;
+            state.free[slot] += 1;
             let verdict = Verdict::Release;
             state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }

@@ -1,9 +1,11 @@
 //! The lease: what makes a node's word count.
 
 use domain::id::RunId;
-use domain::run::{AttemptEnd, AttemptResult, Grant};
-use store::{Replaces, Store};
+use domain::run::{AttemptEnd, AttemptResult, Grant, RunState};
+use domain::slot::SlotKind;
+use store::{Replaces, RunView, Store};
 
+use super::call::begun;
 use super::share::Share;
 use super::{Node, Running, State};
 use crate::start_log::{BegunRun, BegunRuns, Predecessor};
@@ -15,13 +17,9 @@ impl State {
             let Running { started_at, token, .. } = held.running.as_ref()?;
             Some((held.run.grant, BegunRun { started_at: *started_at, token: *token }))
         });
-        let ended = self.done.iter().filter_map(|finish| {
-            let attempt = finish.attempt.as_ref()?;
-            let begun =
-                BegunRun { started_at: attempt.started_at, token: attempt.fence.unwrap_or(0) };
-            Some((finish.grant, begun))
-        });
-        running.chain(ended).collect()
+        let ended = self.done.iter().filter_map(begun);
+        let telling = self.telling.iter().map(|(grant, begun)| (*grant, *begun));
+        running.chain(ended).chain(telling).collect()
     }
 }
 
@@ -44,8 +42,49 @@ impl<S: Store> Node<S> {
         if let Some(renewed) = &renewed {
             self.heard(asked, renewed.now);
             self.steer(renewed.draining);
+            {
+                let mut state = self.state();
+                state.weights = renewed.weights.iter().copied().collect();
+                state.counts_tenants =
+                    renewed.counts_tenants || self.settings.tenant_max_concurrent.is_some();
+            }
+            self.tell_starts().await;
         }
         Ok(renewed.map(|renewed| renewed.cancel))
+    }
+
+    /// Tells the store what is under way here and since when, if that has changed: readers on other
+    /// nodes have it from there. What the store does not take now is told with the next renewal.
+    async fn tell_starts(&self) {
+        let (id, starts) = {
+            let state = self.state();
+            let starts = state.under_way();
+            if starts == state.told_starts {
+                return;
+            }
+            (state.id, starts)
+        };
+        match self.store.record_starts(id, &starts).await {
+            Ok(()) => {
+                let mut state = self.state();
+                if state.id == id {
+                    state.told_starts = starts;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "start times not recorded"),
+        }
+    }
+
+    /// Fills in since when runs are under way that this node executes: it need not wait for its
+    /// own renewal to know.
+    pub(crate) fn with_starts(&self, runs: &mut [RunView]) {
+        let state = self.state();
+        for run in runs.iter_mut().filter(|run| run.state == RunState::Running) {
+            let held = state.held.get(&run.id).and_then(|held| held.running.as_ref());
+            if let Some(running) = held {
+                run.started_at = Some(running.started_at);
+            }
+        }
     }
 
     /// Somebody asked that this node takes nothing new, or that it does again.
@@ -53,7 +92,7 @@ impl<S: Store> Node<S> {
         let mut state = self.state();
         if state.drained != drained {
             state.drained = drained;
-            state.hungry = true;
+            state.want_claim();
             let what = if drained { "drained: it finishes what it has" } else { "resumed" };
             tracing::info!("this node was {what}");
         }
@@ -91,21 +130,23 @@ impl<S: Store> Node<S> {
             log.restart(id);
         }
         state.id = id;
-        state.free = self.settings.max_concurrent_jobs;
+        state.free = self.settings.slots();
         state.prepared.clear();
-        state.crowded.clear();
+        SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
         state.held.clear();
         state.done.clear();
+        state.telling.clear();
         state.asked_soon = 0;
         state.calls = 0;
         state.tells = 0;
         state.asks = 0;
         state.starts = 0;
         state.unsure = false;
-        state.hungry = true;
+        state.want_claim();
         state.leads = None;
         state.share = Share::WHOLE;
         state.parts_ended.clear();
+        state.told_starts.clear();
         self.traces.forget();
         running
     }

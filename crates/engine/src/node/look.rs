@@ -90,8 +90,11 @@ impl<S: Store> Node<S> {
         if asked.is_empty() {
             return Ok(());
         }
-        let questions: Vec<FactsFor> =
-            asked.iter().map(|i| question(&due[*i], &look.jobs[*i])).collect();
+        let counts = self.state().begun.clone();
+        let questions: Vec<FactsFor> = asked
+            .iter()
+            .map(|i| question(&due[*i], &look.jobs[*i], counts.of(look.jobs[*i].id)))
+            .collect();
         let answers = self.store.facts(node, &questions).await?;
         for (i, answer) in asked.into_iter().zip(answers) {
             look.facts[i] = Some(answer);
@@ -124,21 +127,25 @@ impl<S: Shards> Node<S> {
             return false;
         }
         let Held { run, .. } = held;
-        let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
-        state.crowded.insert(tenant, place);
-        state.free += 1;
+        let (tenant, slot) = (run.run.tenant, run.run.slot);
+        let place = (run.run.due_at, run.grant.run);
+        state.crowded[slot].insert(tenant, place);
+        state.free[slot] += 1;
         false
     }
 }
 
-fn question(run: &ClaimedRun, job: &Job) -> FactsFor {
+fn question(run: &ClaimedRun, job: &Job, running_here: u32) -> FactsFor {
     let definition = &job.definition;
     let is_part = run.run.id.is_part();
+    // Runs that may overlap are counted to spare the slots of others. The first of a node need not
+    // ask about the other nodes.
+    let may_overlap = definition.overlap == Overlap::Allow && definition.concurrency.is_none();
     let upstream = definition.depends_on.iter().map(|dependency| dependency.job);
     FactsFor {
         grant: run.grant,
         job: run.run.job,
-        others: definition.overlap != Overlap::Allow && !is_part,
+        others: (!may_overlap || running_here > 0) && !is_part,
         upstream: if run.run.ignore_dependencies { Vec::new() } else { upstream.collect() },
         quorum: definition.class == Class::QuorumRequired && !is_part,
     }

@@ -1,15 +1,11 @@
 //! The notifier: sees to it that somebody is told.
 
 use domain::alert::{Alert, AlertKind};
-use domain::run::ClaimedRun;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use store::{Alerts, Delivery, Store};
 
 use super::Node;
 use crate::courier::Courier;
-
-/// A run that starts later than this after it was due is late.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// When a failed delivery is tried again, by the number of tries; then it is given up.
 const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000];
@@ -35,6 +31,7 @@ impl<S: Store + Alerts> Node<S> {
 
     /// Raises what was noticed here. What the store does not take now is raised another time.
     pub async fn raise_noticed(&self) -> store::Result<()> {
+        self.watch_slots();
         let noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
         if noticed.is_empty() {
             return Ok(());
@@ -69,18 +66,4 @@ impl<S: Store + Alerts> Node<S> {
         }
         Ok(arrived)
     }
-}
-
-/// The alert of a run that starts late, if it does. Only a first attempt can be late: a retry
-/// comes when its backoff is over.
-pub(super) fn late_start(run: &ClaimedRun, now: Timestamp) -> Option<Alert> {
-    let lateness = now.duration_since(run.run.due_at);
-    (run.attempts + run.lost == 0 && lateness > LATE).then(|| Alert {
-        kind: AlertKind::LateStart,
-        tenant: run.run.tenant,
-        job: run.run.job,
-        run: Some(run.grant.run),
-        text: format!("started {lateness:#} after it was due"),
-        at: now,
-    })
 }

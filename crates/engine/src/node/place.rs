@@ -1,6 +1,7 @@
 //! Runs that ask for something of their node: labels, or the lead.
 
 use domain::run::ClaimedRun;
+use domain::slot::{PerSlot, SlotKind};
 use store::{Cluster, Want};
 
 use super::Node;
@@ -12,20 +13,19 @@ impl<S: Cluster> Node<S> {
         let (call, want, epoch) = {
             let mut state = self.state();
             state.seeks_place = false;
-            state.place_first = false;
+            state.place_first = PerSlot::default();
             if state.unsure || !self.takes(&state) {
                 return Ok(0);
             }
-            let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
-            let spare = state.free.saturating_sub(state.crowded.len());
+            let (held, most) = (state.ahead(), self.settings.batch_max);
             let want = Want {
-                due: spare.min(self.settings.batch_max),
-                soon: self.settings.prepare_max.saturating_sub(held).min(self.settings.batch_max),
+                due: PerSlot::from_fn(|slot| state.spare(slot).min(most)),
+                soon: self.settings.prepare_max.saturating_sub(held).min(most),
                 ahead: self.settings.prepare_ahead,
                 tenant_max: self.settings.tenant_max_concurrent,
             };
             // The next slot is for them: with much other work, it would be gone before the next look.
-            state.place_first = spare == 0;
+            state.place_first = PerSlot::from_fn(|slot| state.spare(slot) == 0);
             let epoch = state.leads;
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
             (call, want, epoch)
@@ -36,12 +36,13 @@ impl<S: Cluster> Node<S> {
             // The lease was lost meanwhile, and with it what was claimed.
             return Ok(0);
         }
-        let (count, now) = (claimed.len(), self.now());
-        let due = claimed.iter().filter(|run| run.run.due_at <= now).count() as u32;
+        let count = claimed.len();
+        let due = self.count_due(&claimed);
         self.prepare(&claimed).await;
         self.take_in(claimed, asked_at);
         call.answered();
-        self.state().place_waits |= due > 0 && due >= want.due;
+        let is_full = |slot: &SlotKind| due[*slot] > 0 && due[*slot] >= want.due[*slot];
+        self.state().place_waits |= SlotKind::ALL.iter().any(is_full);
         Ok(count)
     }
 
@@ -49,7 +50,10 @@ impl<S: Cluster> Node<S> {
     /// slot is kept for one.
     pub fn seeks_place(&self) -> bool {
         let state = self.state();
-        state.seeks_place || state.place_first && state.free > state.crowded.len()
+        let is_kept = |slot: &SlotKind| {
+            state.place_first[*slot] && state.free[*slot] > state.crowded[*slot].len()
+        };
+        state.seeks_place || SlotKind::ALL.iter().any(is_kept)
     }
 
     /// The definitions of runs are read before their time comes.

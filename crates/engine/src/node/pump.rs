@@ -1,6 +1,7 @@
 //! The pump: tells the store what ended and asks it for more, in one call.
 
-use domain::run::{Grant, NewRun};
+use domain::run::{ClaimedRun, Grant, NewRun};
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
 
@@ -40,9 +41,16 @@ impl State {
         self.done.len() >= enough as usize
     }
 
-    /// Whether a call should ask for runs.
+    /// Whether a call should ask for runs. Beside another one that asks, only for process slots: one
+    /// call is enough for calls of endpoints, which are begun faster than they end.
     pub(super) fn has_much_to_fill(&self) -> bool {
-        self.free_for_all() >= if self.asks == 0 { 1 } else { TOGETHER_MIN }
+        let fills = |slot: SlotKind, enough: u32| {
+            self.claim_wanted[slot] && self.free_for_all(slot) >= enough
+        };
+        if self.asks > 0 {
+            return fills(SlotKind::Process, TOGETHER_MIN);
+        }
+        SlotKind::ALL.iter().any(|slot| fills(*slot, 1))
     }
 }
 
@@ -75,16 +83,20 @@ impl<S: Store> Node<S> {
         }
         self.definitions.forget_older(&pumped.changed_jobs);
         let now = self.now();
-        let soon = pumped.claimed.iter().filter(|run| run.run.due_at > now).count() as u32;
-        let full = pumped.claimed.len() as u32 - soon >= want.due && want.due > 0
-            || soon >= want.soon && soon > 0;
+        let due = self.count_due(&pumped.claimed);
+        let soon = pumped.claimed.len() as u32 - due.total();
+        let is_full = PerSlot::from_fn(|slot| due[slot] >= want.due[slot] && want.due[slot] > 0);
+        let has_more_soon = soon >= want.soon && soon > 0;
+        let full = is_full.process || is_full.http || has_more_soon;
         {
             let mut state = self.state();
             if state.id != call.node {
                 // The lease was lost meanwhile, and with it what was claimed.
                 return Ok(false);
             }
-            state.hungry |= full;
+            for slot in SlotKind::ALL {
+                state.claim_wanted[slot] |= is_full[slot] || has_more_soon;
+            }
         }
         let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
         let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
@@ -101,17 +113,20 @@ impl<S: Store> Node<S> {
     /// Records runs that somebody asked for; those that are due start here if there is room.
     pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
         let call = {
-            let near = self.near(runs) as u32;
+            let near = self.near(runs);
             let mut state = self.state();
-            let room = state.free_for_all().saturating_sub(state.crowded.len()).min(near);
-            let open = self.takes(&state) && !state.unsure;
-            let room = if open { room } else { 0 };
+            // Who may have only so many runs gets them from the queue, where they are counted.
+            let is_counted = self.settings.tenant_max_concurrent.is_some();
+            let open = self.takes(&state) && !state.unsure && !is_counted;
+            let room = |slot| if open { state.spare(slot).min(near[slot]) } else { 0 };
+            let room = PerSlot::from_fn(room);
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
         };
         let asked_at = self.now();
         let began_at = self.traces.is_on().then_some(asked_at);
         let claim = Some(ClaimFor { node: call.node, max: call.due });
-        let mut submitted = self.store.submit(runs, claim.filter(|claim| claim.max > 0)).await?;
+        let mut submitted =
+            self.store.submit(runs, claim.filter(|claim| claim.max.total() > 0)).await?;
         self.definitions.forget_older(&submitted.changed_jobs);
         let left = {
             let near = self.near(runs);
@@ -119,8 +134,14 @@ impl<S: Store> Node<S> {
             if state.id != call.node {
                 return Ok(submitted);
             }
-            let left = submitted.claimed.len() < near;
-            state.hungry |= left;
+            for slot in SlotKind::ALL {
+                state.pressure[slot].turned_away |=
+                    near[slot] > call.due[slot] && state.free[slot] == 0;
+            }
+            let left = submitted.claimed.len() < near.total() as usize;
+            if left {
+                state.want_claim();
+            }
             state.seeks_place |= runs.iter().any(|run| !run.place.is_anywhere());
             left
         };
@@ -145,10 +166,24 @@ impl<S: Store> Node<S> {
     }
 
     /// How many runs a node would like to hold by now. The others are too far away to ask for.
-    fn near(&self, runs: &[NewRun]) -> usize {
+    fn near(&self, runs: &[NewRun]) -> PerSlot<u32> {
         let near = self.now().saturating_add(self.settings.prepare_ahead);
         let near = near.unwrap_or(Timestamp::MAX);
-        runs.iter().filter(|run| run.due_at <= near).count()
+        let mut counts = PerSlot::default();
+        for run in runs.iter().filter(|run| run.due_at <= near) {
+            counts[run.slot] += 1;
+        }
+        counts
+    }
+
+    /// How many runs are due, by their kind of slot.
+    pub(super) fn count_due(&self, claimed: &[ClaimedRun]) -> PerSlot<u32> {
+        let now = self.now();
+        let mut counts = PerSlot::default();
+        for run in claimed.iter().filter(|run| run.run.due_at <= now) {
+            counts[run.run.slot] += 1;
+        }
+        counts
     }
 
     /// What to tell and what to ask; none when there is neither.
@@ -157,18 +192,21 @@ impl<S: Store> Node<S> {
         let mut state = self.state();
         let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
         if self.seeks(&state) && (state.asks == 0 || state.has_much_to_fill()) {
-            let held = state.prepared.len() as u32 + state.crowded.len() + state.asked_soon;
-            // A slot is worth a look at the store even if those in line here could fill it: a
-            // tenant who is not among them may have waited longer for a turn.
-            let free = state.free_for_all();
-            let spare = free.saturating_sub(state.crowded.len());
-            want.due = spare.max(free.min(1)).min(most);
-            want.soon = self.settings.prepare_max.saturating_sub(held).min(most);
+            let is_beside = state.asks > 0;
+            want.due = PerSlot::from_fn(|slot| match slot {
+                SlotKind::Http if is_beside => 0,
+                // A slot is worth a look at the store even if those in line here could fill it: a
+                // tenant who is not among them may have waited longer for a turn.
+                slot => state.spare(slot).max(state.free_for_all(slot).min(1)).min(most),
+            });
+            want.soon = self.settings.prepare_max.saturating_sub(state.ahead()).min(most);
             want.ahead = self.settings.prepare_ahead;
-            // With no slot to fill, the hunger stays for when one is free.
-            state.hungry = want.due == 0;
+            // Where there is no slot to fill, the claim is still wanted when one is free.
+            for slot in SlotKind::ALL {
+                state.claim_wanted[slot] &= want.due[slot] == 0;
+            }
         }
-        let asks = want.due > 0 || want.soon > 0;
+        let asks = want.due.total() > 0 || want.soon > 0;
         let batch = if asks { TOLD_BESIDE_MAX } else { most as usize };
         let done = match state.done.len() {
             _ if !asks && !state.has_much_to_tell() => Vec::new(),
@@ -188,28 +226,15 @@ impl<S: Store> Node<S> {
         Some((call.asking(&mut state), want))
     }
 
-    /// What has been in line here for a while, with every slot taken, goes back to the store with
-    /// the next pump: another node may have room.
+    /// What has been in line here for a while, with every slot of its kind taken, goes back to the
+    /// store with the next pump: another node may have room.
     pub fn hand_back_crowd(&self) {
         let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
         let mut state = self.state();
-        if state.free > 0 {
-            return;
-        }
-        for run in state.crowded.take_before(longest) {
-            let Some(held) = state.held.get(&run).filter(|held| held.running.is_none()) else {
-                continue;
-            };
-            let (tenant, due_at, grant) =
-                (held.run.run.tenant, held.run.run.due_at, held.run.grant);
-            if held.claimed_at > longest {
-                // Late as it is, it has come only now.
-                state.crowded.insert(tenant, (due_at, run));
-                continue;
+        for slot in SlotKind::ALL {
+            if state.free[slot] == 0 {
+                state.hand_back_late(slot, longest);
             }
-            state.held.remove(&run);
-            let verdict = Verdict::Release;
-            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }
     }
 
@@ -217,7 +242,7 @@ impl<S: Store> Node<S> {
     pub fn hand_back(&self) {
         let mut state = self.state();
         state.prepared.clear();
-        state.crowded.clear();
+        SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
         let unstarted = state.held.values().filter(|held| held.running.is_none());
         let mut grants: Vec<Grant> = unstarted.map(|held| held.run.grant).collect();
         grants.sort_unstable_by_key(|grant| grant.fence);
@@ -225,6 +250,29 @@ impl<S: Store> Node<S> {
             state.held.remove(&grant.run);
             let verdict = Verdict::Release;
             state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+        }
+    }
+}
+
+impl State {
+    /// What waits for a slot of a kind, was due before a time and has been here since before then
+    /// goes back.
+    fn hand_back_late(&mut self, slot: SlotKind, longest: Timestamp) {
+        for run in self.crowded[slot].take_before(longest) {
+            let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) else {
+                continue;
+            };
+            let (tenant, due_at, grant) =
+                (held.run.run.tenant, held.run.run.due_at, held.run.grant);
+            if held.claimed_at > longest {
+                // Late as it is, it has come only now.
+                self.crowded[slot].insert(tenant, (due_at, run));
+                continue;
+            }
+            self.held.remove(&run);
+            self.pressure[slot].turned_away = true;
+            let verdict = Verdict::Release;
+            self.done.push(Finish { grant, verdict, attempt: None, job_state: None });
         }
     }
 }

@@ -13,12 +13,12 @@ use domain::partition::Part;
 use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Origin, Reason, ReasonCode, Wait};
 use domain::schedule::{Fate, Outage, jitter};
 use domain::shard::Shard;
+use domain::slot::SlotKind;
 use jiff::{SignedDuration, Timestamp};
 use store::{Finish, Shards, Store, Verdict};
 
 use super::divide::is_divided;
 use super::look::Look;
-use super::notify::late_start;
 use super::{Ended, Held, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
@@ -80,7 +80,7 @@ impl<S: Shards> Node<S> {
     /// A run goes back to where others find it.
     fn give_back(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
-        if state.frees_slot(node, run.grant) {
+        if state.frees_slot(node, run) {
             state.held.remove(&run.grant.run);
             let (grant, verdict) = (run.grant, Verdict::Release);
             state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
@@ -93,15 +93,30 @@ impl<S: Shards> Node<S> {
     }
 
     fn put_back_in(&self, state: &mut State, node: NodeId, run: &ClaimedRun) {
-        if state.frees_slot(node, run.grant) {
-            state.crowded.insert(run.run.tenant, (run.run.due_at, run.grant.run));
+        if state.frees_slot(node, run) {
+            state.crowded[run.run.slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
         }
+    }
+
+    /// The action of the job was changed since the run was claimed: it gets in line for a slot of
+    /// the other kind.
+    fn change_slot(&self, node: NodeId, run: &ClaimedRun, slot: SlotKind) {
+        let mut state = self.state();
+        if !state.frees_slot(node, run) {
+            return;
+        }
+        if let Some(held) = state.held.get_mut(&run.grant.run) {
+            let mut moved = run.clone();
+            moved.run.slot = slot;
+            held.run = Arc::new(moved);
+        }
+        state.crowded[slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
     }
 
     /// A run that is early by the store's clock is prepared until then.
     fn put_off(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
         let mut state = self.state();
-        if state.frees_slot(node, run.grant) {
+        if state.frees_slot(node, run) {
             state.prepared.insert((until, run.grant.run));
         }
     }
@@ -116,17 +131,19 @@ impl<S: Shards> Node<S> {
         {
             state.prepared.remove(&first);
             if let Some(held) = state.held.get(&first.1) {
-                let tenant = held.run.run.tenant;
-                state.crowded.insert(tenant, first);
+                let (tenant, slot) = (held.run.run.tenant, held.run.run.slot);
+                state.crowded[slot].insert(tenant, first);
             }
         }
         let mut due = Vec::new();
-        while state.free > 0 && due.len() < START_BATCH {
-            let Some(run) = state.crowded.pop() else { break };
-            let waiting = state.held.get(&run).filter(|held| held.running.is_none());
-            if let Some(held) = waiting {
-                due.push(Arc::clone(&held.run));
-                state.free -= 1;
+        // The kinds take turns, so that much of one does not hold up the other.
+        while due.len() < START_BATCH {
+            let before = due.len();
+            for slot in SlotKind::ALL {
+                due.extend(state.take_slot(slot));
+            }
+            if due.len() == before {
+                break;
             }
         }
         (state.id, due)
@@ -165,6 +182,7 @@ impl<S: Shards> Node<S> {
                 }
                 // The job was changed since this node was handed the run.
                 Decision::Release => self.give_back(node, run),
+                Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
                 Decision::Stale => {}
                 Decision::TurnAway(Start::Early(by)) => {
                     self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
@@ -205,8 +223,14 @@ impl<S: Shards> Node<S> {
         for i in order {
             let (run, job, facts) = (&due[i], &look.jobs[i], look.facts[i].as_ref());
             let of_job = begun.entry(job.id).or_default();
-            let verdict = facts
-                .map_or(Start::Go, |facts| self.decide(run, job, facts, (of_job, &outages), now));
+            let here = Here { begun: of_job, count: state.begun.of(job.id) };
+            let verdict = match facts {
+                Some(facts) => self.decide(run, job, facts, (here, &outages), now),
+                None if self.is_one_too_many(run, job, here.count) => {
+                    Start::Wait(Wait::Overlap, None)
+                }
+                None => Start::Go,
+            };
             let is_divided = is_divided(run, job);
             let active = ActiveRun { id: run.run.id, origin: run.run.origin };
             let decision = if parts.contains_key(&run.run.id) {
@@ -218,9 +242,12 @@ impl<S: Shards> Node<S> {
                 Decision::Divide
             } else if !is_place[i] {
                 Decision::Release
+            } else if run.run.slot != job.definition.action.slot_kind() {
+                Decision::ChangeSlot(job.definition.action.slot_kind())
             } else {
                 let token = facts.map_or(run.token, |facts| facts.token);
-                let running = Running { job: Arc::clone(job), started_at: now, token };
+                let _counted = state.begun.count(&run.run);
+                let running = Running { job: Arc::clone(job), started_at: now, token, _counted };
                 if state.mark_running(node, run, running) {
                     of_job.push(active);
                     Decision::Begin(token)
@@ -269,7 +296,7 @@ impl<S: Shards> Node<S> {
         let mut state = self.state();
         if state.id == node && state.held(run.grant).is_some() {
             state.held.remove(&run.grant.run);
-            state.free += 1;
+            state.free[run.run.slot] += 1;
         }
     }
 
@@ -298,7 +325,7 @@ impl<S: Shards> Node<S> {
         run: &ClaimedRun,
         job: &Job,
         facts: &StartFacts,
-        (begun_here, outages): (&[ActiveRun], &[Outage]),
+        (here, outages): (Here<'_>, &[Outage]),
         now: Timestamp,
     ) -> Start {
         let (at, definition) = (run.run.scheduled_for, &job.definition);
@@ -312,7 +339,16 @@ impl<S: Shards> Node<S> {
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         let window = window(definition, at, previous, next);
         let fate = self.fate(run, definition, outages);
-        start(run, definition, facts, &Moment { now, begun_here, fate, window })
+        let (begun_here, running_here) = (here.begun, here.count);
+        let most_running = definition.most_running(self.settings.max_runs_per_job);
+        let moment = Moment { now, begun_here, running_here, most_running, fate, window };
+        start(run, definition, facts, &moment)
+    }
+
+    /// Whether a run that needs no look would be one run of its job too many on this node.
+    fn is_one_too_many(&self, run: &ClaimedRun, job: &Job, running_here: u32) -> bool {
+        let most = job.definition.most_running(self.settings.max_runs_per_job);
+        running_here >= most && run.attempts == 0 && !run.run.id.is_part()
     }
 
     /// Whether a tick was missed in an outage, and what becomes of it.
@@ -347,20 +383,21 @@ impl<S: Shards> Node<S> {
     ) -> store::Result<()> {
         let verdict = match verdict {
             Start::Go | Start::Forget | Start::Early(_) => None,
+            Start::Wait(Wait::Overlap, None) => Some(self.in_line(job)),
             Start::Wait(wait, until) => Some(Verdict::Wait(wait, until)),
             Start::CancelEarlier(earlier) => {
                 for id in earlier {
                     let text = format!("run {} takes its place", run.grant.run);
                     self.cancel(id, &Reason { code: ReasonCode::CancelRequested, text }).await?;
                 }
-                Some(Verdict::Wait(Wait::Overlap, None))
+                Some(self.in_line(job))
             }
             Start::End(outcome, reason) => {
                 Some(Verdict::End { outcome, reason: Some(reason), dead_letter: false })
             }
         };
         let mut state = self.state();
-        if !state.frees_slot(node, run.grant) {
+        if !state.frees_slot(node, run) {
             return Ok(());
         }
         let claimed_at = state.held.remove(&run.grant.run).map(|held| held.claimed_at);
@@ -382,12 +419,18 @@ impl<S: Shards> Node<S> {
 }
 
 impl<S: Store> Node<S> {
+    /// The verdict that a run waits in line for other runs of its job.
+    fn in_line(&self, job: &Job) -> Verdict {
+        Verdict::Line { places: job.definition.most_running(self.settings.max_runs_per_job) }
+    }
+
     /// New grants, asked for at this time: those that are due get in line, the others are prepared.
     pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
         let now = self.now();
         let mut state = self.state();
         for run in claimed {
-            let (tenant, place) = (run.run.tenant, (run.run.due_at, run.grant.run));
+            let (tenant, slot) = (run.run.tenant, run.run.slot);
+            let place = (run.run.due_at, run.grant.run);
             match state.held.entry(run.grant.run) {
                 Entry::Occupied(held) if held.get().run.grant == run.grant => continue,
                 entry => {
@@ -396,12 +439,20 @@ impl<S: Store> Node<S> {
                 }
             }
             if place.0 <= now {
-                state.crowded.insert(tenant, place);
+                state.crowded[slot].insert(tenant, place);
             } else {
                 state.prepared.insert(place);
             }
         }
     }
+}
+
+/// The runs of a job that this node has begun, and how many they are. Only the number is known of a
+/// job whose runs may overlap.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    begun: &'a [ActiveRun],
+    count: u32,
 }
 
 /// What becomes of a run of a batch.
@@ -414,6 +465,8 @@ enum Decision {
     Gather,
     /// Another node may begin it.
     Release,
+    /// It takes another kind of slot than the one that was taken for it.
+    ChangeSlot(SlotKind),
     /// It is not this node's any more.
     Stale,
     /// It does not begin now.
@@ -440,13 +493,14 @@ impl State {
 
     /// Answers false when the run was released or lost while it was looked at.
     fn mark_running(&mut self, node: NodeId, run: &ClaimedRun, running: Running) -> bool {
-        let late = late_start(run, running.started_at);
+        let started_at = running.started_at;
         let held = self.held.get_mut(&run.grant.run).filter(|held| held.run.grant == run.grant);
         let Some(held) = held.filter(|held| held.running.is_none()) else {
-            self.frees_slot(node, run.grant);
+            self.frees_slot(node, run);
             return false;
         };
         held.running = Some(running);
+        let late = self.late_start(run, started_at);
         self.noticed.extend(late);
         true
     }
@@ -456,12 +510,25 @@ impl State {
         self.held(grant).is_some_and(|held| held.running.is_none())
     }
 
+    /// Takes a slot for the run whose turn it is; none when there is no slot of the kind, or no run
+    /// that waits for one.
+    fn take_slot(&mut self, slot: SlotKind) -> Option<Arc<ClaimedRun>> {
+        while self.free[slot] > 0 {
+            let run = self.crowded[slot].pop(&self.weights)?;
+            if let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) {
+                self.free[slot] -= 1;
+                return Some(Arc::clone(&held.run));
+            }
+        }
+        None
+    }
+
     /// The slot that was taken for a run is free again, unless the node is another one by now.
     /// Answers whether the run still waits for it.
-    fn frees_slot(&mut self, node: NodeId, grant: Grant) -> bool {
+    fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
         let same = self.id == node;
-        self.free += u32::from(same);
-        same && self.is_waiting(grant)
+        self.free[run.run.slot] += u32::from(same);
+        same && self.is_waiting(run.grant)
     }
 }
 

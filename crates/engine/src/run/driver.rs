@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::patience::{NOT_EARLY, Patience, WATCH, Watch};
+use super::pulse::Vital;
 use super::{Executor, Shared, Stop};
 use crate::courier::{Courier, Couriers};
 use crate::error::EngineError;
@@ -171,7 +172,7 @@ pub(super) async fn refusal<S: FullStore>(
 ) -> Option<AttemptResult> {
     if !run.run.run.shard.is_empty() && run.shard.is_none() {
         let text = format!("shard {} is not there any more", run.run.run.shard);
-        return Some(AttemptResult::failed(ErrorCode::Refused("NO_SHARD".into()), text));
+        return Some(AttemptResult::failed(ErrorCode::Other("NO_SHARD".into()), text));
     }
     let mut enough = std::pin::pin!(enough);
     loop {
@@ -197,6 +198,7 @@ impl<S: FullStore> Driver<S> {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
             if let Some(report) = patience.after(self.node.plan().await).await {
+                self.shared.pulse.beat(Vital::Plan);
                 if report.runs > 0 {
                     self.shared.planned.fetch_add(report.runs as u64, Ordering::Relaxed);
                     self.shared.news.notify_one();
@@ -215,6 +217,7 @@ impl<S: FullStore> Driver<S> {
         let poll = std_duration(self.node.settings.poll_every);
         loop {
             self.pump_news(&mut patience).await;
+            self.shared.pulse.beat(Vital::Claim);
             if tokio::time::timeout(poll, self.shared.news.notified()).await.is_err() {
                 self.node.hint();
             }
@@ -244,6 +247,7 @@ impl<S: FullStore> Driver<S> {
             // There may be work for another one.
             self.shared.news.notify_one();
             if patience.after(self.node.pump().await).await.is_some() {
+                self.shared.pulse.beat(Vital::Claim);
                 self.start_due(patience).await;
                 self.shared.prepared.notify_one();
             }
@@ -316,6 +320,7 @@ impl<S: FullStore> Driver<S> {
             match tokio::time::timeout(left, self.node.renew()).await {
                 Ok(Ok(Some(cancel))) => {
                     renewed_at = asked_at;
+                    self.shared.pulse.beat(Vital::Renew);
                     for run in cancel {
                         self.shared.stop(run, AttemptEnd::Cancelled);
                     }
@@ -351,6 +356,9 @@ impl<S: FullStore> Driver<S> {
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
             let report = patience.after(self.node.reap().await).await;
+            if report.is_some() {
+                self.shared.pulse.beat(Vital::Reap);
+            }
             if report.is_some_and(|report| report.lost > 0 || report.woken > 0) {
                 self.shared.news.notify_one();
             }
@@ -374,6 +382,7 @@ impl<S: FullStore> Driver<S> {
                 self.node.attend_places().await
             };
             if let Some(attended) = patience.after(attended).await {
+                self.shared.pulse.beat(Vital::Attend);
                 if attended.placed > 0 {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
@@ -486,7 +495,7 @@ impl<S: FullStore> Driver<S> {
         &self,
         runs: Vec<NewRun>,
         sizes: &[usize],
-    ) -> Vec<std::result::Result<Submitted, String>> {
+    ) -> Vec<store::Result<Submitted>> {
         match self.node.submit(&runs).await {
             Ok(submitted) => {
                 let mut patience = Patience::new(&self.shared, "start");
@@ -501,7 +510,7 @@ impl<S: FullStore> Driver<S> {
                 };
                 sizes.iter().map(part).collect()
             }
-            Err(error) => sizes.iter().map(|_| Err(error.to_string())).collect(),
+            Err(error) => sizes.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 }

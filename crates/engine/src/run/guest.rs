@@ -37,15 +37,16 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, Grant};
+use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, FullStore, NodeInfo, NodeView};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::driver::{AFTER_GRACE, Driver, Hands, refusal, std_duration};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, count};
 use super::{Engine, Shared};
-use crate::node::{Elsewhere, Node, Started};
+use crate::node::{CarriedRun, Elsewhere, Node, Started};
 use crate::settings::{Parts, Settings};
 
 /// How long after a change of servers another stand-in may still claim.
@@ -56,9 +57,8 @@ const DOUBTS: Duration = Duration::from_secs(60);
 pub struct Carried {
     /// The node that it is.
     pub node: NodeId,
-    /// What it has begun, when and with which fencing token: what runs, and what has ended and is
-    /// not settled.
-    pub begun: HashMap<Grant, (Timestamp, i64)>,
+    /// What it has begun: what runs, and what has ended and is not settled.
+    pub begun: HashMap<Grant, CarriedRun>,
 }
 
 /// A lease that goes on.
@@ -169,7 +169,8 @@ impl<S: FullStore> Engine<S> {
             return Err(store::StoreError::Unavailable("the server stops".into()));
         }
         let settings = Settings {
-            max_concurrent_jobs: info.capacity,
+            max_concurrent_jobs: info.capacity.process,
+            max_http_calls: info.capacity.http,
             info: NodeInfo { roles: vec![NodeRole::Agent], address: None, ..info },
             only_placed: stay.only_placed,
             ..self.node.settings.clone()
@@ -194,13 +195,14 @@ impl<S: FullStore> Engine<S> {
                     return Ok(None);
                 };
                 // What it has begun and holds no more takes its place until it has stopped.
-                let mut over: HashSet<Grant> = carried.begun.into_keys().collect();
+                let mut over: HashMap<Grant, SlotKind> =
+                    carried.begun.iter().map(|(grant, run)| (*grant, run.slot)).collect();
                 let now = node.now();
                 for run in begun {
                     over.remove(&run.run.grant);
                     outbox.note(run, now);
                 }
-                node.take_slots(over.len() as u32);
+                node.take_slots(count(over.values()));
                 outbox.note_over(over);
             }
         }
@@ -265,7 +267,7 @@ impl<S: FullStore> Guest<S> {
     pub async fn work(
         &self,
         poll: u64,
-        free: usize,
+        free: PerSlot<u32>,
         has: &HashSet<Grant>,
         patience: Duration,
     ) -> Vec<Started> {
@@ -337,7 +339,7 @@ impl<S: FullStore> Guest<S> {
     pub async fn settle(&self, ended: &[Elsewhere]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
-            self.node.free_slots(u32::from(self.outbox.forget(ended.grant)));
+            self.node.free_slots(count(&self.outbox.forget(ended.grant)));
             self.node.let_go(ended.grant);
         }
         self.shared.news.notify_one();

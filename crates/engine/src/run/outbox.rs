@@ -17,10 +17,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::id::RunId;
 use domain::run::Grant;
+use domain::slot::{PerSlot, SlotKind};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::node::Started;
+
+/// How many slots these are, by their kind.
+pub(super) fn count<'a>(slots: impl IntoIterator<Item = &'a SlotKind>) -> PerSlot<u32> {
+    let mut counts = PerSlot::default();
+    slots.into_iter().for_each(|slot| counts[*slot] += 1);
+    counts
+}
 
 /// Runs on their way to an agent.
 #[derive(Default)]
@@ -36,8 +44,8 @@ struct Out {
     waiting: VecDeque<(Started, Timestamp)>,
     /// With when the agent was given it.
     sent: HashMap<Grant, (Started, Timestamp)>,
-    /// What the agent has no right to any more and may be at work on.
-    over: HashSet<Grant>,
+    /// What the agent has no right to any more and may be at work on, with the slot that it occupies.
+    over: HashMap<Grant, SlotKind>,
     poll: u64,
     is_closed: bool,
 }
@@ -64,28 +72,27 @@ impl Outbox {
     }
 
     /// The agent may be at work on these and has no right to them.
-    pub fn note_over(&self, grants: impl IntoIterator<Item = Grant>) {
+    pub fn note_over(&self, grants: impl IntoIterator<Item = (Grant, SlotKind)>) {
         self.out().over.extend(grants);
     }
 
     /// What the agent is to stop.
     pub fn over(&self) -> Vec<Grant> {
-        let mut over: Vec<Grant> = self.out().over.iter().copied().collect();
+        let mut over: Vec<Grant> = self.out().over.keys().copied().collect();
         over.sort_unstable_by_key(|grant| grant.fence);
         over
     }
 
     /// A poll begins. Answers how many slots it has freed; none when a later one has begun before
     /// it.
-    pub fn begin(&self, poll: u64, has: &HashSet<Grant>, now: Timestamp) -> Option<u32> {
+    pub fn begin(&self, poll: u64, has: &HashSet<Grant>, now: Timestamp) -> Option<PerSlot<u32>> {
         let mut out = self.out();
         if poll <= out.poll || out.is_closed {
             return None;
         }
         out.poll = poll;
-        let over = out.over.len();
-        out.over.retain(|grant| has.contains(grant));
-        let freed = (over - out.over.len()) as u32;
+        let freed: Vec<_> = out.over.extract_if(|grant, _| !has.contains(grant)).collect();
+        let freed = count(freed.iter().map(|(_, slot)| slot));
         let lost: Vec<Grant> =
             out.sent.keys().filter(|grant| !has.contains(grant)).copied().collect();
         for grant in lost {
@@ -104,17 +111,25 @@ impl Outbox {
         self.out().poll == poll
     }
 
-    /// What a poll brings; none when it should wait.
-    pub fn take(&self, poll: u64, most: usize, now: Timestamp) -> Option<Vec<Started>> {
+    /// What a poll brings, at most so many of each kind of slot; none when it should wait.
+    pub fn take(&self, poll: u64, mut most: PerSlot<u32>, now: Timestamp) -> Option<Vec<Started>> {
         let mut out = self.out();
         if out.is_closed || out.poll != poll {
             return Some(Vec::new());
         }
-        let count = most.min(out.waiting.len());
-        if count == 0 {
+        let mut taken: Vec<Started> = Vec::new();
+        out.waiting.retain(|(run, _)| {
+            let room = &mut most[run.run.run.slot];
+            if *room > 0 {
+                *room -= 1;
+                taken.push(run.clone());
+                return false;
+            }
+            true
+        });
+        if taken.is_empty() {
             return None;
         }
-        let taken: Vec<Started> = out.waiting.drain(..count).map(|(run, _)| run).collect();
         for run in &taken {
             out.sent.insert(run.run.grant, (run.clone(), now));
         }
@@ -128,7 +143,7 @@ impl Outbox {
         let overdue: Vec<Started> = overdue.map(|(run, _)| run.clone()).collect();
         for run in &overdue {
             out.sent.remove(&run.run.grant);
-            out.over.insert(run.run.grant);
+            out.over.insert(run.run.grant, run.run.run.slot);
         }
         overdue
     }
@@ -143,8 +158,8 @@ impl Outbox {
         late
     }
 
-    /// A run has ended. Answers whether it had no right to go on, and its slot is free now.
-    pub fn forget(&self, grant: Grant) -> bool {
+    /// A run has ended. Answers the slot that is free now if it had no right to go on.
+    pub fn forget(&self, grant: Grant) -> Option<SlotKind> {
         let mut out = self.out();
         out.sent.remove(&grant);
         out.waiting.retain(|(run, _)| run.run.grant != grant);

@@ -38,14 +38,12 @@ impl<'a> Patience<'a> {
                 if self.failures > 0 {
                     tracing::info!(step = self.what, "the store is back");
                     self.failures = 0;
-                    self.shared.ready.store(true, Ordering::Relaxed);
                 }
                 Some(value)
             }
             Err(error) => {
                 if self.failures == 0 {
                     tracing::error!(step = self.what, %error, "waiting for the store");
-                    self.shared.ready.store(false, Ordering::Relaxed);
                 }
                 self.failures += 1;
                 self.shared.errors.fetch_add(1, Ordering::Relaxed);

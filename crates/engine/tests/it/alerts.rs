@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::Mutex;
 
 use domain::alert::Alert;
-use domain::job::{Definition, RetryPolicy};
+use domain::job::{Definition, Overlap, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
-use engine::Courier;
+use engine::{Courier, Settings};
 use jiff::SignedDuration;
 use store::Desk;
 
-use crate::world::{Steps, World, cron};
+use crate::world::{Steps, World, cron, every, immortal};
 
 /// Remembers what it delivered; refuses as often as it was told to.
 #[derive(Default)]
@@ -80,6 +80,42 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
 }
 
 #[tokio::test]
+async fn a_refusal_by_policy_is_final_and_other_errors_use_up_the_retries() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let postbox = Postbox::default();
+    for (error, attempts, alert) in [
+        (
+            ErrorCode::SqlState("42P01".into()),
+            4,
+            "JOB_MAX_RETRIES_EXCEEDED FAILED RETRIES_EXHAUSTED: attempt 4 of 4",
+        ),
+        (
+            ErrorCode::Refused("COMMAND_NOT_ALLOWED".into()),
+            1,
+            "JOB_FAILED FAILED NOT_RETRYABLE: COMMAND_NOT_ALLOWED is not retried: refused by policy",
+        ),
+    ] {
+        let job = node.create(&error.to_string(), Definition::default()).await;
+        let run = node.trigger(&job).await;
+        let mut made = 0;
+        for _ in 0..10 {
+            for started in node.work().await {
+                made += 1;
+                node.complete(started.run.grant, AttemptResult::failed(error.clone(), "no"));
+            }
+            node.flush().await;
+            world.pass(300);
+            node.renew().await.unwrap().unwrap();
+        }
+        assert_eq!(made, attempts, "{error}");
+        world.store.acknowledge(&[run]).await.unwrap();
+        node.notify(&postbox).await;
+        assert_eq!(postbox.empty(), [alert]);
+    }
+}
+
+#[tokio::test]
 async fn a_refused_delivery_is_tried_again_later() {
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;
@@ -117,6 +153,47 @@ async fn missed_and_late_runs_are_told() {
             "RUN_MISSED MISSED START_DEADLINE: it could not start before its deadline"
         ]
     );
+}
+
+/// Slots that have been taken for a while are told of once, with the jobs that occupy most of them;
+/// a run that starts late behind them names those of its own tenant.
+#[tokio::test]
+async fn full_slots_are_told_of_with_the_jobs_that_take_them() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let settings = Settings { max_concurrent_jobs: 6, ..Settings::default() };
+    let node = world.node_with(immortal(settings)).await;
+    let postbox = Postbox::default();
+    let mut running = Vec::new();
+    for (name, count) in [("report", 3), ("a", 1), ("import", 1), ("b", 1)] {
+        let overlap = Overlap::Allow;
+        let job = node.create(name, Definition { overlap, ..Definition::default() }).await;
+        for _ in 0..count {
+            node.trigger(&job).await;
+        }
+        running.extend(node.work().await);
+    }
+    assert_eq!(running.len(), 6);
+    for _ in 0..20 {
+        world.pass(1);
+        node.notify(&postbox).await;
+    }
+    assert_eq!(postbox.empty(), Vec::<String>::new(), "no run waits for a slot");
+    node.create("waits", every(600, "2026-01-01T00:00:23Z")).await;
+    for _ in 0..90 {
+        world.pass(1);
+        node.hand_back_crowd();
+        node.work().await;
+        node.notify(&postbox).await;
+    }
+    let full = "NODE_SLOTS_FULL all 6 process slots of node punctual have been taken for 10s, and \
+                runs wait: report (3), a (1), b (1), others (1)";
+    assert_eq!(postbox.empty(), [full]);
+    node.complete(running.remove(0).run.grant, AttemptResult::completed());
+    assert_eq!(node.work().await.len(), 1);
+    node.notify(&postbox).await;
+    let late = "RUN_LATE started 1m 27s after it was due; all process slots of its node are taken: \
+                report (2), a (1), b (1), others (2)";
+    assert_eq!(postbox.empty(), [late]);
 }
 
 #[tokio::test]

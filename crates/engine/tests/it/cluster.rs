@@ -329,6 +329,7 @@ fn every_setting_that_all_should_share_is_in_the_hash() {
         Settings { look_ahead: long, ..named("a") },
         Settings { divide_planning_above: 7, ..named("a") },
         Settings { lease: long, ..named("a") },
+        Settings { max_runs_per_job: 7, ..named("a") },
         Settings { renew_every: long, ..named("a") },
         Settings { poll_every: long, ..named("a") },
         Settings { retention_days: 7, ..named("a") },

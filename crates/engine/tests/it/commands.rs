@@ -70,6 +70,70 @@ async fn deleting_is_final_and_guards_dependents() {
 }
 
 #[tokio::test]
+async fn cascade_leaves_a_dependent_without_a_schedule_to_requests() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let a = node.create("a", cron("* * * * *")).await;
+    let depends_on = vec![domain::job::Dependency { job: a.id, on: Default::default() }];
+    let when = When::AfterDependencies;
+    let b =
+        node.create("b", Definition { depends_on: depends_on.clone(), when, ..cron("* * * * *") });
+    let b = b.await;
+    let c =
+        node.create("c", Definition { depends_on, when: When::Manual, ..cron("* * * * *") }).await;
+    let cascade = Deletion { cascade: true, ..Deletion::default() };
+    assert_eq!(node.delete_job(a.id, cascade).await.unwrap(), ["b"], "c ran on request before");
+    for job in [b.id, c.id] {
+        let left = world.store.jobs_by_id(&[job]).await.unwrap().remove(0);
+        assert_eq!((left.definition.when, left.definition.depends_on), (When::Manual, vec![]));
+    }
+}
+
+#[tokio::test]
+async fn a_finished_one_time_job_is_enabled_only_with_a_new_time() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let once = |time: &str| Definition { when: When::At { at: at(time) }, ..Definition::default() };
+    let job = node.create("once", once("2026-01-01T00:01:00Z")).await;
+    world.go_to("2026-01-01T00:01:00Z");
+    assert_eq!(node.work_and_complete().await, 1);
+    let state = async || world.store.jobs_by_id(&[job.id]).await.unwrap().remove(0).state;
+    assert_eq!(state().await, JobState::Completed);
+    let text = "one-time job \"once\" has run for 2026-01-01T00:01:00Z and is finished";
+    for wanted in [JobState::Enabled, JobState::Paused] {
+        let refused = node.alter_job(job.id, |job| job.state = wanted).await.unwrap_err();
+        assert_eq!(refused.to_string(), text);
+    }
+    assert_eq!(node.resume_job(job.id, None).await.unwrap_err().to_string(), text);
+    // It is off already, and no detour over that leads to a run that does not come.
+    node.alter_job(job.id, |job| job.state = JobState::Disabled).await.unwrap();
+    assert_eq!(state().await, JobState::Completed);
+    let again = |job: &mut domain::job::Job| {
+        job.definition = once("2026-01-01T00:05:00Z");
+        job.state = JobState::Enabled;
+    };
+    node.alter_job(job.id, again).await.unwrap();
+    world.go_to("2026-01-01T00:05:00Z");
+    assert_eq!(node.work_and_complete().await, 1);
+    assert_eq!(world.ledger(job.id).await, ["00:01 COMPLETED", "00:05 COMPLETED"]);
+}
+
+#[tokio::test]
+async fn a_one_time_job_that_was_off_when_its_run_ended_is_not_enabled_either() {
+    let world = World::at("2026-01-01T00:00:30Z");
+    let node = world.node().await;
+    let when = When::At { at: at("2026-01-01T00:01:00Z") };
+    let job = node.create("once", Definition { when, ..Definition::default() }).await;
+    world.go_to("2026-01-01T00:01:00Z");
+    let started = node.work().await.remove(0);
+    node.disable_job(job.id).await.unwrap();
+    node.complete(started.run.grant, domain::run::AttemptResult::completed());
+    node.flush().await;
+    let refused = node.resume_job(job.id, None).await.unwrap_err();
+    assert!(matches!(refused, EngineError::AlreadyRan { .. }), "{refused}");
+}
+
+#[tokio::test]
 async fn bad_definitions_are_refused_by_field() {
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;
@@ -94,7 +158,7 @@ async fn bad_definitions_are_refused_by_field() {
         ),
         (
             "x",
-            Definition { concurrency: 0, ..ok() },
+            Definition { concurrency: Some(0), ..ok() },
             "concurrency: at least one run must be allowed",
         ),
         ("x", cron("61 * * * *"), "schedule: minute: 61 is out of range 0-59"),

@@ -10,14 +10,15 @@ use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
 use engine::{
-    Applied, Carried, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Settings, Started,
-    Stay, Stop, Trigger,
+    Applied, Carried, CarriedRun, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Settings,
+    Started, Stay, Stop, Trigger,
 };
 use jiff::SignedDuration;
 use store::Store;
 use store::sqlite::SqliteStore;
 
 use crate::present::{Clock, now, parts, until};
+use crate::world::both;
 
 /// Nothing is executed by the servers themselves.
 struct Nobody;
@@ -102,7 +103,7 @@ async fn host(
     engine: &Engine<SqliteStore>,
     carried: Option<Carried>,
 ) -> Option<Arc<Guest<SqliteStore>>> {
-    let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("far") };
+    let info = NodeInfo { labels: far(), capacity: both(2), ..NodeInfo::named("far") };
     engine.host(info, Stay::for_all(), carried).await.unwrap()
 }
 
@@ -111,7 +112,7 @@ async fn fetch(guest: &Guest<SqliteStore>, poll: &mut u64, has: &[&Started]) -> 
     let has: HashSet<_> = has.iter().map(|run| run.run.grant).collect();
     for _ in 0..60 {
         *poll += 1;
-        let work = guest.work(*poll, 2, &has, Duration::from_secs(1)).await;
+        let work = guest.work(*poll, both(2), &has, Duration::from_secs(1)).await;
         if !work.is_empty() {
             return work;
         }
@@ -141,7 +142,14 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     let node = at_a.id();
     let carried = |begun: &Started| Carried {
         node,
-        begun: HashMap::from([(begun.run.grant, (begun.started_at, begun.token))]),
+        begun: HashMap::from([(
+            begun.run.grant,
+            CarriedRun {
+                started_at: begun.started_at,
+                token: begun.token,
+                slot: begun.run.run.slot,
+            },
+        )]),
     };
     let at_b = host(&servers.b, Some(carried(&begun))).await.unwrap();
     assert_eq!(at_b.id(), node);
@@ -159,7 +167,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
         assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
     }
     // A node is its own agent's, and as long as it lives.
-    let info = NodeInfo { labels: far(), capacity: 2, ..NodeInfo::named("thief") };
+    let info = NodeInfo { labels: far(), capacity: both(2), ..NodeInfo::named("thief") };
     let stolen = servers.b.host(info, Stay::for_all(), Some(carried(&begun))).await.unwrap();
     assert!(stolen.is_none());
     at_b.leave().await.unwrap();
@@ -241,7 +249,7 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     let (second, third) = (servers.trigger().await, servers.trigger().await);
     let has = HashSet::from([hung.run.grant, again.run.grant]);
     poll += 1;
-    assert!(guest.work(poll, 1, &has, Duration::from_millis(300)).await.is_empty());
+    assert!(guest.work(poll, both(1), &has, Duration::from_millis(300)).await.is_empty());
     for waiting in [second, third] {
         assert_eq!(servers.record(waiting).await.0, "QUEUED");
     }

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::present::{now, real_parts, until};
+use crate::world::both;
 
 /// Notes what it does. Whoever is asked to wait waits for the test.
 #[derive(Clone, Default)]
@@ -154,13 +155,13 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     room.until("busy", is_busy).await;
     let can = |job: &Job| !matches!(job.definition.action, Action::Sql(_));
     let stay = Stay { only_placed: false, can: Arc::new(can) };
-    let info = NodeInfo { capacity: 2, ..NodeInfo::named("far") };
+    let info = NodeInfo { capacity: both(2), ..NodeInfo::named("far") };
     let guest = server.host(info, stay, None).await.unwrap().unwrap();
     let for_server = trigger(&server, &query, None).await;
     let for_anybody = trigger(&server, &plain, None).await;
     let mut seen = Vec::new();
     for poll in 1..=60 {
-        let work = guest.work(poll, 2, &HashSet::new(), Duration::from_secs(1)).await;
+        let work = guest.work(poll, both(2), &HashSet::new(), Duration::from_secs(1)).await;
         seen.extend(work);
         if !seen.is_empty() {
             break;
@@ -189,11 +190,11 @@ async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
     let server = room.engine("server", &Worker::default(), plans).await;
     let job = create(&server, "job", Definition::default()).await;
     let stay = Stay { only_placed: false, can: Arc::new(|_| false) };
-    let info = NodeInfo { capacity: 1, ..NodeInfo::named("far") };
+    let info = NodeInfo { capacity: both(1), ..NodeInfo::named("far") };
     let guest = server.host(info, stay, None).await.unwrap().unwrap();
     let run = trigger(&server, &job, None).await;
     for poll in 1..=60 {
-        let work = guest.work(poll, 1, &HashSet::new(), Duration::from_secs(1)).await;
+        let work = guest.work(poll, both(1), &HashSet::new(), Duration::from_secs(1)).await;
         if let Some(first) = work.first() {
             assert_eq!(first.run.grant.run, run);
             return;

@@ -1,11 +1,38 @@
 //! Nodes that die, fall silent, or come back too late.
 
 use domain::job::{Definition, Overlap};
-use domain::run::AttemptResult;
+use domain::run::{AttemptResult, ErrorCode};
 use engine::Settings;
-use store::Store;
+use store::{RunFilter, Store};
 
-use crate::world::{Steps, World, cron, immortal};
+use crate::world::{Steps, TestNode, World, cron, immortal};
+
+#[tokio::test]
+async fn the_start_of_an_attempt_is_known_at_once_here_and_elsewhere_with_the_renewal() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let (here, there) = (world.node().await, world.node().await);
+    let job = here.create("job", Definition::default()).await;
+    let run = here.trigger(&job).await;
+    let started = here.work().await.remove(0);
+    world.pass(2);
+    let seen = async |node: &TestNode| node.run(run).await.unwrap().unwrap().started_at;
+    assert_eq!(seen(&here).await, Some(started.started_at));
+    assert_eq!(seen(&there).await, None, "nothing is written when a run starts");
+    here.renew().await.unwrap().unwrap();
+    assert_eq!(seen(&there).await, Some(started.started_at));
+    // Another attempt has another start, and lists say the same.
+    here.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
+    here.flush().await;
+    world.pass(60);
+    let again = here.work().await.remove(0);
+    assert_eq!(again.run.number(), 2);
+    let filter = RunFilter::of_job(job.id);
+    let listed = here.list_runs(&filter, None, 9).await.unwrap().items.remove(0);
+    assert_eq!(listed.started_at, Some(again.started_at));
+    assert_eq!(seen(&there).await, None, "not the start of the attempt before");
+    here.renew().await.unwrap().unwrap();
+    assert_eq!(seen(&there).await, Some(again.started_at));
+}
 
 #[tokio::test]
 async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {

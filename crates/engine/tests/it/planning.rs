@@ -185,7 +185,10 @@ async fn database() -> String {
 
 /// A scheduler with connections of its own, as another process would have them.
 async fn scheduler(url: &str, settings: Settings) -> Node<PostgresStore> {
-    let store = PostgresStore::connect(url, PostgresOptions { pool_size: 2 }).await.unwrap();
+    let store =
+        PostgresStore::connect(url, PostgresOptions { pool_size: 2, ..PostgresOptions::default() })
+            .await
+            .unwrap();
     let parts = real_parts();
     let node = Node::new(Arc::new(store), settings, parts);
     node.join().await.unwrap();
@@ -210,7 +213,8 @@ async fn race(nodes: usize, divide_planning_above: u32) {
         racers.push(Arc::new(scheduler(&url, settings(n, 600)).await));
     }
     let starts = Timestamp::from_second(now().as_second() + 300).unwrap();
-    let when = When::Every { interval: SignedDuration::from_secs(20), starts, ends: None };
+    let interval = SignedDuration::from_secs(20);
+    let when = When::Every { interval, starts: Some(starts), ends: None };
     let definition = Definition { when, overlap: Overlap::Allow, ..Definition::default() };
     let new = |n: usize| NewJob {
         tenant: TenantId::DEFAULT,
@@ -261,7 +265,12 @@ async fn race(nodes: usize, divide_planning_above: u32) {
         }
         late += report.runs;
     }
-    let store = PostgresStore::connect(&url, PostgresOptions { pool_size: 1 }).await.unwrap();
+    let store = PostgresStore::connect(
+        &url,
+        PostgresOptions { pool_size: 1, ..PostgresOptions::default() },
+    )
+    .await
+    .unwrap();
     let mut recorded = 0;
     for job in store.jobs_by_id(&jobs).await.unwrap() {
         let found = store.list_runs(&RunFilter::of_job(job.id), None, 500).await.unwrap().items;

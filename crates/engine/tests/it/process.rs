@@ -126,7 +126,8 @@ async fn a_triggered_run_starts_and_ends() {
 async fn a_scheduled_run_starts_at_its_time_and_never_before() {
     let mut process = start().await;
     let starts = now().round(jiff::Unit::Second).unwrap() + SignedDuration::from_secs(2);
-    let when = When::Every { interval: SignedDuration::from_secs(1), starts, ends: None };
+    let interval = SignedDuration::from_secs(1);
+    let when = When::Every { interval, starts: Some(starts), ends: None };
     process.create(Definition { when, ..quick() }).await;
     for tick in 0..3 {
         let Seen::Started(_, started_at) = process.next_seen().await else {

@@ -439,7 +439,7 @@ async fn a_rule_that_names_no_shard_fails_in_clear_words() {
         let view = cluster.world.store.run(run).await.unwrap().unwrap();
         assert_eq!(view.state.to_string(), "FAILED");
         assert_eq!(view.message.as_deref(), Some(expected));
-        assert_eq!(view.reason.as_deref(), Some("NOT_RETRYABLE"));
+        assert_eq!(view.reason.as_deref(), Some("RETRIES_EXHAUSTED"));
     }
 }
 

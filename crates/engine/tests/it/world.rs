@@ -7,6 +7,7 @@ use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
+use domain::slot::PerSlot;
 use engine::{Courier, NewJob, Node, Parts, Settings, StartLog, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
@@ -140,6 +141,11 @@ fn line(run: &RunView) -> String {
     format!("{when} {}{reason}", run.state)
 }
 
+/// So many slots of each kind.
+pub fn both(count: u32) -> PerSlot<u32> {
+    PerSlot { process: count, http: count }
+}
+
 pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
@@ -153,7 +159,7 @@ pub fn cron(expression: &str) -> Definition {
 pub fn every(seconds: i64, starts: &str) -> Definition {
     let when = When::Every {
         interval: SignedDuration::from_secs(seconds),
-        starts: at(starts),
+        starts: Some(at(starts)),
         ends: None,
     };
     Definition { when, ..Definition::default() }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::jobs::new_job;
 use super::shape::job::{JobCreated, JobSpec};
+use super::warnings::warnings;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{parse, parse_value, read, require_json};
@@ -103,12 +104,11 @@ pub(crate) async fn create_many(
             Err(problem) => Err(problem),
         };
         items.push(match job {
-            Ok(job) => BulkItem {
-                index,
-                status: 201,
-                job: Some(JobCreated::of(&job, now, &app.zones)),
-                error: None,
-            },
+            Ok(job) => {
+                let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+                let job = JobCreated::of(&job, now, &app.zones, warnings);
+                BulkItem { index, status: 201, job: Some(job), error: None }
+            }
             Err(problem) => BulkItem {
                 index,
                 status: problem.code.status(),

@@ -15,6 +15,7 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY};
+use super::warnings::warnings;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params, parse, parse_value, read, require_json};
@@ -41,7 +42,8 @@ pub(crate) async fn create(
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
     let job = app.scheduler.create_jobs(&actor, vec![new]).await?.pop().ok_or_else(missing)??;
-    let body = JobCreated::of(&job, app.now(), &app.zones);
+    let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+    let body = JobCreated::of(&job, app.now(), &app.zones, warnings);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
     let headers = [etag(job.version), (header::LOCATION, location)];
@@ -243,7 +245,7 @@ pub(crate) async fn patch(
     let named_version = changes.get("version").cloned();
     let mut merged = serde_json::to_value(JobSpec::of(&job))
         .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    forget_replaced(&mut merged, &changes);
+    forget_replaced(&mut merged, &changes, job.definition.has_default_timeout());
     merge(&mut merged, changes);
     // What the merge is based on is what it must meet, whether the request names it or not.
     if named_version.is_none() {
@@ -260,8 +262,9 @@ fn strip_read_only(body: &mut Value) {
 }
 
 /// Fields that a patch makes meaningless without naming them: another kind of schedule drops the
-/// fields of the old one, another number of attempts that of the retries.
-fn forget_replaced(job: &mut Value, changes: &Value) {
+/// fields of the old one, another interval its start, another number of attempts that of the retries,
+/// and another kind of action a time-out that was the default of the old one.
+fn forget_replaced(job: &mut Value, changes: &Value, has_default_timeout: bool) {
     const SCHEDULE: [&str; 9] = [
         "job_type",
         "cron_expression",
@@ -282,6 +285,10 @@ fn forget_replaced(job: &mut Value, changes: &Value) {
     if other_kind {
         fields.retain(|name, _| !SCHEDULE.contains(&name.as_str()));
     }
+    // The start belongs to the old interval; the engine keeps it if the interval is the same.
+    if says("interval_seconds") && changes.get("starts_at").is_none() {
+        fields.remove("starts_at");
+    }
     let retry = changes.get("retry_config").and_then(Value::as_object);
     if let (Some(retry), Some(Value::Object(old))) = (retry, fields.get_mut("retry_config")) {
         if retry.contains_key("max_attempts") {
@@ -296,6 +303,9 @@ fn forget_replaced(job: &mut Value, changes: &Value) {
         && new.get("type").is_some_and(|kind| Some(kind) != old.get("type"))
     {
         fields.remove("payload");
+        if has_default_timeout {
+            fields.remove("timeout_seconds");
+        }
     }
 }
 

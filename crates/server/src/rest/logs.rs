@@ -11,7 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::id::RunId;
-use domain::run::RunState;
+use domain::run::{AttemptEnd, RunState};
 use engine::RunView;
 use futures_util::stream::{Stream, StreamExt, unfold};
 use serde::Deserialize;
@@ -63,7 +63,62 @@ struct Log {
 }
 
 impl Log {
-    async fn read(&self, max: usize) -> Result<Slice> {
+    /// Reads what is here, or was kept with the record of the attempt. What is on another node is
+    /// a problem that names the node; one who follows waits for the end of the attempt instead.
+    async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
+        let slice = self.read_here(max).await?;
+        if slice.total > 0 || !slice.is_final {
+            return Ok(slice);
+        }
+        let kept = self.app.scheduler.attempt_output(&self.actor, self.run, self.attempt).await?;
+        match kept.as_deref() {
+            Some([]) => match self.elsewhere(true).await? {
+                Some(problem) => Err(problem),
+                None => Ok(slice),
+            },
+            Some(frames) => Outputs::read_short(frames, self.from, max, self.which)
+                .map_err(|error| self.unreadable(&error.to_string())),
+            None if follow => Ok(slice),
+            None => self.elsewhere(false).await?.map_or(Ok(slice), Err),
+        }
+    }
+
+    /// Which node has the output, if another one executes the attempt or has executed it. An attempt
+    /// that ended and says nothing about files had no output, unless it was lost.
+    async fn elsewhere(&self, has_files: bool) -> Result<Option<Problem>> {
+        let attempts = self.app.scheduler.attempts(&self.actor, self.run).await?;
+        let ended = attempts.iter().find(|attempt| attempt.number == self.attempt);
+        let node = match ended {
+            Some(attempt) if !has_files && attempt.end != AttemptEnd::Lost.name() => None,
+            Some(attempt) => Some(attempt.node),
+            None => {
+                let run = self.app.scheduler.run(&self.actor, self.run).await?;
+                run.filter(|run| run.state == RunState::Running).and_then(|run| run.node)
+            }
+        };
+        let Some(node) = node.filter(|node| !self.app.scheduler.is_here(*node)) else {
+            return Ok(None);
+        };
+        let nodes = self.app.scheduler.nodes(&domain::access::Actor::admin()).await?;
+        let name = match nodes.iter().find(|known| known.id == node) {
+            Some(known) => match &known.info.address {
+                Some(address) => format!("node {:?} ({address})", known.info.name),
+                None => format!("node {:?}", known.info.name),
+            },
+            None => format!("node {node}, which is gone"),
+        };
+        let (attempt, verb) = (self.attempt, if ended.is_some() { "is" } else { "is still" });
+        let text = format!("the output of attempt {attempt} {verb} on {name}");
+        Ok(Some(Problem::new(Code::OutputElsewhere, text).with_hint("ask that node")))
+    }
+
+    fn unreadable(&self, error: &str) -> Problem {
+        let (run, attempt) = (self.run, self.attempt);
+        tracing::error!(%run, attempt, error, "an output cannot be read");
+        Problem::new(Code::Internal, "the output cannot be read; the log says why")
+    }
+
+    async fn read_here(&self, max: usize) -> Result<Slice> {
         let (outputs, run, attempt) = (self.outputs.clone(), self.run, self.attempt);
         let (from, which) = (self.from, self.which);
         let read = move || outputs.read(run, attempt, from, max, which);
@@ -71,26 +126,28 @@ impl Log {
         slice
             .map_err(|error| error.to_string())
             .and_then(|slice| slice.map_err(|e| e.to_string()))
-            .map_err(|error| {
-                tracing::error!(%run, attempt, error, "an output cannot be read");
-                Problem::new(Code::Internal, "the output cannot be read; the log says why")
-            })
+            .map_err(|error| self.unreadable(&error))
     }
 
     /// The next piece; none when there will be no more.
     async fn next(&mut self, follow: bool) -> Option<Slice> {
+        let mut is_over = false;
         loop {
-            let slice = self.read(CHUNK).await.ok()?;
+            let slice = self.read(CHUNK, follow).await.ok()?;
             let moved = slice.next > self.from;
             self.from = slice.next;
             if moved && (!slice.bytes.is_empty() || !slice.is_final) {
                 return Some(slice);
             }
-            if !follow || (slice.is_final && self.has_ended().await) {
+            if !follow || (slice.is_final && is_over) {
                 return None;
             }
             if slice.is_final {
-                tokio::time::sleep(LOOK).await;
+                // What was recorded with its end is seen by one more read.
+                is_over = self.has_ended().await;
+                if !is_over {
+                    tokio::time::sleep(LOOK).await;
+                }
             } else {
                 self.outputs.follow(self.run, self.attempt, self.from).changed().await;
             }
@@ -122,6 +179,7 @@ impl Log {
     responses(
         (status = 200, body = String, content_type = "text/plain"), (status = 206, body = String, content_type = "text/plain"),
         (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 416, body = ErrorBody),
+        (status = 421, body = ErrorBody),
     )
 )]
 pub(crate) async fn logs(
@@ -156,7 +214,7 @@ pub(crate) async fn logs(
     if let Some(range) = text(&header::RANGE).and_then(|range| range.strip_prefix("bytes=")) {
         return part(log, range).await;
     }
-    let slice = log.read(0).await?;
+    let slice = log.read(0, follow).await?;
     let body = unfold(log, move |mut log| async move {
         let slice = log.next(follow).await?;
         Some((Ok::<Bytes, Infallible>(slice.bytes.into()), log))
@@ -194,7 +252,7 @@ async fn part(mut log: Log, range: &str) -> Result<Response> {
     };
     let (first, last) = range.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
-    let total = log.read(0).await?.total;
+    let total = log.read(0, false).await?.total;
     let (from, until) = match (first.trim(), last.trim()) {
         ("", count) => (total.saturating_sub(number(count)?), total),
         (first, "") => (number(first)?, total),
@@ -210,7 +268,7 @@ async fn part(mut log: Log, range: &str) -> Result<Response> {
         });
     }
     log.from = from;
-    let slice = log.read((until - from).min(CHUNK as u64) as usize).await?;
+    let slice = log.read((until - from).min(CHUNK as u64) as usize, false).await?;
     let whole = slice.bytes.len() as u64 == slice.next - from;
     let mut response = Body::from(slice.bytes.clone()).into_response();
     describe(&mut response, &slice);

@@ -48,8 +48,10 @@ pub struct Worker {
     /// The epoch that it leads in, if it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader_epoch: Option<i64>,
-    /// How many runs it executes at the same time.
+    /// How many runs it executes at the same time, calls of endpoints not counted.
     pub capacity: u32,
+    /// How many endpoints it calls at the same time.
+    pub http_capacity: u32,
     /// How many runs it holds.
     pub running_jobs: u64,
     /// A word for the settings that should be the same on every node.
@@ -84,7 +86,8 @@ impl Worker {
             labels: node.info.labels.0,
             status: node.state.name(),
             leader_epoch: node.leads,
-            capacity: node.info.capacity,
+            capacity: node.info.capacity.process,
+            http_capacity: node.info.capacity.http,
             running_jobs: node.held,
             settings_drift: alive && differs,
             settings_hash: node.info.settings_hash,

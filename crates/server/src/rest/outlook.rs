@@ -8,7 +8,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::find;
 use super::jobs::new_job;
-use super::shape::job::{JobSpec, warnings};
+use super::shape::job::JobSpec;
+use super::warnings::warnings;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -48,7 +49,8 @@ pub(crate) async fn validate(
     let new = new_job(&app, &actor, &spec).await?;
     app.scheduler.check_job(&actor, new.clone()).await?;
     let now = app.now();
-    outlook(&app, &new.definition, now, COUNT_DEFAULT).map(Json)
+    let warnings = warnings(&app, new.tenant, &new.definition, new.state);
+    outlook(&app, &new.definition, now, COUNT_DEFAULT, warnings).map(Json)
 }
 
 /// Which times are shown.
@@ -82,7 +84,8 @@ pub(crate) async fn next_runs(
     }
     let job = find::job(&app, &actor, &job).await?;
     let after = params.after.unwrap_or_else(|| app.now());
-    outlook(&app, &job.definition, after, count).map(Json)
+    let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+    outlook(&app, &job.definition, after, count, warnings).map(Json)
 }
 
 fn outlook(
@@ -90,17 +93,20 @@ fn outlook(
     definition: &domain::job::Definition,
     after: Timestamp,
     count: u32,
+    warnings: Vec<String>,
 ) -> Result<Outlook> {
-    let schedule = definition.when.compile(&app.zones)?;
+    let mut when = definition.when.clone();
+    let starts_now = when.needs_start();
+    if starts_now {
+        when.start_at(after);
+    }
+    let schedule = when.compile(&app.zones)?;
     let next = |after| schedule.as_ref().and_then(|schedule| schedule.next(after));
-    let times = std::iter::successors(next(after), |at| next(*at));
+    let first = if starts_now { Some(after) } else { next(after) };
+    let times = std::iter::successors(first, |at| next(*at));
     let description = match &schedule {
         Some(domain::schedule::Schedule::Cron(cron)) => Some(cron.describe()),
         _ => None,
     };
-    Ok(Outlook {
-        description,
-        next_runs: times.take(count as usize).collect(),
-        warnings: warnings(definition, after, &app.zones),
-    })
+    Ok(Outlook { description, next_runs: times.take(count as usize).collect(), warnings })
 }

@@ -176,10 +176,7 @@ pub(crate) fn no_secret(place: &SecretPlace) -> Problem {
 impl From<VaultError> for Problem {
     fn from(error: VaultError) -> Self {
         match error {
-            VaultError::Store(error) => {
-                tracing::warn!(%error, "a request found no store");
-                Problem::new(Code::SchedulerUnavailable, "the store does not answer; try again")
-            }
+            VaultError::Store(error) => error.into(),
             VaultError::NoKey(_) | VaultError::CannotRotate(_) => {
                 Problem::new(Code::WrongState, error.to_string())
             }

@@ -28,7 +28,7 @@ pub struct StatsView {
     pub queued: u64,
     /// Runs that are due and that a node holds.
     pub running: u64,
-    /// When the oldest queued run was due.
+    /// When the oldest queued run was due that any node may execute.
     pub oldest_due: Option<Timestamp>,
     /// Dead letters, counted up to a thousand.
     pub dead_letters: u32,

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::entry::{self, EntryParams, Shown};
+use super::shape::mirror::Tier;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -25,8 +26,8 @@ pub struct TenantView {
     pub tenant_id: Uuid,
     /// Its name.
     pub name: String,
-    /// Its class of service.
-    pub tier: Option<String>,
+    /// Its class of service: its share when tenants compete for slots.
+    pub tier: Tier,
     /// The most jobs that it may have.
     pub max_jobs: Option<u32>,
     /// The most runs that it may have at work at a time.
@@ -48,9 +49,9 @@ pub struct TenantSpec {
     /// Its name, unique in the cluster.
     #[schema(min_length = 1, max_length = 100, example = "acme")]
     pub name: String,
-    /// Its class of service.
+    /// Its class of service: its share when tenants compete for slots; `STANDARD` when absent.
     #[serde(default)]
-    pub tier: Option<String>,
+    pub tier: Option<Tier>,
     /// The most jobs that it may have.
     #[serde(default)]
     #[schema(maximum = 4294967295_u32)]
@@ -74,7 +75,7 @@ impl Shown for TenantView {
         Some(TenantView {
             tenant_id: tenant.id.0,
             name: tenant.name.clone(),
-            tier: tenant.tier.clone(),
+            tier: tenant.tier.into(),
             max_jobs: tenant.max_jobs,
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
@@ -93,7 +94,7 @@ impl TenantSpec {
     fn of(tenant: &Tenant) -> Self {
         TenantSpec {
             name: tenant.name.clone(),
-            tier: tenant.tier.clone(),
+            tier: Some(tenant.tier.into()),
             max_jobs: tenant.max_jobs,
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
@@ -104,7 +105,7 @@ impl TenantSpec {
         Entry::Tenant(Tenant {
             id,
             name: self.name,
-            tier: self.tier,
+            tier: self.tier.map(Into::into).unwrap_or_default(),
             max_jobs: self.max_jobs,
             max_concurrent: self.max_concurrent,
             requests_per_second: self.requests_per_second,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::id::JobId;
-use domain::job::{Definition, Job, JobState, When};
+use domain::job::{Definition, Job, JobState};
 use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
 use engine::{Deletion, NewJob};
 use jiff::Timestamp;
@@ -12,7 +12,8 @@ use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Sp
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::{Code, Problem};
 use crate::rest::find;
-use crate::rest::shape::job::{check_tags, warnings};
+use crate::rest::shape::job::check_tags;
+use crate::rest::warnings::warnings;
 
 impl Session {
     /// The job of a name or an id.
@@ -44,12 +45,7 @@ impl Session {
     }
 
     /// What clauses make of a job.
-    async fn define(
-        &self,
-        clauses: &Clauses,
-        base: Option<&Definition>,
-        current: Option<&When>,
-    ) -> Result<Defined> {
+    async fn define(&self, clauses: &Clauses, base: Option<&Definition>) -> Result<Defined> {
         let mut upstream: HashMap<String, JobId> = HashMap::new();
         for name in clauses.upstream() {
             if let Some(job) = self.job_if(name, true).await? {
@@ -57,8 +53,7 @@ impl Session {
             }
         }
         let (zones, zone) = (&self.app.zones, self.zone());
-        let context =
-            Context { now: self.app.now(), zones, zone: &zone, upstream: &upstream, current };
+        let context = Context { zones, zone: &zone, upstream: &upstream };
         let defined = clauses.define(base, &context)?;
         check_tags(&defined.definition.tags)
             .map_err(|problem| SqlError::of_clauses(problem, clauses, 0))?;
@@ -66,7 +61,7 @@ impl Session {
     }
 
     async fn new_job(&self, create: &CreateJob) -> Result<NewJob> {
-        let Defined { definition, state } = self.define(&create.clauses, None, None).await?;
+        let Defined { definition, state } = self.define(&create.clauses, None).await?;
         Ok(NewJob {
             tenant: self.actor.tenant,
             owner: self.actor.user,
@@ -108,8 +103,10 @@ impl Session {
         // The job becomes what the text says, in one step: nothing is lost between an old job and
         // a new one, and what depends on it still does.
         let anew = create.if_present == IfPresent::Replace;
-        let current = (!anew).then_some(&job.definition.when);
-        let Defined { definition, state } = self.define(&create.clauses, None, current).await?;
+        let Defined { mut definition, state } = self.define(&create.clauses, None).await?;
+        if anew && definition.when.needs_start() {
+            definition.when.start_at(self.app.now());
+        }
         let edit = move |job: &mut Job| {
             let rescheduled = job.definition.when != definition.when;
             job.definition = definition;
@@ -136,7 +133,7 @@ impl Session {
 
     /// An answer with what may surprise about a job.
     fn told(&self, mut answer: Answer, job: &Job) -> Answer {
-        answer.notices.extend(warnings(&job.definition, self.app.now(), &self.app.zones));
+        answer.notices.extend(warnings(&self.app, job.tenant, &job.definition, job.state));
         answer
     }
 
@@ -148,8 +145,7 @@ impl Session {
     }
 
     async fn define_change(&self, alter: &AlterJob, job: &Job) -> Result<Defined> {
-        let now = &job.definition;
-        self.define(&alter.clauses, Some(now), Some(&now.when)).await
+        self.define(&alter.clauses, Some(&job.definition)).await
     }
 
     pub(super) async fn alter_job(&self, alter: &AlterJob) -> Result<Answer> {
@@ -193,7 +189,7 @@ impl Session {
         let deletion =
             Deletion { cascade: drop.cascade, keep_history: drop.keep_history, expected: None };
         let done = self.app.scheduler.delete_job(&self.actor, job.id, deletion).await;
-        done.map_err(|error| {
+        let unscheduled = done.map_err(|error| {
             let is_needed = matches!(error, engine::EngineError::WrongState(_));
             let error = SqlError::from(error).or_at(drop.name.at);
             match is_needed {
@@ -203,6 +199,12 @@ impl Session {
                 false => error,
             }
         })?;
+        let mut answer = answer;
+        for name in unscheduled {
+            let name = sql::quoted(&name);
+            answer =
+                answer.with_notice(format!("job {name} has no schedule left: it runs on request"));
+        }
         Ok(match drop.keep_history {
             true => answer,
             false => answer.with_notice("its history goes soon; DROP JOB … KEEP HISTORY keeps it"),

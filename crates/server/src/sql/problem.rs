@@ -98,7 +98,8 @@ const SIDES: [(&str, &str); 7] = [
 
 impl From<Problem> for SqlError {
     fn from(problem: Problem) -> Self {
-        SqlError { problem: Box::new(problem), sqlstate: None, at: None, hint: None }
+        let hint = problem.hint.map(str::to_owned);
+        SqlError { problem: Box::new(problem), sqlstate: None, at: None, hint }
     }
 }
 

@@ -11,6 +11,7 @@ use sql::Spot;
 use super::answer::{JOBS, PRINTED, RUNS, or_null, text};
 use super::{Answer, Result, Session};
 use crate::rest::shape::job::next_run;
+use crate::sys::state_name;
 
 /// How many rows a question of the store answers.
 const PAGE: u32 = 500;
@@ -61,10 +62,9 @@ impl Session {
     }
 
     fn job_row(&self, job: &Job, last: Option<&LastRun>) -> Row {
-        let state = format!("{:?}", job.state).to_uppercase();
         vec![
             text(&job.name),
-            text(state),
+            text(state_name(job.state)),
             text(schedule(&job.definition.when)),
             or_null(next_run(job, self.app.now(), &self.app.zones), Value::Time),
             or_null(last.map(|last| last.scheduled_for), Value::Time),

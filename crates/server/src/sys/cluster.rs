@@ -27,10 +27,11 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             Value::Time(node.renewed_at),
             Value::Time(node.lease_until),
             node.leads.map_or(Value::Null, Value::Int),
-            Value::Int(node.info.capacity.into()),
+            Value::Int(node.info.capacity.process.into()),
             Value::text(format!("{{{}}}", node.info.labels.pairs().join(","))),
             Value::text(&node.info.settings_hash),
             Value::text(crate::rest::nodes::kind_of(&node)),
+            Value::Int(node.info.capacity.http.into()),
         ]
     };
     Ok(all(nodes.into_iter().map(row).collect()))

@@ -140,6 +140,16 @@ pub(super) fn word(value: &impl Serialize) -> Value {
     }
 }
 
+/// The state of a job as SQL names it: a one-time job whose run has ended is disabled.
+pub(crate) fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Enabled => "ENABLED",
+        JobState::Paused => "PAUSED",
+        JobState::Disabled | JobState::Completed => "DISABLED",
+        JobState::Deleted => "DELETED",
+    }
+}
+
 fn job_row(job: &Job) -> Row {
     let it = &job.definition;
     let (mut cron, mut zone, mut interval) = (Value::Null, Value::Null, Value::Null);
@@ -150,7 +160,7 @@ fn job_row(job: &Job) -> Row {
             (cron, zone) = (Value::text(expression), Value::text(name));
         }
         When::Every { interval: every, starts: first, ends: last } => {
-            (interval, starts, ends) = (seconds(*every), ms(*first), maybe(*last, ms));
+            (interval, starts, ends) = (seconds(*every), maybe(*first, ms), maybe(*last, ms));
         }
         When::At { at } => starts = ms(*at),
     }
@@ -207,7 +217,7 @@ fn job_row(job: &Job) -> Row {
         Value::Uuid(job.owner.0),
         Value::Null,
         ms(job.created_at),
-        word(&job.state),
+        Value::text(state_name(job.state)),
         Value::text(if it.when.is_one_time() { "ONE_TIME" } else { "RECURRING" }),
         Value::Int(i64::from(job.version)),
         Value::Time(job.updated_at),
@@ -222,7 +232,7 @@ fn job_row(job: &Job) -> Row {
         Value::Int(i64::from(it.max_catch_up)),
         maybe(it.start_deadline, seconds),
         word(&it.overlap),
-        Value::Int(i64::from(it.concurrency)),
+        it.concurrency.map_or(Value::Null, |most| Value::Int(i64::from(most))),
         seconds(it.jitter),
         Value::Int(i64::from(it.priority)),
         seconds(it.retry.max_backoff),
@@ -234,5 +244,6 @@ fn job_row(job: &Job) -> Row {
         maybe(Some(&it.parameters).filter(|it| !it.is_empty()), |it| {
             text_of(serde_json::to_string(it).ok())
         }),
+        word(&job.state),
     ]
 }

@@ -73,7 +73,7 @@ pub(super) fn tenants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         let own = [
             Value::Uuid(tenant.id.0),
             Value::text(&tenant.name),
-            text_of(tenant.tier.as_ref()),
+            Value::text(tenant.tier.name()),
             number(tenant.max_jobs),
             number(tenant.max_concurrent),
             number(tenant.requests_per_second),

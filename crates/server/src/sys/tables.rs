@@ -55,7 +55,7 @@ tables! {
         created_by_user_uuid Uuid None "Who made it: it runs with their rights.";
         run_as_role_uuid Uuid None "Nothing: roles of databases have names, see run_as.";
         created_at Int None "When it was made, in milliseconds since 1970.";
-        state Text None "ENABLED, DISABLED, PAUSED, or COMPLETED for an AT job whose run has ended.";
+        state Text None "ENABLED, DISABLED or PAUSED. An AT job whose run has ended is DISABLED; see state_detail.";
         schedule_type Text None "RECURRING or ONE_TIME.";
         version Int None "Grows with every change.";
         updated_at Time None "When it was last changed.";
@@ -70,7 +70,7 @@ tables! {
         max_catch_up Int None "The most occurrences that catch_up ALL runs.";
         start_deadline_seconds Int None "A run that cannot start within this time is missed.";
         overlap Text None "ALLOW, SKIP, QUEUE or CANCEL_PREVIOUS.";
-        concurrency Int None "How many runs may be active before overlap is asked.";
+        concurrency Int None "How many runs may be under way before overlap decides, or at all if they may overlap; NULL for the default.";
         jitter_seconds Int None "Starts are spread over this much time.";
         priority Int None "0 to 9, higher is more urgent.";
         max_backoff_seconds Int None "The longest delay between attempts.";
@@ -80,6 +80,7 @@ tables! {
         run_on Text None "The labels of the nodes that may execute it, as an array.";
         partition_shards Text None "The shards of SINGLE_SHARD and SHARD_SET as they are named, as an array.";
         parameters Json None "Values for its runs.";
+        state_detail Text None "ENABLED, DISABLED, PAUSED, or COMPLETED for an AT job whose run has ended.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -174,7 +175,7 @@ tables! {
     tenants "The tenants. It takes the privilege ADMINISTER CLUSTER to see others than your own." {
         tenant_uuid Uuid None "The tenant's identity.";
         tenant_name Text None "Its name, which is the name of its database for clients of PostgreSQL.";
-        tier Text None "Its class of service.";
+        tier Text None "Its class of service: FREE, STANDARD or PREMIUM.";
         max_jobs Int None "The most jobs that it may have.";
         max_concurrent Int None "The most runs that it may have at work at a time.";
         requests_per_second Int None "The most requests a second of each of its keys.";
@@ -209,10 +210,11 @@ tables! {
         last_heartbeat Time None "When it was last heard of.";
         lease_until Time None "When its lease ends unless it is heard of again.";
         leads_epoch Int None "The epoch in which it leads; nothing for all others.";
-        capacity Int None "How many runs it executes at the same time.";
+        capacity Int None "How many runs it executes at the same time, calls of endpoints not counted.";
         labels Text None "What is known about its place, as an array of label=value.";
         settings_hash Text None "What its settings come to; the same on all nodes, or they drift apart.";
         kind Text None "SERVER, or AGENT for one that has no store and executes runs elsewhere.";
+        http_capacity Int None "How many endpoints it calls at the same time.";
     }
     shards "Slices of data that jobs are spread over. It takes the privilege ADMINISTER TENANT to see them." {
         shard_uuid Uuid None "The shard's identity.";

@@ -9,6 +9,7 @@ use std::time::Duration;
 use domain::id::{NodeId, RunId, TenantId};
 use domain::object::{Object, ObjectKind};
 use domain::run::Grant;
+use domain::slot::PerSlot;
 use engine::{
     Applied, Carried, Elsewhere, Engine, FullStore, Guest, NodeInfo, Put, Renewal, Set, Started,
     Stay,
@@ -54,7 +55,7 @@ pub trait Lodger: Send + Sync {
     fn work<'a>(
         &'a self,
         poll: u64,
-        free: usize,
+        free: PerSlot<u32>,
         has: &'a HashSet<Grant>,
         patience: Duration,
     ) -> Pin<Box<dyn Future<Output = Vec<Started>> + Send + 'a>>;
@@ -133,7 +134,7 @@ impl<S: FullStore> Lodger for Guest<S> {
     fn work<'a>(
         &'a self,
         poll: u64,
-        free: usize,
+        free: PerSlot<u32>,
         has: &'a HashSet<Grant>,
         patience: Duration,
     ) -> Pin<Box<dyn Future<Output = Vec<Started>> + Send + 'a>> {

@@ -11,11 +11,12 @@ use domain::action::{Action, Assignment};
 use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
-use engine::{Applied, Carried, Elsewhere, NodeInfo, Renewal, Started, Stay};
+use domain::slot::PerSlot;
+use engine::{Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started, Stay};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wire::shape::{
-    AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
+    AskDatabase, AskSecret, Begun, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
     POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
     Word, Work,
 };
@@ -102,8 +103,12 @@ pub(super) async fn hello(
         );
         return Err(Problem::invalid("labels", text));
     }
-    if !(1..=CAPACITY_MAX).contains(&hello.capacity) {
-        return Err(Problem::invalid("capacity", format!("must be 1 to {CAPACITY_MAX}")));
+    for (field, count, least) in
+        [("capacity.process", hello.capacity.process, 1), ("capacity.http", hello.capacity.http, 0)]
+    {
+        if !(least..=CAPACITY_MAX).contains(&count) {
+            return Err(Problem::invalid(field, format!("must be {least} to {CAPACITY_MAX}")));
+        }
     }
     if door.is_replaced(&agent.name, hello.instance) {
         let text = format!(
@@ -120,7 +125,10 @@ pub(super) async fn hello(
         ..NodeInfo::default()
     };
     let begun = hello.begun.into_iter();
-    let begun = begun.map(|it| (it.grant, (it.started_at, it.token))).collect();
+    let begun = begun.map(|Begun { grant, started_at, token, slot }| {
+        (grant, CarriedRun { started_at, token, slot })
+    });
+    let begun = begun.collect();
     let carried = hello.node.map(|node| Carried { node, begun });
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
@@ -146,7 +154,7 @@ pub(super) async fn poll(
     let session = door.session(&agent, poll.session)?;
     session.hear();
     let has: HashSet<_> = poll.has.into_iter().collect();
-    let free = (poll.free as usize).min(WORK_MAX);
+    let free = PerSlot::from_fn(|slot| poll.free[slot].min(WORK_MAX));
     let begun = session.guest.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
     let mut items = Vec::with_capacity(begun.len());
     for run in begun {
@@ -159,7 +167,7 @@ pub(super) async fn poll(
             }
             Err(problem) => {
                 app.metrics.could_not_begin();
-                let code = ErrorCode::Refused("BAD_PARAMETERS".into());
+                let code = ErrorCode::Other("BAD_PARAMETERS".into());
                 let result = AttemptResult::failed(code, problem);
                 let (took, token) = (SignedDuration::ZERO, Some(run.token));
                 let ended = Elsewhere { grant, token, started_at, took, result };
@@ -217,16 +225,18 @@ pub(super) async fn results(
     request: Request,
 ) -> Result<Json<Settled>> {
     let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
-    let ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
+    let mut ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
     let session = door.sessions().get(&agent.name).cloned();
     let applied = match session.filter(|session| session.guest.id() == results.node) {
         Some(session) => {
-            for ended in &ended {
+            for ended in &mut ended {
                 let output = session.outputs().remove(&ended.grant);
-                if let Some((output, _)) = output
-                    && let Err(problem) = output.finish().await
-                {
-                    tracing::warn!(run = %ended.grant.run, problem, "some output was not kept");
+                let Some((output, _)) = output else { continue };
+                match output.finish().await {
+                    Ok(output) => ended.result.output = output,
+                    Err(problem) => {
+                        tracing::warn!(run = %ended.grant.run, problem, "some output was not kept");
+                    }
                 }
             }
             session.guest.settle(&ended).await?

@@ -334,7 +334,7 @@ async fn the_first_tenant_and_the_first_user_stay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_has_what_it_may_have_and_no_more() {
     let world = World::at(START).await;
-    let tenant = json!({"name": "small", "max_jobs": 1, "max_concurrent": 1, "tier": "free"});
+    let tenant = json!({"name": "small", "max_jobs": 1, "max_concurrent": 1, "tier": "FREE"});
     world.rule("default", "POST", "/v1/tenants", tenant).await;
     let boss = world.person("small", "boss", &["ADMINISTER TENANT"]).await;
     let mut held = noop("held");

@@ -42,7 +42,7 @@ async fn token(world: &World, body: Value) -> String {
 fn hello(instance: u128) -> Value {
     json!({
         "protocol": 1, "instance": uuid::Uuid::from_u128(instance), "version": "9.9",
-        "labels": {"place": "far"}, "capacity": 2,
+        "labels": {"place": "far"}, "capacity": {"process": 2, "http": 2},
     })
 }
 
@@ -73,7 +73,7 @@ impl<'a> Agent<'a> {
 
     /// What a poll brings that waits until there is something.
     async fn poll(&self, number: u64, has: &Value) -> Value {
-        let poll = json!({"session": self.session, "number": number, "free": 2, "has": has});
+        let poll = json!({"session": self.session, "number": number, "free": {"process": 2, "http": 2}, "has": has});
         let work = self.call("poll", &poll).await;
         assert_eq!(work.status, 200, "{}", work.text);
         work.json()["items"].take()
@@ -165,7 +165,7 @@ async fn an_answer_that_was_lost_comes_again_and_one_that_arrived_does_not() {
     let again = agent.poll(2, &json!([])).await;
     assert_eq!(first, again);
     let has = json!([again[0]["grant"]]);
-    let poll = json!({"session": agent.session, "number": 3, "free": 2, "has": has});
+    let poll = json!({"session": agent.session, "number": 3, "free": {"process": 2, "http": 2}, "has": has});
     let poll = request("poll", "far", &agent.key, poll.to_string());
     let waits = world.router.clone().oneshot(poll);
     let answer = tokio::time::timeout(Duration::from_millis(500), waits).await;
@@ -181,6 +181,7 @@ async fn an_answer_that_was_lost_comes_again_and_one_that_arrived_does_not() {
         "grant": again[0]["grant"],
         "token": again[0]["assignment"]["fence"],
         "started_at": again[0]["started_at"],
+        "slot": "http",
     }]);
     let node = agent.node.clone();
     agent.hello(&back).await;
@@ -346,17 +347,17 @@ async fn what_cannot_be_understood_is_refused() {
     let mut odd = hello(1);
     odd["protocol"] = json!(0);
     assert_eq!(agent.call("hello", &odd).await.error().1, "UNSUPPORTED_VERSION");
-    for (field, value) in [
-        ("labels", json!({"place": "near"})),
-        ("capacity", json!(0)),
-        ("capacity", json!(5000)),
-        ("instance", json!("x")),
+    for (field, value, place) in [
+        ("labels", json!({"place": "near"}), "labels"),
+        ("capacity", json!({"process": 0, "http": 2}), "capacity.process"),
+        ("capacity", json!({"process": 2, "http": 5000}), "capacity.http"),
+        ("instance", json!("x"), "instance"),
     ] {
         let mut odd = hello(1);
         odd[field] = value;
         assert_eq!(
             agent.call("hello", &odd).await.error(),
-            (422, "VALIDATION_FAILED".into(), field.into())
+            (422, "VALIDATION_FAILED".into(), place.into())
         );
     }
     let unknown = json!({"session": agent.session, "more": 1});

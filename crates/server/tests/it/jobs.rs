@@ -55,7 +55,13 @@ async fn every_kind_of_schedule() {
             "INTERVAL",
             "2024-01-15T10:35:00Z",
         ),
-        ("h", json!({"interval_seconds": "PT5M"}), "INTERVAL", "2024-01-15T10:35:00Z"),
+        ("h", json!({"interval_seconds": "PT5M"}), "INTERVAL", "2024-01-15T10:30:00Z"),
+        (
+            "i",
+            json!({"interval_seconds": "PT10M", "starts_at": "2024-01-15T08:04:00Z"}),
+            "INTERVAL",
+            "2024-01-15T10:34:00Z",
+        ),
         ("f", json!({"job_type": "MANUAL"}), "MANUAL", ""),
         ("g", json!({"job_type": "DEPENDENT", "depends_on": ["a"]}), "DEPENDENT", ""),
     ] {
@@ -73,6 +79,25 @@ async fn every_kind_of_schedule() {
         .json();
     assert_eq!(validated["next_runs"].as_array().unwrap().len(), 10);
     assert!(validated["warnings"][0].as_str().unwrap().contains("does not exist"), "{validated}");
+}
+
+#[tokio::test]
+async fn a_job_that_policy_refuses_is_created_with_a_warning() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let warning = "the policy of this server refuses the action, and a run of it fails without a \
+                   retry: COMMAND_NOT_ALLOWED: command: \"forbidden\" is not allowed";
+    let job = |name: &str, command: &str| json!({"name": name, "job_type": "MANUAL", "payload": {"command": command}});
+    let made = world.post("/v1/jobs", job("a", "forbidden")).await;
+    assert_eq!((made.status, &made.json()["warnings"]), (201, &json!([warning])));
+    let made = world.post("/v1/jobs", job("b", "allowed")).await;
+    assert_eq!((made.status, &made.json()["warnings"]), (201, &Value::Null));
+    let tried = world.post("/v1/jobs:validate", job("c", "forbidden")).await;
+    assert_eq!(tried.json()["warnings"], json!([warning]));
+    // Other nodes may have another policy.
+    let mut placed = job("d", "forbidden");
+    placed["run_on"] = json!({"zone": "eu"});
+    let made = world.post("/v1/jobs", placed).await;
+    assert_eq!((made.status, &made.json()["warnings"]), (201, &Value::Null));
 }
 
 #[tokio::test]
@@ -106,6 +131,35 @@ async fn changes_meet_the_version_that_they_are_based_on() {
     );
 }
 
+/// An absent time-out is that of the action, also when a patch changes the action. An explicit one
+/// stays.
+#[tokio::test]
+async fn timeout_defaults_to_that_of_the_action() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let merge = [("content-type", "application/merge-patch+json")];
+    let (http, noop) = (json!({"endpoint": "http://ok"}), json!({"type": "NOOP"}));
+    let to_http = json!({"payload": {"type": "HTTP", "endpoint": "http://ok"}});
+    let to_noop = json!({"payload": {"type": "NOOP"}});
+    for (name, payload, timeout, patch, created, patched) in [
+        ("a", &http, None, json!({"priority": 1}), 300, 300),
+        ("b", &noop, None, json!({"priority": 1}), 3600, 3600),
+        ("c", &http, None, to_noop.clone(), 300, 3600),
+        ("d", &noop, None, to_http.clone(), 3600, 300),
+        ("e", &http, Some(7), to_noop, 7, 7),
+        ("f", &noop, Some(7), to_http, 7, 7),
+        ("g", &noop, Some(7), json!({"timeout_seconds": null}), 7, 3600),
+    ] {
+        let body = json!({
+            "name": name, "job_type": "MANUAL", "payload": payload, "timeout_seconds": timeout,
+        });
+        assert_eq!(world.post("/v1/jobs", body).await.status, 201, "{name}");
+        let path = format!("/v1/jobs/{name}");
+        assert_eq!(world.get(&path).await.json()["timeout_seconds"], created, "{name}");
+        let reply = world.call("PATCH", &path, &merge, Some(patch)).await;
+        assert_eq!(reply.json()["timeout_seconds"], patched, "{name}: {}", reply.text);
+    }
+}
+
 #[tokio::test]
 async fn a_patch_changes_what_it_names() {
     let world = World::at("2024-01-15T10:30:00Z").await;
@@ -121,6 +175,10 @@ async fn a_patch_changes_what_it_names() {
         (json!({"description": null}), "description", Value::Null),
         (json!({"timeout_seconds": "PT2M"}), "timeout_seconds", json!(120)),
         (json!({"interval_seconds": 60}), "job_type", json!("INTERVAL")),
+        (json!({"interval_seconds": 60}), "starts_at", json!("2024-01-15T10:30:00Z")),
+        (json!({"starts_at": "2024-01-01T00:00:00Z"}), "starts_at", json!("2024-01-01T00:00:00Z")),
+        (json!({"interval_seconds": 60}), "starts_at", json!("2024-01-01T00:00:00Z")),
+        (json!({"interval_seconds": 90}), "starts_at", json!("2024-01-15T10:30:00Z")),
         (json!({"cron_expression": "0 0 * * *"}), "interval_seconds", Value::Null),
         (
             json!({"payload": {"method": "PUT"}}),

@@ -50,6 +50,50 @@ async fn text_parts_and_events() {
     assert!(events.text.starts_with("event: output\nid: 13\ndata: oops\n"), "{}", events.text);
 }
 
+/// What one node keeps is read on another: with the record if it is short, and with the name of
+/// the node if it is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_node_reads_short_outputs_and_names_who_has_long_ones() {
+    let (world, other) = World::with_another().await;
+    world.job("j", "http://talk").await;
+    let short = world.trigger("j").await;
+    world.ended(&short).await;
+    world.job("long", "http://flood").await;
+    let long = world.trigger("long").await;
+    world.ended(&long).await;
+    world.job("held", "http://held").await;
+    let running = world.trigger("held").await;
+    world.begun("held").await;
+    let path = |id: &str| format!("/v1/executions/{id}/logs");
+    let here = world.get(&path(&short)).await;
+    let there = other.get(&path(&short)).await;
+    assert_eq!((there.status, &there.text), (200, &here.text));
+    assert_eq!(there.text, "one\ntwo\noops\n");
+    let part = other.call("GET", &path(&short), &[("range", "bytes=4-6")], None).await;
+    assert_eq!((part.status, part.text.as_str()), (206, "two"));
+    assert_eq!(other.get(&format!("{}?follow=true", path(&short))).await.text, here.text);
+    assert_eq!(world.get(&path(&long)).await.text.len(), 1 << 20);
+    for (id, words) in [
+        (&long, "the output of attempt 1 is on node"),
+        (&running, "the output of attempt 1 is still on"),
+    ] {
+        let refused = other.get(&path(id)).await;
+        assert_eq!(refused.error().1, "OUTPUT_ELSEWHERE", "{}", refused.text);
+        assert_eq!(refused.status, 421);
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(words) && message.ends_with("ask that node"), "{message}");
+    }
+    // An attempt that has said nothing is no riddle.
+    world.job("quiet", "http://ok").await;
+    let quiet = world.trigger("quiet").await;
+    world.ended(&quiet).await;
+    let silent = other.get(&path(&quiet)).await;
+    assert_eq!((silent.status, silent.text.as_str()), (200, ""));
+    world.finish("held", AttemptResult::completed()).await;
+    world.ended(&running).await;
+    assert_eq!(other.get(&path(&running)).await.text, "begun\n");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_sees_the_beginning_before_the_end() {
     let world = World::now().await;

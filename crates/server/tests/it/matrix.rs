@@ -234,7 +234,7 @@ impl Things {
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
             ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
-            ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "gold"}),
+            ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "PREMIUM"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
             ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),
             ("PATCH", "/v1/keys/{key_id}") => json!({"label": "changed"}),

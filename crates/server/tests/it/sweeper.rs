@@ -26,7 +26,7 @@ async fn outputs_go_with_history() {
     let mut runs = Vec::new();
     for (name, days) in [("short", 2), ("long", 2_000)] {
         let body = json!({
-            "name": name, "job_type": "MANUAL", "payload": {"endpoint": "http://talk"},
+            "name": name, "job_type": "MANUAL", "payload": {"endpoint": "http://flood"},
             "retention": {"days": days},
         });
         assert_eq!(world.post("/v1/jobs", body).await.status, 201);
@@ -39,7 +39,7 @@ async fn outputs_go_with_history() {
     // Nobody knows this run, and it writes.
     let stranger = RunId::of_request((world.app.clock)(), 1 << 60);
     let output = world.app.outputs.open(stranger, 1);
-    output.write(Stream::Stdout, b"here\n");
+    output.write(Stream::Stdout, &[b'x'; 1 << 16]);
     until(|| async { (kept(stranger) > 0).then_some(()) }).await;
 
     // What is young stays, known or not.

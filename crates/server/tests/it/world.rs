@@ -10,11 +10,14 @@ use agent::output::{Limits, Outputs, Stream};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use domain::action::Action;
+use domain::cluster::NodeRole;
 use domain::id::TenantId;
+use domain::job::Definition;
 use domain::object::Object;
 use domain::run::{AttemptResult, ErrorCode};
 use domain::schedule::Zones;
-use engine::{Engine, Executor, Parts, Settings, Started, Stop};
+use engine::{Engine, Executor, NodeInfo, Parts, Settings, Started, Stop};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -39,7 +42,11 @@ impl Executor for Hands {
             _ => String::new(),
         };
         let output = self.outputs.open(run.run.grant.run, run.run.attempts + run.run.lost + 1);
-        let result = match endpoint.as_str() {
+        let mut result = match endpoint.as_str() {
+            "http://flood" => {
+                (0..16).for_each(|_| output.write(Stream::Stdout, &[b'x'; 1 << 16]));
+                AttemptResult::completed()
+            }
             "http://fail" => AttemptResult::failed(ErrorCode::Http(500), "it answered 500"),
             "http://talk" => {
                 output.write(Stream::Stdout, b"one\ntwo\n");
@@ -57,7 +64,7 @@ impl Executor for Hands {
             }
             _ => AttemptResult::completed(),
         };
-        output.finish().await.unwrap();
+        result.output = output.finish().await.unwrap();
         result
     }
 }
@@ -76,6 +83,15 @@ fn tried<'a>(name: &str) -> Tried<'a> {
 impl Trials for Bench {
     fn database<'a>(&'a self, _: TenantId, name: &'a str) -> Tried<'a> {
         tried(name)
+    }
+
+    fn objection(&self, _: TenantId, definition: &Definition) -> Option<String> {
+        match &definition.action {
+            Action::External(action) if action.command == "forbidden" => {
+                Some("COMMAND_NOT_ALLOWED: command: \"forbidden\" is not allowed".to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn channel<'a>(&'a self, channel: &'a Object) -> Tried<'a> {
@@ -208,7 +224,7 @@ impl World {
             DELETE FROM runs WHERE seq < 0;
             DELETE FROM ends WHERE seq < 0;
             INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at,
-                priority, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+                lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :runs)
             SELECT -i, unhex(printf('%012x70008%015x', :now / 1000 - i * 1000, i)), :job, :tenant, 1,
                 :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0
@@ -239,17 +255,32 @@ impl World {
 impl World<PostgresStore> {
     /// A server over a database of PostgreSQL, which has the time by itself.
     pub async fn of_postgres() -> Self {
-        let database = format!("world_{:032x}", random());
-        let server = testbed::postgres::Server::shared();
-        let (client, connection) =
-            tokio_postgres::connect(&server.url("postgres"), tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-        let options = PostgresOptions::default();
-        let store = PostgresStore::connect(&server.url(&database), options).await.unwrap();
-        let clock = Arc::new(AtomicI64::new(present().as_microsecond()));
-        World::over(store, tempfile::tempdir().unwrap(), clock, Options::default()).await
+        World::of_database(&new_database().await, NodeRole::ALL.to_vec()).await
     }
+
+    /// A server that executes, and another one on the same database that does not.
+    pub async fn with_another() -> (Self, Self) {
+        let url = new_database().await;
+        let one = World::of_database(&url, NodeRole::ALL.to_vec()).await;
+        (one, World::of_database(&url, vec![NodeRole::Scheduler]).await)
+    }
+
+    async fn of_database(url: &str, roles: Vec<NodeRole>) -> Self {
+        let store = PostgresStore::connect(url, PostgresOptions::default()).await.unwrap();
+        let clock = Arc::new(AtomicI64::new(present().as_microsecond()));
+        World::over_as(store, tempfile::tempdir().unwrap(), clock, Options::default(), roles).await
+    }
+}
+
+/// The address of a new database.
+async fn new_database() -> String {
+    let database = format!("world_{:032x}", random());
+    let server = testbed::postgres::Server::shared();
+    let (client, connection) =
+        tokio_postgres::connect(&server.url("postgres"), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+    server.url(&database)
 }
 
 /// What a clock shows.
@@ -265,16 +296,30 @@ impl<S: FullStore> World<S> {
         clock: Arc<AtomicI64>,
         options: Options,
     ) -> Self {
+        World::over_as(store, folder, clock, options, NodeRole::ALL.to_vec()).await
+    }
+
+    async fn over_as(
+        store: S,
+        folder: tempfile::TempDir,
+        clock: Arc<AtomicI64>,
+        options: Options,
+        roles: Vec<NodeRole>,
+    ) -> Self {
         let now = reader(&clock);
         let calls = Arc::new(Calls::default());
         let store = Arc::new(Timed::new(store, Arc::clone(&calls) as Arc<dyn Stopwatch>));
-        let outputs = Outputs::new(folder.path().join("outputs"), Limits::default()).unwrap();
+        let outputs = folder.path().join("outputs");
+        let outputs = Outputs::keeping_short(outputs, Limits::default()).unwrap();
         let held = Arc::default();
         let hands = Hands { outputs: outputs.clone(), held: Arc::clone(&held) };
         let settings = Settings {
             // A clock that a test sets by hours must not end the lease.
             lease: SignedDuration::from_hours(10_000),
             poll_every: SignedDuration::from_millis(20),
+            // As many as of the other kind, so that a test can fill them.
+            max_http_calls: 64,
+            info: NodeInfo { roles, ..NodeInfo::default() },
             ..Settings::default()
         };
         let parts = Parts {

@@ -29,6 +29,7 @@ impl<S: Desk> Desk for FaultyStore<S> {
     through! {
         acknowledge(runs: &[RunId]) -> Vec<bool>;
         count_dead_letters(tenant: TenantId, most: u32) -> u32;
+        attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
         nodes() -> Vec<NodeView>;
         live(tenant: TenantId) -> LiveCounts;
         last_runs(jobs: &[JobId]) -> Vec<LastRun>;

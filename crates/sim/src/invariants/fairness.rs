@@ -40,7 +40,7 @@ struct Waiting {
 
 impl Fairness {
     pub fn new(profile: &Profile) -> Self {
-        let slots = profile.settings.max_concurrent_jobs as usize * profile.machines;
+        let slots = profile.settings.slots().total() as usize * profile.machines;
         Fairness {
             bound: 3 * slots + 8,
             prepared_max: profile.settings.prepare_max as usize * profile.machines,

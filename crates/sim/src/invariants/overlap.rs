@@ -43,7 +43,7 @@ fn began_before(run: &ClaimedRun, oracle: &Oracle) -> bool {
 fn allowed(definition: &Definition) -> usize {
     match definition.overlap {
         Policy::Allow => usize::MAX,
-        _ => definition.concurrency as usize,
+        _ => definition.most_running(u32::MAX) as usize,
     }
 }
 
@@ -120,7 +120,8 @@ impl Overlap {
             let fences: Vec<&i64> = others.iter().map(|(fence, _)| *fence).collect();
             return Err(format!(
                 "{:?} {} started {run:?} while these work: {fences:?}",
-                definition.overlap, definition.concurrency
+                definition.overlap,
+                definition.most_running(u32::MAX)
             ));
         }
         Ok(())

@@ -51,7 +51,7 @@ impl World {
                 let cascade = self.random.percent(70);
                 let deletion = Deletion { cascade, keep_history: true, expected: None };
                 self.run_command(index, format!("delete {name}"), async move {
-                    node.delete_job(job, deletion).await
+                    node.delete_job(job, deletion).await.map(drop)
                 });
             }
             4 => {

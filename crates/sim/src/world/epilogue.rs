@@ -169,6 +169,8 @@ impl World {
 
     fn live_runs(&self) -> u64 {
         let counts = self.runtime.block_on(self.store.counts());
-        counts.map_or(u64::MAX, |counts| counts.queued + counts.held + counts.pending)
+        counts.map_or(u64::MAX, |counts| {
+            counts.live.queued + counts.live.running + counts.live.pending
+        })
     }
 }

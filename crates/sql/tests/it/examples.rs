@@ -73,6 +73,35 @@ fn every_clause_and_every_statement() {
     golden("clauses.golden", &shown("clauses.sql"));
 }
 
+/// A statement without TIMEOUT gets the default of its action, and an explicit one stays.
+#[test]
+fn timeout_defaults_to_that_of_the_action() {
+    let http = "HTTP 'POST http://127.0.0.1/'";
+    let clauses_of = |text: &str| match sql::parse(text).unwrap().remove(0).statement {
+        Statement::CreateJob(create) => create.clauses,
+        Statement::AlterJob(alter) => alter.clauses,
+        other => panic!("{other:?}"),
+    };
+    for (create, alter, created, altered) in [
+        ("AS NOOP", "SET PRIORITY = 1", "1h", "1h"),
+        ("AS HTTP", "SET PRIORITY = 1", "5m", "5m"),
+        ("AS HTTP", "SET AS NOOP", "5m", "1h"),
+        ("AS NOOP", "SET AS HTTP", "1h", "5m"),
+        ("TIMEOUT = 7 MINUTES AS HTTP", "SET AS NOOP", "7m", "7m"),
+        ("TIMEOUT = 7 MINUTES AS NOOP", "SET AS HTTP", "7m", "7m"),
+        ("AS HTTP", "SET TIMEOUT = 1 HOUR", "5m", "1h"),
+        ("AS NOOP", "SET TIMEOUT = 2 HOURS, AS HTTP", "1h", "2h"),
+    ] {
+        let create = create.replace("HTTP", http);
+        let alter = alter.replace("HTTP", http);
+        let job = define(&clauses_of(&format!("CREATE JOB j {create}")), None).unwrap().definition;
+        assert_eq!(job.timeout, domain::schedule::parse_duration(created).unwrap(), "{create}");
+        let changed = define(&clauses_of(&format!("ALTER JOB j {alter}")), Some(&job)).unwrap();
+        let expected = domain::schedule::parse_duration(altered).unwrap();
+        assert_eq!(changed.definition.timeout, expected, "{create}, then {alter}");
+    }
+}
+
 /// Every clause and every first word of a statement has an example.
 #[test]
 fn nothing_is_without_an_example() {

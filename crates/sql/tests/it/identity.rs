@@ -63,7 +63,7 @@ fn when() -> impl Strategy<Value = When> {
         let (expression, zone) = (expression.to_owned(), zone.to_owned());
         When::Cron { expression, zone, dst: DstPolicy { gap, overlap } }
     });
-    let every = (1_i64..10_000_000, instant(), option::of(instant())).prop_map(
+    let every = (1_i64..10_000_000, option::of(instant()), option::of(instant())).prop_map(
         |(seconds, starts, ends)| When::Every {
             interval: SignedDuration::from_secs(seconds),
             starts,
@@ -200,7 +200,7 @@ prop_compose! {
             any::<u32>(),
             option::of(length()),
             select(vec![Overlap::Allow, Overlap::Skip, Overlap::Queue, Overlap::CancelPrevious]),
-            any::<u32>(),
+            option::of(any::<u32>()),
             length(),
             any::<u8>(),
         ),

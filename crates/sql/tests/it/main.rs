@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use domain::id::JobId;
 use domain::job::Definition;
 use domain::schedule::{Zone, Zones};
-use jiff::Timestamp;
 use sql::{Clauses, Context, Defined, Refused};
 use uuid::Uuid;
 
@@ -41,12 +40,10 @@ fn name_of(id: JobId) -> String {
     UPSTREAM[(id.0.as_u128() - 100) as usize].to_owned()
 }
 
-/// What clauses make of a job on the first of November 2026.
+/// What clauses make of a job.
 fn define(clauses: &Clauses, base: Option<&Definition>) -> Result<Defined, Refused> {
-    let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
     let (zones, upstream) = (Zones::bundled(), upstream());
-    let current = base.map(|base| &base.when);
-    let context = Context { now, zones: &zones, zone: &Zone::UTC, upstream: &upstream, current };
+    let context = Context { zones: &zones, zone: &Zone::UTC, upstream: &upstream };
     clauses.define(base, &context)
 }
 

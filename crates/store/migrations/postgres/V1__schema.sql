@@ -13,7 +13,7 @@ CREATE TABLE gate (
     -- Where the last large claim ended, and how many in a row have begun where the one before ended. The transaction that
     -- has locked the row may read and write this.
     front_tenant uuid,
-    front_priority smallint,
+    front_lane smallint,
     front_due_at bigint,
     front_looks integer NOT NULL DEFAULT 0,
     -- The fence at the last vacuum.
@@ -34,6 +34,7 @@ CREATE TABLE nodes (
     renewed_at bigint NOT NULL DEFAULT 0,
     labels text[] NOT NULL DEFAULT '{}',
     capacity integer NOT NULL DEFAULT 0,
+    http_capacity integer NOT NULL DEFAULT 0,
     settings_hash text NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining boolean NOT NULL DEFAULT false,
@@ -42,6 +43,14 @@ CREATE TABLE nodes (
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at bigint
 ) WITH (fillfactor = 50);
+
+-- What each node executes and since when, as of its last renewal. An entry of another turn than the run has is over.
+CREATE TABLE node_starts (
+    node_id uuid PRIMARY KEY,
+    run_ids uuid[] NOT NULL,
+    turns integer[] NOT NULL,
+    started_at bigint[] NOT NULL
+);
 
 CREATE TABLE jobs (
     id uuid PRIMARY KEY,
@@ -107,7 +116,8 @@ CREATE TABLE runs (
     attempts integer NOT NULL,
     lost integer NOT NULL,
     turn integer NOT NULL,
-    priority smallint NOT NULL,
+    -- Ten times the kind of slot that it takes (0 process, 1 HTTP), and its priority.
+    lane smallint NOT NULL,
     origin smallint NOT NULL,
     wait smallint NOT NULL,
     ignore_dependencies boolean NOT NULL,
@@ -120,12 +130,11 @@ CREATE TABLE runs (
     -- What a run asks of its node; none when any will do. Those that ask for something lie in lanes of their own.
     place text[]
 ) WITH (
-    vacuum_truncate = off,
-    autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
+    vacuum_truncate = off, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
     autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX runs_lane ON runs (tenant_id, priority, due_at) WHERE wait = 0 AND place IS NULL;
-CREATE INDEX runs_place ON runs (place, tenant_id, priority, due_at) WHERE wait = 0 AND place IS NOT NULL;
+CREATE INDEX runs_lane ON runs (tenant_id, lane, due_at) WHERE wait = 0 AND place IS NULL;
+CREATE INDEX runs_place ON runs (place, tenant_id, lane, due_at) WHERE wait = 0 AND place IS NOT NULL;
 -- No index but the primary key holds the id. The planner knows nothing of a table that is empty whenever a vacuum looks,
 -- and would as soon search the whole of another index for an id.
 CREATE INDEX runs_job ON runs (job_id, order_at);
@@ -148,15 +157,15 @@ CREATE TABLE claims (
     -- No run of the claim is due later: a search for such runs need not look into it.
     due_until bigint NOT NULL DEFAULT 9223372036854775807
 ) WITH (
-    vacuum_truncate = off, toast.vacuum_truncate = off,
-    autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
+    vacuum_truncate = off, toast.vacuum_truncate = off, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
     toast.autovacuum_vacuum_threshold = 10000, toast.autovacuum_vacuum_scale_factor = 0
 );
 
 -- Ids do not compress, so it is not tried.
 ALTER TABLE claims ALTER COLUMN run_ids SET STORAGE EXTERNAL;
 
--- Runs that ended, and times that ended without a run: one row for each, for ever the same.
+-- Runs that ended, and times that ended without a run: one row for each, for ever the same. Partitioned by id, which begins
+-- with the nominal time, so that the primary key holds for all partitions (docs/decisions/028-history-partitions.md).
 CREATE TABLE history (
     id uuid PRIMARY KEY,
     job_id uuid NOT NULL,
@@ -190,7 +199,7 @@ CREATE TABLE history (
     result text,
     -- What was in force and what was used while the last attempt ran, as JSON.
     details text
-);
+) PARTITION BY RANGE (id);
 CREATE INDEX history_job ON history (job_id, id);
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter;
 -- Ended runs of a tenant, newest first: all of them, or those with some outcomes.
@@ -207,6 +216,19 @@ CREATE INDEX history_late ON history (
     id
 ) WHERE (started_at - scheduled_for > 60000000) IS NOT FALSE;
 
+-- The partitions of history: the table history_<number> has the ids from first up to but without until. They leave nothing
+-- out, so every end has a place. The store makes them ahead of time and drops them when they are old.
+CREATE TABLE history_ranges (
+    number integer PRIMARY KEY,
+    first uuid NOT NULL UNIQUE,
+    until uuid NOT NULL,
+    -- Rows go one by one: it has what was kept longer than the rest of its partition, or came before all partitions.
+    row_by_row boolean NOT NULL
+);
+CREATE TABLE history_0 PARTITION OF history FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+INSERT INTO history_ranges (number, first, until, row_by_row)
+VALUES (0, '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', true);
+
 -- Attempts that were followed by another one.
 CREATE TABLE attempts (
     run_id uuid NOT NULL,
@@ -221,6 +243,16 @@ CREATE TABLE attempts (
     details text,
     PRIMARY KEY (run_id, number)
 );
+
+-- Short outputs of attempts, compressed by the agent. Longer ones are in files of the node that made them.
+CREATE TABLE outputs (
+    run_id uuid NOT NULL,
+    number integer NOT NULL,
+    frames bytea NOT NULL,
+    PRIMARY KEY (run_id, number)
+);
+
+ALTER TABLE outputs ALTER COLUMN frames SET STORAGE EXTERNAL;
 
 CREATE TABLE alerts (
     id uuid PRIMARY KEY,
@@ -267,10 +299,7 @@ CREATE TABLE requests (
 CREATE INDEX requests_begun ON requests (begun_at);
 
 -- Tenants that were told of their dead letters.
-CREATE TABLE dead_letter_notices (
-    tenant_id uuid PRIMARY KEY,
-    told_at bigint NOT NULL
-);
+CREATE TABLE dead_letter_notices (tenant_id uuid PRIMARY KEY, told_at bigint NOT NULL);
 
 -- How runs ended, by hour; a row without a job (a zero id) is about all jobs of the tenant.
 CREATE TABLE tallies (
@@ -352,7 +381,9 @@ CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
 CREATE TABLE quotas (
     tenant_id uuid PRIMARY KEY,
     max_jobs bigint,
-    max_concurrent bigint
+    max_concurrent bigint,
+    -- Its share when tenants compete for slots.
+    weight integer NOT NULL
 );
 
 -- Grows with every change of identity: a cache looks here whether it still holds. A transaction that changes identity
@@ -460,23 +491,21 @@ CREATE TABLE parts (
 -- How old a release may be that works on these tables: the newest migration that it knows has at least this number. A
 -- migration that only adds leaves it alone. One that takes something away raises it to that of the release which stopped
 -- using what goes (docs/decisions/020-rolling-upgrades.md).
-CREATE TABLE compatibility (
-    one smallint PRIMARY KEY CHECK (one = 1),
-    needs integer NOT NULL
-);
+CREATE TABLE compatibility (one smallint PRIMARY KEY CHECK (one = 1), needs integer NOT NULL);
 INSERT INTO compatibility (one, needs) VALUES (1, 1);
 
 -- For statements that do in one round trip what took several: a function sees what was committed when it is called, the
 -- statement around it only what was committed before it began.
 
--- Live runs that had ended before: they were sent again, and do not run again. Answers which; null if there is none.
-CREATE FUNCTION forget_ended(sent uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+-- Live runs that had ended before: they were sent again, and do not run again. Answers which; null if there is none. They
+-- lie between two ids, so that no other partition is looked at.
+CREATE FUNCTION forget_ended(sent uuid[], lowest uuid, highest uuid) RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
     ended uuid[];
 BEGIN
     SELECT array_agg(h.id) INTO ended
     FROM unnest(sent) AS u (id), history h
-    WHERE h.id BETWEEN u.id AND u.id AND h.outcome > 0;
+    WHERE h.id BETWEEN u.id AND u.id AND h.id BETWEEN lowest AND highest AND h.outcome > 0;
     IF ended IS NOT NULL THEN
         DELETE FROM runs WHERE id = ANY (ended);
     END IF;

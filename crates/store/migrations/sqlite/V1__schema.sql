@@ -29,6 +29,7 @@ CREATE TABLE nodes (
     renewed_at INTEGER NOT NULL DEFAULT 0,
     labels TEXT NOT NULL DEFAULT '[]',
     capacity INTEGER NOT NULL DEFAULT 0,
+    http_capacity INTEGER NOT NULL DEFAULT 0,
     settings_hash TEXT NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining INTEGER NOT NULL DEFAULT 0,
@@ -36,6 +37,13 @@ CREATE TABLE nodes (
     cleared INTEGER NOT NULL DEFAULT 0,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- What each node executes and since when, as of its last renewal: the id, turn and start of each run. An entry of another
+-- turn than the run has is over.
+CREATE TABLE node_starts (
+    node_id BLOB PRIMARY KEY,
+    starts BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE jobs (
@@ -99,7 +107,9 @@ CREATE TABLE runs (
     due_at INTEGER NOT NULL,
     -- When it first could have started, which retries do not move: the order in which runs of a job take turns.
     order_at INTEGER NOT NULL,
-    priority INTEGER NOT NULL,
+    -- Twenty times the place that it asks for, 0 for none; ten times the kind of slot that it takes (0 process, 1 HTTP);
+    -- and its priority.
+    lane INTEGER NOT NULL,
     origin INTEGER NOT NULL,
     coalesced INTEGER NOT NULL,
     ignore_dependencies INTEGER NOT NULL,
@@ -115,9 +125,6 @@ CREATE TABLE runs (
     -- Of times without a run: the last of them, and how many they are.
     scheduled_last INTEGER,
     count INTEGER,
-    -- The lane of a run that asks for a place: ten times the place, and the priority. Others are in that of their
-    -- priority.
-    lane INTEGER,
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
     begun INTEGER
 ) STRICT;
@@ -127,7 +134,7 @@ CREATE INDEX runs_tenant ON runs (tenant_id, id);
 CREATE INDEX runs_waiting ON runs (job_id, wait, order_at, id) WHERE wait <> 0;
 CREATE INDEX runs_quorum ON runs (id) WHERE wait = 3;
 -- Whether any run still asks for a place. Most runs ask for none and are not here.
-CREATE INDEX runs_placed ON runs (lane) WHERE lane IS NOT NULL;
+CREATE INDEX runs_placed ON runs (lane) WHERE lane >= 20;
 
 -- How a run ended, for ever the same.
 CREATE TABLE ends (
@@ -184,10 +191,10 @@ CREATE TABLE live (
 -- Runs that no node holds and that wait for nothing but their time, in lanes.
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,
-    priority INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    PRIMARY KEY (tenant_id, priority, due_at, seq)
+    PRIMARY KEY (tenant_id, lane, due_at, seq)
 ) STRICT, WITHOUT ROWID;
 
 -- Batches of grants, as (fence, seq, turn) each. A grant whose run has ended, vanished or taken another turn is over.
@@ -219,6 +226,14 @@ CREATE TABLE attempts (
     details TEXT,
     PRIMARY KEY (run_id, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Short outputs of attempts, compressed by the agent. Longer ones are in files of the node that made them.
+CREATE TABLE outputs (
+    run_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    frames BLOB NOT NULL,
+    PRIMARY KEY (run_id, number)
+) STRICT;
 
 CREATE TABLE alerts (
     id BLOB PRIMARY KEY,
@@ -350,7 +365,9 @@ CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
 CREATE TABLE quotas (
     tenant_id BLOB PRIMARY KEY,
     max_jobs INTEGER,
-    max_concurrent INTEGER
+    max_concurrent INTEGER,
+    -- Its share when tenants compete for slots.
+    weight INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Grows with every change of identity: a cache looks here whether it still holds.

@@ -1,13 +1,18 @@
--- How much there is of what.
+-- How much there is of what: jobs, then what the live runs of all tenants are doing, by the rule of count_live_of_tenant.
 SELECT
     (SELECT count(*) FROM jobs WHERE state <> 'DELETED') AS jobs,
-    count(*) FILTER (WHERE NOT held AND wait = 0 AND due_at <= now) AS queued,
-    count(*) FILTER (WHERE held) AS held,
-    count(*) FILTER (WHERE NOT held AND (wait <> 0 OR due_at > now)) AS pending,
-    min(due_at) FILTER (WHERE NOT held AND wait = 0 AND place IS NULL AND due_at <= now) AS oldest_due
+    count(*) FILTER (WHERE state = 0) AS pending,
+    count(*) FILTER (WHERE state = 1) AS queued,
+    count(*) FILTER (WHERE state = 2) AS running,
+    min(due_at) FILTER (WHERE state = 1 AND place IS NULL) AS oldest_due
 FROM (
     SELECT
-        r.due_at, r.wait, r.place, c.now,
-        ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE AS held
+        r.due_at, r.place,
+        CASE
+            WHEN r.wait = 4 THEN 2
+            WHEN r.wait <> 0 OR r.due_at > c.now THEN 0
+            WHEN ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE THEN 2
+            ELSE 1
+        END AS state
     FROM runs r CROSS JOIN (SELECT clock() AS now OFFSET 0) AS c
 ) AS r

@@ -1,3 +1,5 @@
 -- Somebody saw to dead letters.
-UPDATE history SET dead_letter = false WHERE id = ANY ($1::uuid[]) AND dead_letter
-RETURNING id
+UPDATE history h SET dead_letter = false
+FROM unnest($1::uuid[]) AS u (id)
+WHERE h.id BETWEEN u.id AND u.id AND h.dead_letter
+RETURNING h.id

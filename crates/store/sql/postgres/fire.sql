@@ -11,21 +11,21 @@ fired AS (
 ),
 run AS (
     INSERT INTO runs (
-        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, priority, origin, coalesced,
+        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
         ignore_dependencies, parameters, attempts, lost, turn, wait
     )
     SELECT
         id, coalesce(job_id, ($6)[1]), coalesce(tenant_id, ($7)[1]), coalesce(job_version, ($8)[1]),
         scheduled_for, coalesce(shard, ($10)[1]), due_at,
         greatest(due_at, (SELECT now FROM clock) - cardinality($5) - 1 + place),
-        coalesce(priority, ($12)[1]), coalesce(origin, ($13)[1]), coalesce(coalesced, ($14)[1]),
+        coalesce(lane, ($12)[1]), coalesce(origin, ($13)[1]), coalesce(coalesced, ($14)[1]),
         coalesce(ignore_dependencies, ($15)[1]), parameters, 0, 0, 0, 0
     FROM unnest(
         $5::uuid[], $6::uuid[], $7::uuid[], $8::integer[], $9::bigint[], $10::text[], $11::bigint[],
         $12::smallint[], $13::smallint[], $14::integer[], $15::boolean[], $16::text[]
     ) WITH ORDINALITY AS u (
         id, job_id, tenant_id, job_version, scheduled_for, shard, due_at,
-        priority, origin, coalesced, ignore_dependencies, parameters, place
+        lane, origin, coalesced, ignore_dependencies, parameters, place
     )
     WHERE (coalesce(u.job_id, ($6)[1]) IN (SELECT id FROM fired)) IS TRUE
     ON CONFLICT (id) DO NOTHING

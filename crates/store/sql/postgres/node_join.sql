@@ -3,14 +3,15 @@ WITH back AS (
     UPDATE nodes SET gone_at = clock() WHERE name = $2 AND id <> $1 AND buried AND gone_at IS NULL RETURNING draining
 )
 INSERT INTO nodes AS n (
-    id, name, joined_at, lease_until, buried, address, version, roles, renewed_at, labels, capacity, settings_hash, draining
+    id, name, joined_at, lease_until, buried, address, version, roles, renewed_at, labels, capacity, settings_hash, draining,
+    http_capacity
 )
 VALUES (
     $1, $2, clock(), clock() + $3::bigint, false, $4, $5, $6, clock(), $7, $8, $9,
-    (SELECT coalesce(bool_or(draining), false) FROM back)
+    (SELECT coalesce(bool_or(draining), false) FROM back), $10
 )
 ON CONFLICT (id) DO UPDATE SET
     name = excluded.name, lease_until = excluded.lease_until, address = excluded.address, version = excluded.version,
     roles = excluded.roles, renewed_at = excluded.renewed_at, labels = excluded.labels, capacity = excluded.capacity,
-    settings_hash = excluded.settings_hash
+    settings_hash = excluded.settings_hash, http_capacity = excluded.http_capacity
 WHERE NOT n.buried

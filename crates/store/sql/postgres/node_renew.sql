@@ -1,5 +1,6 @@
 -- Extends a lease, and tells the node whose end was asked for, which claims it has, and which of
--- them it has had for long although most of their runs may have ended. A lease that has ended is not extended.
+-- them it has had for long although most of their runs may have ended, and which tenants have another weight than usual
+-- ($3), and whether some may have only so many runs at work. A lease that has ended is not extended.
 UPDATE nodes SET lease_until = clock() + $2::bigint, renewed_at = clock()
 WHERE id = $1 AND NOT buried AND lease_until >= clock()
 RETURNING
@@ -15,4 +16,7 @@ RETURNING
         WHERE c.node_id = $1 AND c.claimed_at < clock() - 60000000
             AND (cardinality(c.run_ids) > 1 OR (SELECT r.turn FROM runs r WHERE r.id = c.run_ids[1]) IS NULL)
     ) AS old,
-    draining
+    draining,
+    ARRAY(SELECT tenant_id FROM quotas WHERE weight <> $3::integer ORDER BY tenant_id) AS tenants,
+    ARRAY(SELECT weight FROM quotas WHERE weight <> $3::integer ORDER BY tenant_id) AS weights,
+    EXISTS (SELECT 1 FROM quotas WHERE max_concurrent IS NOT NULL) AS counts_tenants

@@ -22,7 +22,7 @@ given AS MATERIALIZED (
 ),
 recorded AS (
     INSERT INTO runs (
-        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, priority, origin, coalesced,
+        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
         ignore_dependencies, parameters, attempts, lost, turn, wait, place
     )
     SELECT

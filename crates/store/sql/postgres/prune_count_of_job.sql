@@ -13,10 +13,13 @@ rows AS MATERIALIZED (
     ORDER BY whole, is_whole, id LIMIT $3::bigint
 ),
 gone AS (
-    DELETE FROM history WHERE id = ANY (ARRAY(SELECT id FROM rows)) RETURNING id
+    DELETE FROM history h USING rows r WHERE h.id BETWEEN r.id AND r.id RETURNING h.id
 ),
 attempt AS (
     DELETE FROM attempts a USING gone g WHERE a.run_id BETWEEN g.id AND g.id
+),
+output AS (
+    DELETE FROM outputs o USING gone g WHERE o.run_id BETWEEN g.id AND g.id
 ),
 acknowledgement AS (
     DELETE FROM acknowledgements a WHERE (a.run_id IN (SELECT id FROM gone)) IS TRUE

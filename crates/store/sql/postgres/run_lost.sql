@@ -1,6 +1,6 @@
 -- What buried nodes held.
 SELECT
-    r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.priority, r.origin, r.coalesced,
+    r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.lane, r.origin, r.coalesced,
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn, c.id + h.k AS fence, n.id AS node_id,
     n.lease_until, (r.begun = r.turn + 1) IS TRUE AS is_begun
 FROM nodes n

@@ -8,8 +8,8 @@ SELECT
     CASE WHEN h.number IS NULL THEN a.message ELSE h.message END AS message,
     CASE WHEN h.number IS NULL THEN a.error ELSE h.error END AS error,
     h.result, h.rows_affected, h.dead_letter, h.parameters, h.shard
-FROM history h
+FROM unnest($1::uuid[]) AS u (id)
+JOIN history h ON h.id BETWEEN u.id AND u.id
 LEFT JOIN LATERAL (
     SELECT * FROM attempts a WHERE a.run_id = h.id ORDER BY a.number DESC LIMIT 1
 ) AS a ON h.number IS NULL AND h.attempts + h.lost > 0
-WHERE h.id = ANY ($1::uuid[])

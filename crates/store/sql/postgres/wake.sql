@@ -1,14 +1,15 @@
 -- Runs of jobs have ended or stepped aside: whoever waited for that goes on. While nobody begins to wait, and under the
 -- gate where others depend on these jobs or runs step aside.
 -- $1 jobs, $2 how many of their runs, $3 all runs that may have ended, $4 those of them whose job is not known,
--- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out.
+-- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out, $7 and $8 the first and the last
+-- of $3: no other partition of history is looked at. $9 how many runs of the job of each of $5 may be under way at a time.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 freed AS MATERIALIZED (
     SELECT job_id, sum(n) AS n
     FROM (
         SELECT job_id, n FROM unnest($1::uuid[], $2::integer[]) AS u (job_id, n)
         UNION ALL
-        SELECT job_id, 1 FROM history WHERE id = ANY ($4::uuid[]) AND outcome > 0
+        SELECT job_id, 1 FROM history WHERE id = ANY ($4::uuid[]) AND id BETWEEN $7 AND $8 AND outcome > 0
     ) AS u
     GROUP BY job_id
 ),
@@ -33,19 +34,24 @@ in_line AS (
     ) AS w
     WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 2
     UNION
-    -- Who begins to wait in line although nothing of the job is at work makes the first in line go on.
+    -- A run begins to wait in line although fewer are at work than may be: each end wakes one run, so a place that stays
+    -- free now would stay free.
     SELECT w.id
-    FROM runs a
+    FROM unnest($5::uuid[], $9::bigint[]) AS u (id, places)
+    JOIN runs a ON a.id BETWEEN u.id AND u.id AND a.wait + 0 = 1
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM (
+            SELECT 1 FROM runs e
+            WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4)
+                AND e.origin <> 6
+            LIMIT u.places
+        ) AS e
+    ) AS busy
     CROSS JOIN LATERAL (
         SELECT w.id FROM runs w
         WHERE w.job_id = a.job_id AND w.wait = 1
-        ORDER BY w.order_at, w.id LIMIT 1
+        ORDER BY w.order_at, w.id LIMIT greatest(u.places - busy.n, 0)
     ) AS w
-    WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 1 AND NOT EXISTS (
-        SELECT 1 FROM runs e
-        WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4)
-            AND e.origin <> 6
-    )
 ),
 overlap AS (
     UPDATE runs r SET wait = 0, wait_until = NULL
@@ -61,7 +67,7 @@ ended AS MATERIALIZED (
     SELECT h.job_id, h.outcome, h.finished_at
     FROM history h
     WHERE EXISTS (SELECT 1 FROM dependent)
-        AND h.id = ANY ($3::uuid[]) AND h.outcome <= 4
+        AND h.id = ANY ($3::uuid[]) AND h.id BETWEEN $7 AND $8 AND h.outcome <= 4
         AND (h.job_id IN (SELECT depends_on FROM dependent)) IS TRUE
 ),
 record AS (

@@ -1,9 +1,10 @@
--- What the live runs are doing: all, those that wait, those in the queue that are due, and the others; since when the oldest
--- of those that any node may execute is due.
+-- What the live runs are doing: all, those that wait for their parts, those that wait for something else, those in the queue
+-- that are due, and the others; since when the oldest of those is due that any node may execute.
 SELECT
     (SELECT count(*) FROM live),
-    (SELECT count(*) FROM runs WHERE wait <> 0),
+    (SELECT count(*) FROM runs WHERE wait <> 0 AND wait = 4),
+    (SELECT count(*) FROM runs WHERE wait <> 0 AND wait <> 4),
     count(*) FILTER (WHERE due_at <= ?1),
     count(*) FILTER (WHERE due_at > ?1),
-    min(due_at) FILTER (WHERE due_at <= ?1 AND priority < 10)
+    min(due_at) FILTER (WHERE due_at <= ?1 AND lane < ?2)
 FROM queue

@@ -3,6 +3,6 @@ SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL, e.outcome
 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
 LEFT JOIN ends AS e ON e.seq = r.seq
 LEFT JOIN queue AS q ON e.seq IS NULL
-    AND q.tenant_id = r.tenant_id AND q.priority = coalesce(r.lane, r.priority) AND q.due_at = r.due_at AND q.seq = r.seq
+    AND q.tenant_id = r.tenant_id AND q.lane = r.lane AND q.due_at = r.due_at AND q.seq = r.seq
 WHERE l.id >= ?1 AND l.id < ?2 AND l.job_id = ?3
 ORDER BY l.id DESC

@@ -1,3 +1,3 @@
 -- A run can be claimed again.
-INSERT INTO queue (tenant_id, priority, due_at, seq)
-SELECT tenant_id, coalesce(lane, priority), due_at, seq FROM runs WHERE seq = ?1
+INSERT INTO queue (tenant_id, lane, due_at, seq)
+SELECT tenant_id, lane, due_at, seq FROM runs WHERE seq = ?1

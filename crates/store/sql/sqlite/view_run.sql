@@ -11,7 +11,7 @@ SELECT r.seq, r.id, r.job_id, r.tenant_id, coalesce(e.job_version, r.job_version
 FROM runs AS r
 LEFT JOIN ends AS e ON e.seq = r.seq
 LEFT JOIN queue AS q ON e.seq IS NULL
-    AND q.tenant_id = r.tenant_id AND q.priority = coalesce(r.lane, r.priority) AND q.due_at = r.due_at AND q.seq = r.seq
+    AND q.tenant_id = r.tenant_id AND q.lane = r.lane AND q.due_at = r.due_at AND q.seq = r.seq
 LEFT JOIN attempts AS a
     ON e.number IS NULL AND a.run_id = r.id AND a.number = (SELECT max(number) FROM attempts WHERE run_id = r.id)
 WHERE r.id = ?1

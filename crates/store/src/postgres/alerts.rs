@@ -25,8 +25,7 @@ impl Alerts for PostgresStore {
         let runs: Vec<Option<Uuid>> =
             alerts.iter().map(|alert| alert.run.map(|run| run.0)).collect();
         let texts: Vec<Cow<'_, str>> = alerts.iter().map(|alert| text(&alert.text)).collect();
-        let failure = |alert: &Alert| alert.kind == AlertKind::MaxRetriesExceeded;
-        let settled: Vec<bool> = alerts.iter().map(|alert| !failure(alert)).collect();
+        let settled: Vec<bool> = alerts.iter().map(|alert| !alert.kind.is_failure()).collect();
         let values = values![ids, times, kinds, tenants, jobs, runs, texts, settled];
         self.shared.query(sql!("alert_insert"), values).await?;
         Ok(())
@@ -151,7 +150,7 @@ impl EndAlerts {
         dead_letter: bool,
     ) {
         let kind = match outcome {
-            _ if dead_letter => AlertKind::MaxRetriesExceeded,
+            _ if dead_letter => AlertKind::of_dead_letter(reason.map(|reason| reason.code.name())),
             Outcome::Missed => AlertKind::Missed,
             _ => return,
         };

@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 
 use domain::cluster::{Lead, Place, Quorum};
+use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::pipeline::{Pipeline, values};
+use super::pump::{fences, wanted};
 use super::row::{at, claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
@@ -143,7 +145,7 @@ impl Shared {
         epoch: Option<i64>,
         want: Want,
     ) -> Result<Vec<ClaimedRun>> {
-        let fences = i64::from(want.due) + i64::from(want.soon);
+        let fences = fences(want);
         // Almost always nobody asks for this place, and then the gate need not be passed.
         let ahead = span_us(want.ahead);
         let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
@@ -156,8 +158,9 @@ impl Shared {
         pipeline.push(sql!("gate"), values![fences]);
         pipeline.push(sql!("lead_share"), values![]);
         let tenant_max = want.tenant_max.map(signed);
-        let (due, soon) = (i64::from(want.due), i64::from(want.soon));
-        let values = values![node.0, due, soon, ahead, tenant_max, epoch];
+        let soon = i64::from(want.soon);
+        let mut values = values![node.0, wanted(want), soon, ahead, tenant_max, epoch];
+        values.extend(values![span_us(AGEING), signed(Tier::default().weight()), ROUND]);
         let claim = pipeline.push(sql!("claim_placed"), values);
         let answers = pipeline.commit(&self.pool).await?;
         let claimed: Vec<ClaimedRun> = answers[claim].iter().map(placed).collect::<Result<_>>()?;

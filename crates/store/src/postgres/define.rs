@@ -138,7 +138,10 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
         let places: Vec<String> = changes
             .map(|change| text(&change.job.definition.place().words().join("\n")).into_owned())
             .collect();
-        pipeline.push(sql!("job_replace"), values![changed, places]);
+        let changes = wave.iter().filter(|change| change.expected.is_some());
+        let slots: Vec<i16> =
+            changes.map(|change| change.job.definition.action.slot_kind() as i16).collect();
+        pipeline.push(sql!("job_replace"), values![changed, places, slots]);
     }
     let unprepared = ids(|change| change.prepared != Prepared::Keep);
     if !unprepared.is_empty() {
@@ -151,7 +154,7 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
 /// How many of the job's line may look again. The line of a deleted job has nothing to wait for.
 fn line_of(change: &Change) -> Option<i32> {
     let deleted = change.job.state == JobState::Deleted;
-    i32::try_from(change.job.definition.concurrency).ok().filter(|_| !deleted)
+    i32::try_from(change.job.definition.most_running(crate::LINE_WAKE)).ok().filter(|_| !deleted)
 }
 
 fn collision(change: &Change, row: &Row) -> Result<Changed> {

@@ -31,6 +31,12 @@ impl Desk for PostgresStore {
         Ok(u32::try_from(count).unwrap_or(most))
     }
 
+    async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
+        let values = values![run.0, signed(number)];
+        let rows = self.shared.query(sql!("output_of"), values).await?;
+        rows.first().map(|row| Ok(row.try_get(0)?)).transpose()
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.shared.nodes().await
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::alerts::EndAlerts;
 use super::holdings::Holdings;
-use super::pipeline::{Pipeline, sparse, uniform, values};
+use super::pipeline::{Pipeline, ends_of, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};
 use crate::{Applied, Finish, Result, Verdict};
 
@@ -43,7 +43,7 @@ impl<'a> Ending<'a> {
                     alerts.push(finish.grant.run, *outcome, reason.as_ref(), *dead_letter);
                 }
                 Verdict::Retry { .. } => ends.push(finish, Outcome::Cancelled, None, false, true),
-                Verdict::Wait(..) | Verdict::Release => continue,
+                Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Release => continue,
             }
             if let Some(state) = finish.job_state {
                 states.0.push(finish.grant.run.0);
@@ -89,8 +89,13 @@ impl<'a> Ending<'a> {
                     waits = true;
                     agains.push(finish, None, Some((*wait, until.map(us))));
                     if matches!(wait, Wait::Upstream | Wait::Overlap) {
-                        freed.push_aside(finish.grant.run);
+                        freed.push_aside(finish.grant.run, 1);
                     }
+                }
+                Verdict::Line { places } => {
+                    waits = true;
+                    agains.push(finish, None, Some((Wait::Overlap, None)));
+                    freed.push_aside(finish.grant.run, *places);
                 }
                 Verdict::Release => agains.push(finish, None, None),
             }
@@ -108,6 +113,7 @@ impl<'a> Ending<'a> {
             self.agains = Some(agains.into_step(pipeline, holder, holdings));
         }
         self.wake = freed.into_step(pipeline, fences);
+        keep_outputs(&self.done, pipeline);
         clock
     }
 
@@ -132,6 +138,23 @@ impl<'a> Ending<'a> {
         let woken = self.wake.and_then(|step| answers[step].first());
         let woken: i64 = woken.map_or(Ok(0), |row| row.try_get(0))?;
         Ok(woken > 0 || self.agains.is_some_and(|step| !answers[step].is_empty()))
+    }
+}
+
+/// Keeps the short outputs of attempts that were recorded.
+fn keep_outputs<'a>(done: &[&'a Finish], pipeline: &mut Pipeline<'a>) {
+    let (mut runs, mut fences) = (Vec::new(), Vec::new());
+    let (mut numbers, mut frames) = (Vec::new(), Vec::new());
+    for finish in done {
+        let Some(attempt) = &finish.attempt else { continue };
+        let Some(output) = &attempt.result.output else { continue };
+        runs.push(finish.grant.run.0);
+        fences.push(finish.mark());
+        numbers.push(signed(attempt.number));
+        frames.push(output.as_slice());
+    }
+    if !runs.is_empty() {
+        pipeline.push(sql!("output_insert"), values![runs, fences, numbers, frames]);
     }
 }
 
@@ -338,6 +361,8 @@ pub(super) struct Freed {
     runs: Vec<Uuid>,
     unknown: Vec<Uuid>,
     aside: Vec<Uuid>,
+    /// How many runs of the job of each of them may be under way at a time.
+    places: Vec<i64>,
 }
 
 impl Freed {
@@ -350,9 +375,10 @@ impl Freed {
         }
     }
 
-    /// A run that may wait for other jobs or in line now.
-    pub fn push_aside(&mut self, run: RunId) {
+    /// A run that may wait for other jobs or in line now, of a job that lets so many run at a time.
+    pub fn push_aside(&mut self, run: RunId, places: u32) {
         self.aside.push(run.0);
+        self.places.push(i64::from(places));
     }
 
     /// Wakes whoever waited for them. The gate has just handed out so many fences.
@@ -362,7 +388,9 @@ impl Freed {
         }
         let (jobs, counts): (Vec<Uuid>, Vec<i32>) =
             self.jobs.into_iter().map(|(job, count)| (job.0, count)).unzip();
-        let values = values![jobs, counts, self.runs, self.unknown, self.aside, fences];
+        let (first, last) = ends_of(&self.runs);
+        let Freed { runs, unknown, aside, places, .. } = self;
+        let values = values![jobs, counts, runs, unknown, aside, fences, first, last, places];
         Some(pipeline.push(sql!("wake"), values))
     }
 }

@@ -78,7 +78,8 @@ impl Identity for PostgresStore {
         };
         if let Entry::Tenant(tenant) = entry {
             let quota = |quota: Option<u32>| quota.map(i64::from);
-            let values = values![id, quota(tenant.max_jobs), quota(tenant.max_concurrent)];
+            let (jobs, running) = (quota(tenant.max_jobs), quota(tenant.max_concurrent));
+            let values = values![id, jobs, running, signed(tenant.tier.weight())];
             pipeline.push(sql!("quota_set"), values);
         }
         let kind = audit_kind(entry, expected.is_none()).name().to_owned();

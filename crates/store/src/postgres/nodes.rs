@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use domain::cluster::{Labels, NodeRole};
-use domain::id::{NodeId, RunId};
+use domain::facts::Outage;
+use domain::fairness::Tier;
+use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
-use domain::schedule::Outage;
-use jiff::SignedDuration;
+use domain::slot::PerSlot;
+use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::finish::Ending;
 use super::holdings::{Held, Holdings};
 use super::pipeline::{Pipeline, values};
-use super::row::{at, claimed, signed, span_us, text, unsigned};
+use super::row::{at, claimed, signed, span_us, text, unsigned, us};
 use super::{Shared, first, lock_of};
 use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
@@ -37,9 +39,10 @@ impl Shared {
         let (name, version) = (text(&info.name), text(&info.version));
         let labels: Vec<String> =
             info.labels.pairs().iter().map(|pair| text(pair).into_owned()).collect();
-        let (capacity, hash) = (signed(info.capacity), text(&info.settings_hash));
-        let lease = span_us(lease);
-        let values = values![node.0, name, lease, address, version, roles, labels, capacity, hash];
+        let (capacity, hash) = (signed(info.capacity.process), text(&info.settings_hash));
+        let (lease, http) = (span_us(lease), signed(info.capacity.http));
+        let values =
+            values![node.0, name, lease, address, version, roles, labels, capacity, hash, http];
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("node_join"), values);
         match info.replaces {
@@ -88,7 +91,10 @@ impl Shared {
                     version: row.try_get(3)?,
                     roles: roles.iter().filter_map(|role| NodeRole::of(role)).collect(),
                     labels: Labels::of_pairs(&labels),
-                    capacity: unsigned(row.try_get(11)?),
+                    capacity: PerSlot {
+                        process: unsigned(row.try_get(11)?),
+                        http: unsigned(row.try_get(16)?),
+                    },
                     settings_hash: row.try_get(12)?,
                     replaces: Replaces::None,
                 },
@@ -108,15 +114,23 @@ impl Shared {
         node: NodeId,
         lease: SignedDuration,
     ) -> Result<Option<Renewed>> {
-        let rows = self.query(sql!("node_renew"), values![node.0, span_us(lease)]).await?;
+        let usual = signed(Tier::default().weight());
+        let rows = self.query(sql!("node_renew"), values![node.0, span_us(lease), usual]).await?;
         let Some(row) = rows.first() else {
             self.forget(node);
             return Ok(None);
         };
         let cancel: Vec<Uuid> = row.try_get(1)?;
+        let (tenants, weights): (Vec<Uuid>, Vec<i32>) = (row.try_get(5)?, row.try_get(6)?);
         let renewed = Renewed {
             cancel: cancel.into_iter().map(RunId).collect(),
             draining: row.try_get(4)?,
+            weights: tenants
+                .into_iter()
+                .zip(weights)
+                .map(|(tenant, weight)| (TenantId(tenant), unsigned(weight)))
+                .collect(),
+            counts_tenants: row.try_get(7)?,
             now: at(row.try_get(0)?),
         };
         if self.own().contains(&node) {
@@ -126,6 +140,18 @@ impl Shared {
             self.split(old).await;
         }
         Ok(Some(renewed))
+    }
+
+    pub(super) async fn record_starts(
+        &self,
+        node: NodeId,
+        starts: &[(Grant, Timestamp)],
+    ) -> Result<()> {
+        let runs: Vec<Uuid> = starts.iter().map(|(grant, _)| grant.run.0).collect();
+        let turns: Vec<i32> = starts.iter().map(|(grant, _)| signed(grant.turn)).collect();
+        let times: Vec<i64> = starts.iter().map(|(_, at)| us(*at)).collect();
+        self.query(sql!("node_starts_set"), values![node.0, runs, turns, times]).await?;
+        Ok(())
     }
 
     /// What a node holds. Claims whose answers were lost are among the holdings from now on.

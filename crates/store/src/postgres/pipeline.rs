@@ -8,6 +8,7 @@ use deadpool_postgres::{Client, Pool};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
+use uuid::Uuid;
 
 use crate::{Result, StoreError};
 
@@ -36,6 +37,13 @@ pub(super) fn uniform<T: PartialEq>(mut column: Vec<T>) -> Vec<T> {
         column.truncate(1);
     }
     column
+}
+
+/// The first and the last of some ids: statements that are told look only at the partitions of
+/// history between them.
+pub(super) fn ends_of(ids: &[Uuid]) -> (Uuid, Uuid) {
+    let first = ids.iter().min().copied().unwrap_or_default();
+    (first, ids.iter().max().copied().unwrap_or_default())
 }
 
 /// Statements that are applied together or not at all.

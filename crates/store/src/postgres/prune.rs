@@ -1,4 +1,4 @@
-//! History that nobody wants any more goes in small batches.
+//! Old history goes: whole partitions at once, the rest in small batches.
 
 use domain::id::RunId;
 
@@ -11,12 +11,14 @@ impl Shared {
     pub(super) async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
         let (before, failed_before) = (us(cut.before), us(cut.failed_before));
         let limit = i64::from(limit);
+        let newest = RunId::last_of(cut.before.max(cut.failed_before));
         let Some(job) = cut.job else {
-            let newest = RunId::last_of(cut.before.max(cut.failed_before));
-            let values = values![newest.0, before, failed_before, limit];
-            return Ok(gone(self.query_one(sql!("prune_age"), values).await?.try_get(0)?));
+            let (dropped, firsts, untils) = self.keep_partitions(cut).await?;
+            let values = values![newest.0, before, failed_before, limit, firsts, untils];
+            let rows = self.query_one(sql!("prune_age"), values).await?.try_get(0)?;
+            return Ok(dropped + gone(rows));
         };
-        let values = values![job.0, before, failed_before, limit];
+        let values = values![job.0, before, failed_before, limit, newest.0];
         let old: i64 = self.query_one(sql!("prune_age_of_job"), values).await?.try_get(0)?;
         let surplus: i64 = match cut.keep_last {
             Some(keep) => {

@@ -20,13 +20,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{JobId, NodeId};
 use domain::run::ClaimedRun;
+use domain::slot::SlotKind;
 use uuid::Uuid;
 
 use super::finish::Ending;
 use super::pipeline::{Pipeline, Value, values};
 use super::row::{at, newly_claimed, outcome, signed, span_us, unsigned};
+use super::runs::known;
 use super::{Shared, first, lock_of};
 use crate::{Applied, CHANGED_JOBS_MAX, Finish, Pumped, Result, Want};
 
@@ -41,7 +44,7 @@ const DEPTH_MAX: i64 = 1_024;
 
 impl Shared {
     pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
-        let fences = i64::from(want.due) + i64::from(want.soon);
+        let fences = fences(want);
         if done.is_empty() && fences == 0 {
             let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
             return Ok(Pumped { applied, claimed, changed_jobs, now: self.now().await? });
@@ -70,7 +73,7 @@ impl Shared {
         if !spent.is_empty() {
             pipeline.push(sql!("claim_spent"), values![spent.clone()]);
         }
-        let depth = self.depth.load(Ordering::Relaxed);
+        let depth = SlotKind::ALL.map(|slot| self.depth[slot].load(Ordering::Relaxed));
         let claim = (fences > 0).then(|| claim(&mut pipeline, node, want, depth));
         let changes =
             (fences > 0).then(|| pipeline.push(sql!("job_changed_lately"), changed_lately()));
@@ -80,7 +83,7 @@ impl Shared {
             // not keep the others from ending.
             None => {
                 let runs: Vec<Uuid> = done.iter().map(|finish| finish.grant.run.0).collect();
-                self.query(sql!("run_known"), values![runs]).await?;
+                self.query(sql!("run_known"), known(runs)).await?;
                 pipeline.commit(&self.pool).await?
             }
         };
@@ -91,7 +94,7 @@ impl Shared {
         }
         let changed_jobs = changes.into_iter().flat_map(|step| &answers[step]).map(changed_job);
         let changed_jobs = changed_jobs.collect::<Result<_>>()?;
-        self.look_deeper(want, &claimed, depth);
+        self.look_deeper(want, &claimed);
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
         drop(claiming);
@@ -107,10 +110,14 @@ impl Shared {
 
     /// Where tenants have much and little work, an even share of each does not fill a claim: the
     /// next one looks deeper, until it does.
-    fn look_deeper(&self, want: Want, claimed: &[ClaimedRun], depth: i64) {
-        let filled = claimed.len() >= want.due as usize;
-        let deeper = if filled { depth / 2 } else { depth.saturating_mul(2) };
-        self.depth.store(deeper.clamp(1, DEPTH_MAX), Ordering::Relaxed);
+    fn look_deeper(&self, want: Want, claimed: &[ClaimedRun]) {
+        for slot in SlotKind::ALL.into_iter().filter(|slot| want.due[*slot] > 0) {
+            let count = claimed.iter().filter(|claimed| claimed.run.slot == slot).count();
+            let depth = self.depth[slot].load(Ordering::Relaxed);
+            let filled = count >= want.due[slot] as usize;
+            let deeper = if filled { depth / 2 } else { depth.saturating_mul(2) };
+            self.depth[slot].store(deeper.clamp(1, DEPTH_MAX), Ordering::Relaxed);
+        }
     }
 
     /// Brings the list of holdings in line with what was committed.
@@ -156,18 +163,35 @@ impl Shared {
     }
 }
 
-fn claim(pipeline: &mut Pipeline<'_>, node: NodeId, want: Want, depth: i64) -> usize {
-    let (due, soon) = (i64::from(want.due), i64::from(want.soon));
+/// How many numbers a claim may need.
+pub(super) fn fences(want: Want) -> i64 {
+    i64::from(want.due.total()) + i64::from(want.soon)
+}
+
+/// How many due runs of each kind of slot are wanted, in the order of the kinds.
+pub(super) fn wanted(want: Want) -> Vec<i64> {
+    SlotKind::ALL.map(|slot| i64::from(want.due[slot])).to_vec()
+}
+
+fn claim(
+    pipeline: &mut Pipeline<'_>,
+    node: NodeId,
+    want: Want,
+    depth: [i64; SlotKind::ALL.len()],
+) -> usize {
     let tenant_max = want.tenant_max.map(signed);
     let values = values![
         node.0,
-        due,
-        soon,
+        wanted(want),
+        i64::from(want.soon),
         span_us(want.ahead),
         tenant_max,
-        depth,
+        depth.to_vec(),
         FRONT_CLAIM_MIN,
         FRONT_LOOKS_MAX,
+        span_us(AGEING),
+        signed(Tier::default().weight()),
+        ROUND,
     ];
     pipeline.push(concat!(sql!("lanes"), sql!("claim")), values)
 }

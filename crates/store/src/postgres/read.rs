@@ -11,7 +11,9 @@ use super::Shared;
 use super::pipeline::values;
 use super::row::{at, attempt_end, live, origin, outcome, unsigned};
 use crate::filter::{Part, Seen, merge};
-use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark};
+use crate::{
+    AttemptView, Counts, LiveCounts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark,
+};
 
 impl Shared {
     pub(super) async fn run(&self, id: RunId) -> Result<Option<RunView>> {
@@ -93,10 +95,12 @@ impl Shared {
             |column: usize| -> Result<u64> { Ok(row.try_get::<_, i64>(column)?.cast_unsigned()) };
         Ok(Counts {
             jobs: count(0)?,
-            queued: count(1)?,
-            held: count(2)?,
-            pending: count(3)?,
-            oldest_due: row.try_get::<_, Option<i64>>(4)?.map(at),
+            live: LiveCounts {
+                pending: count(1)?,
+                queued: count(2)?,
+                running: count(3)?,
+                oldest_due: row.try_get::<_, Option<i64>>(4)?.map(at),
+            },
         })
     }
 }
@@ -130,12 +134,15 @@ fn view_live(row: &Row) -> Result<RunView> {
     let now = at(row.try_get(16)?);
     let holder: Option<Uuid> = row.try_get(17)?;
     let last_node: Option<Uuid> = row.try_get(18)?;
+    let state = RunState::of_live(run.due_at <= now, holder.is_some(), wait);
+    let is_under_way = state == RunState::Running && holder.is_some();
+    let started_at: Option<i64> = row.try_get(if is_under_way { 23 } else { 20 })?;
     Ok(RunView {
         id: run.id,
         job: run.job,
         tenant: run.tenant,
         job_version: run.job_version,
-        state: RunState::of_live(run.due_at <= now, holder.is_some(), wait),
+        state,
         reason: None,
         reason_text: None,
         scheduled_for: run.scheduled_for,
@@ -149,7 +156,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         lost: claimed.lost,
         node: holder.or(last_node).map(NodeId),
         fence: token_of_mark(row.try_get(19)?),
-        started_at: row.try_get::<_, Option<i64>>(20)?.map(at),
+        started_at: started_at.map(at),
         finished_at: None,
         message: row.try_get(21)?,
         error: row.try_get(22)?,

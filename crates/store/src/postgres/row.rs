@@ -9,6 +9,7 @@ use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use crate::lane::{lane, priority_of, slot_of};
 use crate::{Result, StoreError};
 
 /// A time as it is stored.
@@ -37,6 +38,11 @@ pub(super) fn signed(number: u32) -> i32 {
 /// The inverse of [`signed`].
 pub(super) fn unsigned(number: i32) -> u32 {
     number.cast_unsigned()
+}
+
+/// The lane of a run as it is stored.
+pub(super) fn lane_of(run: &NewRun) -> i16 {
+    lane(run.slot, run.priority) as i16
 }
 
 /// Text that PostgreSQL takes: it has no place for a zero byte, and output of jobs may have any.
@@ -125,7 +131,7 @@ pub(super) fn newly_claimed(row: &Row) -> Result<ClaimedRun> {
 /// The columns that every query of live runs begins with, up to the turn.
 pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
     let id = RunId(row.try_get(0)?);
-    let priority: i16 = row.try_get(7)?;
+    let lane = i64::from(row.try_get::<_, i16>(7)?);
     Ok(ClaimedRun {
         grant: Grant { run: id, fence: 0, turn: unsigned(row.try_get(14)?) },
         run: NewRun {
@@ -136,12 +142,13 @@ pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
             scheduled_for: at(row.try_get(4)?),
             shard: row.try_get(5)?,
             due_at: at(row.try_get(6)?),
-            priority: u8::try_from(priority).map_err(|_| unreadable(priority, "a priority"))?,
+            priority: priority_of(lane),
             origin: origin(row.try_get(8)?)?,
             coalesced: unsigned(row.try_get(9)?),
             ignore_dependencies: row.try_get(10)?,
             parameters: row.try_get(11)?,
             place: Place::default(),
+            slot: slot_of(lane),
         },
         attempts: unsigned(row.try_get(12)?),
         lost: unsigned(row.try_get(13)?),

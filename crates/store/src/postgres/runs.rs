@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::alerts::EndAlerts;
-use super::pipeline::{Pipeline, Value, sparse, uniform, values};
-use super::row::{signed, text, us};
+use super::pipeline::{Pipeline, Value, ends_of, sparse, uniform, values};
+use super::row::{lane_of, signed, text, us};
 use crate::{Fire, Result};
 
 impl Shared {
@@ -55,13 +55,19 @@ pub(super) fn push_fires<'a>(batch: Vec<&'a Fire>, pipeline: &mut Pipeline<'a>) 
     values.extend(ledger.into_values());
     let fire = pipeline.push(sql!("fire"), values);
     place(pipeline, batch.iter().flat_map(|fire| &fire.runs));
-    pipeline.push(sql!("run_known"), values![ids]);
+    pipeline.push(sql!("run_known"), known(ids));
     let mut alerts = EndAlerts::default();
     for entry in batch.iter().flat_map(|fire| &fire.ledger) {
         alerts.push(entry.id, entry.outcome, Some(&entry.reason), false);
     }
     alerts.into_step(pipeline);
     fire
+}
+
+/// The values of `run_known`.
+pub(super) fn known(ids: Vec<Uuid>) -> Vec<Value<'static>> {
+    let (lowest, highest) = ends_of(&ids);
+    values![ids, lowest, highest]
 }
 
 /// Runs that were recorded just now and ask for something are put into lanes of their own. For the
@@ -87,7 +93,7 @@ pub(super) struct RunColumns<'a> {
     scheduled_for: Vec<i64>,
     shard: Vec<Cow<'a, str>>,
     due_at: Vec<i64>,
-    priority: Vec<i16>,
+    lane: Vec<i16>,
     origin: Vec<i16>,
     coalesced: Vec<i32>,
     ignore_dependencies: Vec<bool>,
@@ -107,7 +113,7 @@ impl<'a> RunColumns<'a> {
             columns.scheduled_for.push(us(run.scheduled_for));
             columns.shard.push(text(&run.shard));
             columns.due_at.push(us(run.due_at));
-            columns.priority.push(i16::from(run.priority));
+            columns.lane.push(lane_of(run));
             columns.origin.push(i16::from(run.origin as u8));
             columns.coalesced.push(signed(run.coalesced));
             columns.ignore_dependencies.push(run.ignore_dependencies);
@@ -125,7 +131,7 @@ impl<'a> RunColumns<'a> {
             self.scheduled_for,
             uniform(self.shard),
             self.due_at,
-            uniform(self.priority),
+            uniform(self.lane),
             uniform(self.origin),
             uniform(self.coalesced),
             uniform(self.ignore_dependencies),

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::objects::object;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, outcome, signed, text, us};
-use super::runs::RunColumns;
+use super::row::{at, lane_of, outcome, signed, text, us};
+use super::runs::{RunColumns, known};
 use super::{PostgresStore, first, lock_of};
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
@@ -62,7 +62,7 @@ impl Shards for PostgresStore {
         if let Whole::New(run) = run {
             let insert = concat!(sql!("run_insert"), sql!("unless_known"));
             pipeline.push(insert, RunColumns::of([run]).into_values());
-            pipeline.push(sql!("run_known"), values![vec![run.id.0]]);
+            pipeline.push(sql!("run_known"), known(vec![run.id.0]));
         }
         pipeline.push(sql!("gate"), values![0_i64]);
         let holder = holder.map(|node| node.0);
@@ -72,7 +72,7 @@ impl Shards for PostgresStore {
             one.tenant.0,
             signed(one.job_version),
             us(one.scheduled_for),
-            i16::from(one.priority),
+            lane_of(one),
             i16::from(one.origin as u8)
         ]);
         let divide = pipeline.push(sql!("part_insert"), values);

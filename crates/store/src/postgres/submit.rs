@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 
 use domain::id::{JobId, RunId};
 use domain::run::{ClaimedRun, Grant, NewRun};
+use domain::slot::PerSlot;
 use uuid::Uuid;
 
-use super::pipeline::{Pipeline, values};
+use super::pipeline::{Pipeline, ends_of, values};
 use super::pump::changed_lately;
 use super::row::unsigned;
-use super::runs::{RunColumns, place};
+use super::runs::{RunColumns, known, place};
 use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
 
@@ -30,7 +31,7 @@ impl Shared {
             return Ok(Submitted::default());
         }
         if runs.len() < SPLIT_MIN {
-            return self.submit_as_one(runs, claim.filter(|claim| claim.max > 0)).await;
+            return self.submit_as_one(runs, claim.filter(|claim| claim.max.total() > 0)).await;
         }
         // Each run is accepted for itself. Nobody is handed one here: a claim for so many is as
         // well made behind them.
@@ -70,7 +71,7 @@ impl Shared {
         let careful = concat!(sql!("run_insert"), sql!("unless_known"));
         let insert = pipeline.push(careful, RunColumns::of(new).into_values());
         place(&mut pipeline, runs.iter());
-        let known = pipeline.push(sql!("run_known"), values![ids]);
+        let known = pipeline.push(sql!("run_known"), known(ids));
         let answers = pipeline.commit(&self.pool).await?;
         let ids = |step: usize| answers[step].iter().map(|row| Ok(RunId(row.try_get(0)?)));
         let mut new: HashSet<RunId> = ids(insert).collect::<Result<_>>()?;
@@ -110,10 +111,14 @@ impl Shared {
 fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
     let mut values = RunColumns::of(new.iter().copied()).into_values();
     let node = claim.map(|claim| claim.node);
-    let most = claim.map_or(0, |claim| i64::from(claim.max));
-    values.extend(values![node.map(lock_of), node.map(|node| node.0), most]);
+    let most = claim.map_or_else(PerSlot::default, |claim| claim.max);
+    let (process, http) = (i64::from(most.process), i64::from(most.http));
+    values.extend(values![node.map(lock_of), node.map(|node| node.0), process, http]);
     let mut pipeline = Pipeline::default();
     values.extend(changed_lately());
+    let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
+    let (lowest, highest) = ends_of(&ids);
+    values.extend(values![lowest, highest]);
     pipeline.push(SUBMIT, values);
     pipeline
 }

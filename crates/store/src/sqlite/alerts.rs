@@ -139,7 +139,7 @@ fn tell_dead_letters(tx: &mut Tx<'_>) -> Result<u64> {
 }
 
 pub(super) fn insert(tx: &Tx<'_>, alert: &Alert) -> Result<()> {
-    let settled = alert.kind != AlertKind::MaxRetriesExceeded;
+    let settled = !alert.kind.is_failure();
     tx.connection.prepare_cached(sql!("alert_insert"))?.execute((
         alert.id(),
         us(alert.at),

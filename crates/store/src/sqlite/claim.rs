@@ -1,15 +1,18 @@
-//! Handing runs to nodes: fair between tenants first, then by priority with ageing, then by time.
+//! Handing runs to nodes: fair between tenants by their weights first, then by priority with ageing,
+//! then by time.
 //!
-//! Work lies in lanes, one for each tenant and priority, sorted by due time. A claim looks at the
-//! front of each lane and merges them. A point of priority is worth a minute of waiting, so the
-//! order of two runs never changes while they wait, and no run waits for ever behind urgent ones.
-//! What is taken from a lane is therefore always its front, which leaves the queue in one piece.
+//! Work lies in lanes, one for each tenant, kind of slot and priority, sorted by due time. A claim
+//! looks at the front of each lane that it has slots for and merges them. The order of two runs of a
+//! lane never changes while they wait. What is taken from a lane is therefore always its front, which
+//! leaves the queue in one piece.
 
 use std::collections::HashMap;
 
+use domain::fairness::{AGEING, Tier, turn};
 use domain::id::{NodeId, TenantId};
 use domain::run::ClaimedRun;
-use jiff::{SignedDuration, Timestamp};
+use domain::slot::{PerSlot, SlotKind};
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
@@ -18,13 +21,8 @@ use super::holdings::Held;
 use super::nodes::is_alive;
 use super::row::{claimed, us};
 use super::writer::Tx;
+use crate::lane::{LANES, slot_of};
 use crate::{Applied, Finish, Pumped, Result, StoreError, Want};
-
-/// What a point of priority is worth in waiting.
-const AGEING: SignedDuration = SignedDuration::from_secs(60);
-
-/// Lanes from this number on are of runs that ask for something: ten for each place.
-pub(super) const PLACED: i64 = 10;
 
 /// A run in the queue, and what the writer has to remember of it.
 pub(super) struct Queued {
@@ -35,8 +33,35 @@ pub(super) struct Queued {
     cancelled: bool,
 }
 
-/// A tenant's runs of one place and priority.
+/// A tenant's runs of one place, kind of slot and priority.
 pub(super) type Lane = (Uuid, i64);
+
+/// What tenants may have and how they share, as far as that is not as usual.
+pub(super) struct Shares(HashMap<Uuid, (Option<i64>, u32)>);
+
+impl Shares {
+    pub fn read(tx: &Tx<'_>) -> Result<Self> {
+        let mut query = tx.connection.prepare_cached(sql!("quota_running"))?;
+        let usual = Tier::default().weight();
+        let shares =
+            query.query_map((usual,), |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+        Ok(Shares(shares.collect::<rusqlite::Result<_>>()?))
+    }
+
+    /// The most runs that a tenant may hold at a time.
+    fn most(&self, tenant: TenantId) -> Option<i64> {
+        self.0.get(&tenant.0).and_then(|(most, _)| *most)
+    }
+
+    /// Whether a tenant may hold only so many runs at a time.
+    pub fn is_counted(&self, tenant: TenantId) -> bool {
+        self.most(tenant).is_some()
+    }
+
+    fn weight(&self, tenant: TenantId) -> u32 {
+        self.0.get(&tenant.0).map_or(Tier::default().weight(), |(_, weight)| *weight)
+    }
+}
 
 pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
     if !is_alive(tx.connection, node)? {
@@ -53,7 +78,7 @@ pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -
 }
 
 fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
-    if want.due == 0 && want.soon == 0 {
+    if want.due.total() == 0 && want.soon == 0 {
         return Ok(Vec::new());
     }
     let lanes = lanes(tx.connection, false)?;
@@ -68,10 +93,10 @@ pub(super) fn claim_from(
     want: Want,
     lanes: &[Lane],
 ) -> Result<Vec<Queued>> {
-    let limits = limits(tx)?;
+    let shares = Shares::read(tx)?;
     let due = due(tx, lanes, want.due)?;
-    let due = choose(tx, due, lanes.len(), want, &limits);
-    let soon = soon(tx, lanes, want, &limits)?;
+    let due = choose(tx, due, lanes, want, &shares);
+    let soon = soon(tx, lanes, want, &shares)?;
     take(tx, &due, i64::MIN)?;
     take(tx, &soon, tx.now_us())?;
     let mut taken = due;
@@ -88,6 +113,7 @@ pub(super) fn claim_from(
             seq: queued.seq,
             job: run.run.job,
             tenant: run.run.tenant,
+            slot: run.run.slot,
             order_at: queued.order_at,
             attempts: run.attempts,
             lost: run.lost,
@@ -95,13 +121,6 @@ pub(super) fn claim_from(
         });
     }
     Ok(taken)
-}
-
-/// The tenants that may have only so many runs at work.
-pub(super) fn limits(tx: &Tx<'_>) -> Result<HashMap<Uuid, i64>> {
-    let mut query = tx.connection.prepare_cached(sql!("quota_running"))?;
-    let limits = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(limits.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Takes runs out of the queue: of each lane everything after a time up to the last of them.
@@ -134,10 +153,10 @@ pub(super) fn lanes(connection: &Connection, placed: bool) -> Result<Vec<Lane>> 
     let mut lanes: Vec<Lane> = Vec::new();
     let mut last: Lane = (Uuid::nil(), -1);
     while let Some(lane) = step.query_row(last, |row| Ok((row.get(0)?, row.get(1)?))).optional()? {
-        last = match (lane.1 >= PLACED, placed) {
+        last = match (lane.1 >= LANES, placed) {
             // On to the next tenant, or to the tenant's other lanes.
             (true, false) => (lane.0, i64::MAX),
-            (false, true) => (lane.0, PLACED - 1),
+            (false, true) => (lane.0, LANES - 1),
             _ => lane,
         };
         if last == lane {
@@ -169,27 +188,27 @@ fn lane(
     Ok(())
 }
 
-/// The front of each lane.
-fn due(tx: &Tx<'_>, lanes: &[Lane], limit: u32) -> Result<Vec<Queued>> {
+/// The front of each lane that there are slots for.
+fn due(tx: &Tx<'_>, lanes: &[Lane], limits: PerSlot<u32>) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
-    for front in lanes.iter().filter(|_| limit > 0) {
-        lane(tx, *front, (i64::MIN, tx.now_us()), limit, &mut runs)?;
+    for front in lanes {
+        let limit = limits[slot_of(front.1)];
+        if limit > 0 {
+            lane(tx, *front, (i64::MIN, tx.now_us()), limit, &mut runs)?;
+        }
     }
     Ok(runs)
 }
 
 /// Runs that become due within `want.ahead`, earliest first. What is prepared starts by itself, so
 /// a tenant that is counted gets its runs when they are due.
-fn soon(
-    tx: &Tx<'_>,
-    lanes: &[Lane],
-    want: Want,
-    limits: &HashMap<Uuid, i64>,
-) -> Result<Vec<Queued>> {
-    let until = us(tx.now.saturating_add(want.ahead).unwrap_or(Timestamp::MAX));
+fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want, shares: &Shares) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
-    let open = |lane: &&Lane| want.soon > 0 && !limits.contains_key(&lane.0);
-    for front in lanes.iter().filter(open) {
+    if want.soon == 0 || want.tenant_max.is_some() {
+        return Ok(runs);
+    }
+    let until = us(tx.now.saturating_add(want.ahead).unwrap_or(Timestamp::MAX));
+    for front in lanes.iter().filter(|lane| !shares.is_counted(TenantId(lane.0))) {
         lane(tx, *front, (tx.now_us(), until), want.soon, &mut runs)?;
     }
     runs.sort_by_key(|queued| (queued.claimed.run.due_at, queued.seq));
@@ -197,39 +216,53 @@ fn soon(
     Ok(runs)
 }
 
-/// The runs that go first: each tenant's n-th before any tenant's (n + 1)-th, counting what the
-/// tenants hold already.
+/// The runs that go first, of each kind of slot. Tenants take turns by their weights, counting what
+/// they hold already.
 fn choose(
     tx: &mut Tx<'_>,
     mut due: Vec<Queued>,
-    lanes: usize,
+    lanes: &[Lane],
     want: Want,
-    limits: &HashMap<Uuid, i64>,
+    shares: &Shares,
 ) -> Vec<Queued> {
-    if lanes == 1 && want.tenant_max.is_none() && limits.is_empty() {
+    let lanes_of = |slot| lanes.iter().filter(|lane| slot_of(lane.1) == slot).count();
+    if want.tenant_max.is_none()
+        && lanes.iter().all(|lane| !shares.is_counted(TenantId(lane.0)))
+        && SlotKind::ALL.into_iter().all(|slot| lanes_of(slot) <= 1)
+    {
         // There is nothing to be fair about, and a lane is in order.
         return due;
     }
-    let most = |queued: &Queued| {
-        let own = limits.get(&queued.claimed.run.tenant.0).copied().unwrap_or(i64::MAX);
-        own.min(want.tenant_max.map_or(i64::MAX, i64::from))
-    };
     due.sort_by_key(rank);
-    let mut places: HashMap<TenantId, i64> = HashMap::new();
-    let mut ordered: Vec<(i64, Queued)> = due
-        .into_iter()
-        .map(|queued| {
-            let tenant = queued.claimed.run.tenant;
-            let place = places.entry(tenant).or_insert_with(|| tx.holdings().of_tenant(tenant));
-            *place += 1;
-            (*place, queued)
-        })
-        .filter(|(place, queued)| *place <= most(queued))
-        .collect();
-    // The sort is stable, so runs of the same place stay in the order of their rank.
-    ordered.sort_by_key(|(place, _)| *place);
-    ordered.truncate(want.due as usize);
-    ordered.into_iter().map(|(_, queued)| queued).collect()
+    let mut held: HashMap<TenantId, i64> = HashMap::new();
+    let mut nths: HashMap<(TenantId, SlotKind), i64> = HashMap::new();
+    let mut lines: PerSlot<Vec<(i64, Queued)>> = PerSlot::default();
+    for queued in due {
+        let (tenant, slot) = (queued.claimed.run.tenant, queued.claimed.run.slot);
+        let mut held_of = |slot| tx.holdings().of_tenant(tenant, slot);
+        let most = shares.most(tenant).into_iter().chain(want.tenant_max.map(i64::from)).min();
+        if let Some(most) = most {
+            let held = held
+                .entry(tenant)
+                .or_insert_with(|| SlotKind::ALL.into_iter().map(&mut held_of).sum());
+            *held += 1;
+            if *held > most {
+                continue;
+            }
+        }
+        let nth = nths.entry((tenant, slot)).or_insert_with(|| held_of(slot));
+        *nth += 1;
+        lines[slot].push((turn(*nth, shares.weight(tenant)), queued));
+    }
+    let mut chosen = Vec::new();
+    for slot in SlotKind::ALL {
+        let line = &mut lines[slot];
+        // The sort is stable, so runs of the same turn stay in the order of their rank.
+        line.sort_by_key(|(turn, _)| *turn);
+        line.truncate(want.due[slot] as usize);
+        chosen.extend(line.drain(..).map(|(_, queued)| queued));
+    }
+    chosen
 }
 
 fn rank(queued: &Queued) -> (Timestamp, Timestamp, i64) {

@@ -4,13 +4,15 @@ use domain::audit::{Event, Kind};
 use domain::cluster::{Lead, Place, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::ClaimedRun;
+use domain::slot::SlotKind;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::claim::{self, PLACED};
+use super::claim;
 use super::row::at;
 use super::writer::Tx;
 use super::{SqliteStore, journal, nodes, shards, wake};
 use crate::author::author;
+use crate::lane::{LANES, lane};
 use crate::{Acknowledgement, Cluster, POLICY, Result, Steer, Steered, StoreError, Want};
 
 impl Cluster for SqliteStore {
@@ -135,7 +137,7 @@ fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
         let words: Option<String> = tx
             .connection
             .prepare_cached(sql!("place_of_run"))?
-            .query_row((held.seq,), |row| row.get(0))
+            .query_row((held.seq, LANES), |row| row.get(0))
             .optional()?;
         if words.map(|words| place(&words)).transpose()?.is_some_and(|place| place.is_leader()) {
             return Ok(false);
@@ -183,17 +185,25 @@ fn claim_placed(
 /// What the runs of a lane ask for.
 fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
     let mut query = connection.prepare_cached(sql!("place_of_lane"))?;
-    let words: String = query.query_row((lane / PLACED,), |row| row.get(0))?;
+    let words: String = query.query_row((lane / LANES,), |row| row.get(0))?;
     place(&words)
 }
 
-/// The lane of runs that ask for something.
-pub(super) fn lane_of(connection: &Connection, place: &Place, priority: u8) -> Result<i64> {
+/// The lane of runs that ask for a place, or for none.
+pub(super) fn lane_of(
+    connection: &Connection,
+    place: &Place,
+    slot: SlotKind,
+    priority: u8,
+) -> Result<i64> {
+    if place.is_anywhere() {
+        return Ok(lane(slot, priority));
+    }
     let words = serde_json::to_string(place.words())
         .map_err(|error| StoreError::Unreadable(format!("a place: {error}")))?;
     let mut insert = connection.prepare_cached(sql!("place_insert"))?;
     let id: i64 = insert.query_row((words,), |row| row.get(0))?;
-    Ok(id * PLACED + i64::from(priority))
+    Ok(id * LANES + lane(slot, priority))
 }
 
 pub(super) fn words(json: &str) -> Result<Vec<String>> {

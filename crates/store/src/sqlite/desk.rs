@@ -12,6 +12,7 @@ use super::writer::Tx;
 use super::{SqliteStore, journal, nodes, starts};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
+use crate::lane::LANES;
 use crate::{
     Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
     StartFilter, StartKey, StoreError,
@@ -36,6 +37,14 @@ impl Desk for SqliteStore {
         .await
     }
 
+    async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("output_of"))?;
+            Ok(query.query_row((run.0, number), |row| row.get(0)).optional()?)
+        })
+        .await
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeView>> {
         self.read(nodes::list).await
     }
@@ -45,7 +54,7 @@ impl Desk for SqliteStore {
         self.read(move |connection| {
             let mut query = connection.prepare_cached(sql!("count_live_of_tenant"))?;
             let (counts, oldest): ([i64; 3], Option<i64>) = query
-                .query_row((tenant.0, now), |row| {
+                .query_row((tenant.0, now, LANES), |row| {
                     Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
                 })?;
             let [pending, queued, running] = counts.map(i64::cast_unsigned);

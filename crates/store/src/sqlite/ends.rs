@@ -179,7 +179,10 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
 
 /// An end that somebody should be told about.
 fn raise_for(tx: &Tx<'_>, whose: Whose, end: &End<'_>, finished_at: i64) -> Result<()> {
-    let kind = if end.dead_letter { AlertKind::MaxRetriesExceeded } else { AlertKind::Missed };
+    let kind = match end.dead_letter {
+        true => AlertKind::of_dead_letter(end.reason.map(|(code, _)| code)),
+        false => AlertKind::Missed,
+    };
     let text = end
         .reason
         .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", end.outcome));

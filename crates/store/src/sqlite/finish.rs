@@ -34,11 +34,22 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
         };
         tx.holdings().close(&held);
         applied.push(leave(tx, &mut ending, &held, finish, &mut freed)?);
+        keep_output(tx, finish)?;
     }
     ending.flush(tx)?;
     ending.audit.write(tx, node)?;
     freed.wake(tx)?;
     Ok(applied)
+}
+
+/// Keeps the short output of an attempt that is recorded with this.
+fn keep_output(tx: &Tx<'_>, finish: &Finish) -> Result<()> {
+    let Some(attempt) = &finish.attempt else { return Ok(()) };
+    if let Some(output) = &attempt.result.output {
+        let values = (finish.grant.run.0, attempt.number, output);
+        tx.connection.prepare_cached(sql!("output_insert"))?.execute(values)?;
+    }
+    Ok(())
 }
 
 /// Ends grants of nodes that were buried.
@@ -102,21 +113,12 @@ fn leave(
             if *wait == Wait::Upstream {
                 freed.stepped_aside(held.job);
             }
-            // What it waits for may have happened already: then it looks again at once.
-            // Who waits for its parts waits for their end, also if its own was asked for.
-            let is_asked = held.cancelled && *wait != Wait::Parts;
             ending.flush(tx)?;
-            if is_asked || is_over(tx, *wait, (held.run, held.job), held.fence)? {
-                release(tx, held)?;
-            } else {
-                let values = (held.seq, held.turn, *wait as u8, until.map(us));
-                guarded(tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?, held)?;
-                if *wait == Wait::Overlap && !has_active(tx, held)? {
-                    // Nothing of the job is at work, so no end would make the line go on.
-                    wake::line(tx, held.job, 1)?;
-                }
-            }
-            Ok(Applied::Again)
+            begin_to_wait(tx, held, *wait, *until, 1)
+        }
+        Verdict::Line { places } => {
+            ending.flush(tx)?;
+            begin_to_wait(tx, held, Wait::Overlap, None, i64::from(*places))
         }
         Verdict::Release => {
             release(tx, held)?;
@@ -125,10 +127,34 @@ fn leave(
     }
 }
 
-/// Whether another run of the job is at work, or can be claimed.
-fn has_active(tx: &Tx<'_>, held: &Held) -> Result<bool> {
+/// A run waits. What it waits for may have happened already: then it looks again at once.
+fn begin_to_wait(
+    tx: &mut Tx<'_>,
+    held: &Held,
+    wait: Wait,
+    until: Option<Timestamp>,
+    places: i64,
+) -> Result<Applied> {
+    // A run that waits for its parts waits for their end, also if its own was asked for.
+    let is_asked = held.cancelled && wait != Wait::Parts;
+    if is_asked || is_over(tx, wait, (held.run, held.job), held.fence)? {
+        release(tx, held)?;
+        return Ok(Applied::Again);
+    }
+    let values = (held.seq, held.turn, wait as u8, until.map(us));
+    guarded(tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?, held)?;
+    if wait == Wait::Overlap {
+        // Each end wakes one run, so a place that stays free now would stay free.
+        let free = places - active_beside(tx, held, places)?;
+        wake::line(tx, held.job, free.max(0))?;
+    }
+    Ok(Applied::Again)
+}
+
+/// How many other runs of the job are at work or can be claimed, counted up to `most`.
+fn active_beside(tx: &Tx<'_>, held: &Held, most: i64) -> Result<i64> {
     let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
-    Ok(query.exists((held.job.0, tx.order(), held.run.0))?)
+    Ok(query.query_row((held.job.0, tx.order(), held.run.0, most), |row| row.get(0))?)
 }
 
 /// A run goes back to the queue as it was.

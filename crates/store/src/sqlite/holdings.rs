@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::Grant;
+use domain::slot::SlotKind;
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
+use crate::lane::slot_of;
 use crate::{Result, StoreError};
 
 /// Grants that are over and still listed are tolerated up to this many, and up to three for each
@@ -31,6 +33,7 @@ pub(super) struct Held {
     pub seq: i64,
     pub job: JobId,
     pub tenant: TenantId,
+    pub slot: SlotKind,
     pub order_at: i64,
     pub attempts: u32,
     pub lost: u32,
@@ -92,23 +95,27 @@ pub(super) struct Entry {
     pub turn: u32,
 }
 
-/// How many runs of each tenant are held. Neighbours are mostly of the same tenant, and counted
-/// together.
+/// A tenant's runs of one kind of slot.
+type Share = (TenantId, SlotKind);
+
+/// How many runs of each tenant are held, by their kind of slot. Neighbours are mostly of the same
+/// tenant and kind, and counted together.
 #[derive(Default)]
 struct Tenants {
-    counts: HashMap<TenantId, i64>,
-    last: Option<(TenantId, i64)>,
+    counts: HashMap<Share, i64>,
+    last: Option<(Share, i64)>,
 }
 
 impl Tenants {
-    fn add(&mut self, tenant: TenantId, change: i64) {
+    fn add(&mut self, held: &Held, change: i64) {
+        let share = (held.tenant, held.slot);
         if let Some((last, sum)) = &mut self.last
-            && *last == tenant
+            && *last == share
         {
             *sum += change;
             return;
         }
-        let Some((last, sum)) = self.last.replace((tenant, change)) else { return };
+        let Some((last, sum)) = self.last.replace((share, change)) else { return };
         let count = self.counts.entry(last).or_default();
         *count += sum;
         if *count == 0 {
@@ -116,9 +123,9 @@ impl Tenants {
         }
     }
 
-    fn count(&self, tenant: TenantId) -> i64 {
-        let last = self.last.filter(|(last, _)| *last == tenant);
-        self.counts.get(&tenant).copied().unwrap_or(0) + last.map_or(0, |(_, sum)| sum)
+    fn count(&self, share: Share) -> i64 {
+        let last = self.last.filter(|(last, _)| *last == share);
+        self.counts.get(&share).copied().unwrap_or(0) + last.map_or(0, |(_, sum)| sum)
     }
 }
 
@@ -146,12 +153,13 @@ impl Holdings {
                         attempts: row.get(4)?,
                         lost: row.get(5)?,
                         cancelled: row.get(6)?,
+                        slot: slot_of(row.get(7)?),
                     })
                 });
                 let held = held.optional()?;
                 if let Some(held) = held {
                     claim.open += 1;
-                    holdings.tenants.add(held.tenant, 1);
+                    holdings.tenants.add(&held, 1);
                 }
                 claim.grants.push((fence, held));
             }
@@ -167,7 +175,7 @@ impl Holdings {
 
     /// A node is handed a run.
     pub fn take(&mut self, held: Held) {
-        self.tenants.add(held.tenant, 1);
+        self.tenants.add(&held, 1);
         self.listed += 1;
         self.open += 1;
         if let Some(mut last) = self.claims.last_entry()
@@ -200,9 +208,9 @@ impl Holdings {
         self.held().filter(|held| held.node == node).copied().collect()
     }
 
-    /// How many runs of a tenant are held.
-    pub fn of_tenant(&self, tenant: TenantId) -> i64 {
-        self.tenants.count(tenant)
+    /// How many runs of a tenant are held that take one kind of slot.
+    pub fn of_tenant(&self, tenant: TenantId, slot: SlotKind) -> i64 {
+        self.tenants.count((tenant, slot))
     }
 
     fn held(&self) -> impl Iterator<Item = &Held> {
@@ -228,7 +236,7 @@ impl Holdings {
             self.spent.push(*id);
         }
         self.open -= 1;
-        self.tenants.add(held.tenant, -1);
+        self.tenants.add(held, -1);
     }
 
     /// Writes down what was handed out, and clears away what is over.
@@ -314,6 +322,7 @@ mod tests {
             seq: number,
             job: JobId(id(2)),
             tenant,
+            slot: SlotKind::Process,
             order_at: 0,
             attempts: 0,
             lost: 0,
@@ -342,12 +351,14 @@ mod tests {
     fn a_claim_is_written_once_and_goes_with_its_last_grant() {
         let (connection, mut holdings) = (tables(), Holdings::default());
         let tenant = held(1).tenant;
+        let of_tenant =
+            |holdings: &Holdings| SlotKind::ALL.map(|slot| holdings.of_tenant(tenant, slot));
         (11..=13).for_each(|number| holdings.take(held(number)));
         holdings.write(&connection).unwrap();
-        holdings.take(Held { node: NodeId(id(8)), ..held(20) });
+        holdings.take(Held { node: NodeId(id(8)), slot: SlotKind::Http, ..held(20) });
         holdings.write(&connection).unwrap();
         assert_eq!(listed(&connection), [(11, vec![11, 12, 13]), (20, vec![20])]);
-        assert_eq!(holdings.of_tenant(tenant), 4);
+        assert_eq!(of_tenant(&holdings), [3, 1]);
         let grant = |fence| Grant { run: held(12).run, fence, turn: 0 };
         assert_eq!(holdings.of_grant(NodeId(id(7)), grant(12)), Some(held(12)));
         assert_eq!(holdings.of_grant(NodeId(id(7)), grant(13)), None);
@@ -361,7 +372,7 @@ mod tests {
         holdings.close(&held(12));
         holdings.write(&connection).unwrap();
         assert_eq!(listed(&connection), [(20, vec![20])]);
-        assert_eq!((holdings.of_tenant(tenant), holdings.listed), (1, 1));
+        assert_eq!((of_tenant(&holdings), holdings.listed), ([0, 1], 1));
     }
 
     #[test]
@@ -369,6 +380,9 @@ mod tests {
         let (connection, mut holdings) = (tables(), Holdings::default());
         let (node, other) = (NodeId(id(7)), NodeId(id(8)));
         let (tenant, stranger) = (TenantId(id(1)), TenantId(id(9)));
+        let counts_of = |holdings: &Holdings| {
+            [tenant, stranger].map(|tenant| holdings.of_tenant(tenant, SlotKind::Process))
+        };
         // Numbers in between are those of runs; nodes and tenants take turns.
         let all = [
             held(11),
@@ -391,13 +405,13 @@ mod tests {
             assert_eq!(holdings.of_grant(node, Grant { fence, ..grant(&all[0]) }), None, "{fence}");
         }
         assert_eq!(holdings.of_node(node), [all[0], all[1], all[2], all[4]]);
-        assert_eq!((holdings.of_tenant(tenant), holdings.of_tenant(stranger)), (4, 1));
+        assert_eq!(counts_of(&holdings), [4, 1]);
         holdings.cancel(&all[1]);
         assert!(holdings.of_run(all[1].run).is_some_and(|held| held.cancelled));
-        for (closed, counts) in [(2, (4, 0)), (0, (3, 0)), (0, (3, 0)), (3, (2, 0)), (1, (1, 0))] {
+        for (closed, counts) in [(2, [4, 0]), (0, [3, 0]), (0, [3, 0]), (3, [2, 0]), (1, [1, 0])] {
             holdings.close(&all[closed]);
             assert_eq!(holdings.of_run(all[closed].run), None);
-            assert_eq!((holdings.of_tenant(tenant), holdings.of_tenant(stranger)), counts);
+            assert_eq!(counts_of(&holdings), counts);
         }
         holdings.write(&connection).unwrap();
         assert_eq!(listed(&connection), [(30, vec![30])]);

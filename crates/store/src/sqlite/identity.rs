@@ -225,7 +225,8 @@ fn put(tx: &mut Tx<'_>, entry: &Entry, expected: Option<u32>, by: &str) -> Resul
     if written > 0 {
         if let Entry::Tenant(tenant) = entry {
             let mut set = tx.connection.prepare_cached(sql!("quota_set"))?;
-            set.execute((id, tenant.max_jobs, tenant.max_concurrent))?;
+            let weight = tenant.tier.weight();
+            set.execute((id, tenant.max_jobs, tenant.max_concurrent, weight))?;
         }
         let Some(found) = found else { return Ok(Recorded::Conflict(0)) };
         let kind = audit_kind(entry, expected.is_none());

@@ -15,6 +15,7 @@ use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
 use super::{journal, runs, safe};
+use crate::lane::{LANES, lane, priority_of};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
 pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
@@ -146,29 +147,31 @@ fn conflict(connection: &Connection, job: JobId) -> Result<Changed> {
 fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     tx.note_change(job.id);
     let deleted = job.state == JobState::Deleted;
-    let line = if deleted { -1 } else { i64::from(job.definition.concurrency) };
+    let line = if deleted { -1 } else { i64::from(job.definition.most_running(crate::LINE_WAKE)) };
     wake::line(tx, job.id, line)?;
     wake::changed(tx, job.id)
 }
 
-/// The job's runs that have not ended ask for what the job asks for now.
+/// The job's runs that have not ended ask for the place and the kind of slot that the job asks for
+/// now. What belongs to a shard stays there.
 fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
-    let place = job.definition.place();
+    let (place, slot) = (job.definition.place(), job.definition.action.slot_kind());
     let mut query = tx.connection.prepare_cached(sql!("run_replace"))?;
     let mut rows = query.query((job.id.0,))?;
     while let Some(row) = rows.next()? {
         let (seq, tenant): (i64, Uuid) = (row.get(0)?, row.get(1)?);
-        let (before, priority): (Option<i64>, u8) = (row.get(2)?, row.get(3)?);
-        let lane = if place.is_anywhere() {
-            None
+        let (before, has_shard): (i64, bool) = (row.get(2)?, row.get(4)?);
+        let priority = priority_of(before);
+        let after = if has_shard {
+            before / LANES * LANES + lane(slot, priority)
         } else {
-            Some(lane_of(tx.connection, &place, priority)?)
+            lane_of(tx.connection, &place, slot, priority)?
         };
-        if lane == before {
+        if after == before {
             continue;
         }
-        tx.connection.prepare_cached(sql!("run_place"))?.execute((seq, lane))?;
-        let queued = (tenant, before.unwrap_or(priority.into()), row.get::<_, i64>(4)?, seq);
+        tx.connection.prepare_cached(sql!("run_place"))?.execute((seq, after))?;
+        let queued = (tenant, before, row.get::<_, i64>(3)?, seq);
         // One that is held or waits is not in the queue, and gets there by its new lane.
         if tx.connection.prepare_cached(sql!("queue_delete"))?.execute(queued)? > 0 {
             tx.connection.prepare_cached(sql!("queue_enter"))?.execute((seq,))?;

@@ -59,6 +59,7 @@ fn leave(connection: &Connection, place: Place) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use domain::id::{JobId, NodeId, RunId, TenantId};
+    use domain::slot::SlotKind;
     use uuid::Uuid;
 
     use super::*;
@@ -76,6 +77,7 @@ mod tests {
             seq: 1,
             job: JobId(id(job)),
             tenant: TenantId(id(1)),
+            slot: SlotKind::Process,
             order_at,
             attempts: 0,
             lost: 0,

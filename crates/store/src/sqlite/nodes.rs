@@ -1,11 +1,16 @@
 //! Nodes: their leases, and what becomes of what they held.
 
+use std::collections::HashMap;
+
 use domain::cluster::{Labels, NodeRole};
-use domain::id::NodeId;
+use domain::facts::Outage;
+use domain::fairness::Tier;
+use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
-use domain::schedule::Outage;
+use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
 
 use super::cluster::words;
 use super::finish::release;
@@ -17,6 +22,9 @@ use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
     Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result, StoreError,
 };
+
+/// Bytes of a run that is under way: its id, its turn, and since when.
+const START_BYTES: usize = 16 + 4 + 8;
 
 /// Whether a node may write.
 pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
@@ -52,9 +60,10 @@ pub(super) fn join(
         json(roles)?,
         tx.now_us(),
         json(info.labels.pairs())?,
-        info.capacity,
+        info.capacity.process,
         &info.settings_hash,
         draining.contains(&true),
+        info.capacity.http,
     ))?;
     match info.replaces {
         Replaces::None => {}
@@ -113,7 +122,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             version: row.get(3)?,
             roles: roles.iter().filter_map(|role| NodeRole::of(role)).collect(),
             labels: Labels::of_pairs(&labels),
-            capacity: row.get(10)?,
+            capacity: PerSlot { process: row.get(10)?, http: row.get(15)? },
             settings_hash: row.get(11)?,
             replaces: Replaces::None,
         };
@@ -144,7 +153,46 @@ pub(super) fn renew(
     let Some(draining) = draining else { return Ok(None) };
     let held = tx.holdings().of_node(node);
     let cancel = held.iter().filter(|held| held.cancelled).map(|held| held.run).collect();
-    Ok(Some(Renewed { cancel, draining, now: tx.now }))
+    let mut query = tx.connection.prepare_cached(sql!("quota_weights"))?;
+    let weights = query
+        .query_map((Tier::default().weight(),), |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let counts_tenants = tx.connection.prepare_cached(sql!("quota_counts"))?.exists([])?;
+    Ok(Some(Renewed { cancel, draining, weights, counts_tenants, now: tx.now }))
+}
+
+pub(super) fn record_starts(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    starts: &[(Grant, Timestamp)],
+) -> Result<()> {
+    let mut bytes = Vec::with_capacity(starts.len() * START_BYTES);
+    for (grant, at) in starts {
+        bytes.extend(grant.run.0.as_bytes());
+        bytes.extend(grant.turn.to_le_bytes());
+        bytes.extend(us(*at).to_le_bytes());
+    }
+    tx.connection.prepare_cached(sql!("node_starts_set"))?.execute((node.0, bytes))?;
+    Ok(())
+}
+
+/// Since when runs are under way, by run and turn, as their nodes have said.
+pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
+    let mut query = connection.prepare_cached(sql!("node_starts_list"))?;
+    let mut rows = query.query([])?;
+    let mut starts = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let bytes: Vec<u8> = row.get(0)?;
+        for entry in bytes.chunks_exact(START_BYTES) {
+            let (run, rest) = entry.split_at(16);
+            let (turn, time) = rest.split_at(4);
+            let run = RunId(Uuid::from_slice(run).unwrap_or_default());
+            let turn = u32::from_le_bytes(turn.try_into().unwrap_or_default());
+            let time = i64::from_le_bytes(time.try_into().unwrap_or_default());
+            starts.insert((run, turn), at(time)?);
+        }
+    }
+    Ok(starts)
 }
 
 fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
@@ -205,6 +253,8 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
         }
     }
-    tx.connection.prepare_cached(sql!("node_forget"))?.execute((now - GONE_KEPT_US,))?;
+    if tx.connection.prepare_cached(sql!("node_forget"))?.execute((now - GONE_KEPT_US,))? > 0 {
+        tx.connection.prepare_cached(sql!("node_starts_forget"))?.execute([])?;
+    }
     Ok(reaped)
 }

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::row::us;
 use super::writer::Tx;
+use crate::lane::LANES;
 use crate::{Cut, Result};
 
 pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
@@ -14,7 +15,7 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
         // An id carries the nominal time, and nothing ends before that.
         let newest = RunId::last_of(cut.before.max(cut.failed_before));
         let gone = delete(tx, sql!("prune_age"), (newest.0, before, failed_before, limit))?;
-        tx.connection.prepare_cached(sql!("place_forget"))?.execute([])?;
+        tx.connection.prepare_cached(sql!("place_forget"))?.execute((LANES,))?;
         return Ok(gone);
     };
     let mut gone = delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
@@ -57,11 +58,13 @@ fn delete_all(tx: &Tx<'_>, found: &[(i64, Uuid)]) -> Result<u64> {
     let mut runs = connection.prepare_cached(sql!("run_vanish"))?;
     let mut ends = connection.prepare_cached(sql!("end_delete"))?;
     let mut attempts = connection.prepare_cached(sql!("prune_attempts"))?;
+    let mut outputs = connection.prepare_cached(sql!("output_delete"))?;
     let mut acknowledgements = connection.prepare_cached(sql!("ack_delete"))?;
     for (seq, run) in found {
         runs.execute((seq,))?;
         ends.execute((seq,))?;
         attempts.execute((run,))?;
+        outputs.execute((run,))?;
         acknowledgements.execute((run,))?;
     }
     Ok(found.len() as u64)

@@ -10,9 +10,13 @@ use uuid::Uuid;
 
 use super::ends::outcome_of;
 use super::holdings::claim;
+use super::nodes;
 use super::row::{at, at_opt, origin, us};
 use crate::filter::{Part, Seen, merge};
-use crate::{AttemptView, Counts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark};
+use crate::lane::LANES;
+use crate::{
+    AttemptView, Counts, LiveCounts, Page, Result, RunFilter, RunView, RunsOf, token_of_mark,
+};
 
 pub(super) fn run(connection: &Connection, id: RunId, now: Timestamp) -> Result<Option<RunView>> {
     // One snapshot for the run and its holder.
@@ -116,15 +120,16 @@ fn seen(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
     })
 }
 
-/// Who holds which run. Claims are read when the first run that somebody holds is seen.
+/// Who holds which run. Claims and starts are read when the first run that somebody holds is seen.
 struct Holders<'a> {
     snapshot: &'a Connection,
     known: Option<HashMap<(i64, u32), NodeId>>,
+    starts: Option<HashMap<(RunId, u32), Timestamp>>,
 }
 
 impl<'a> Holders<'a> {
     fn of(snapshot: &'a Connection) -> Self {
-        Holders { snapshot, known: None }
+        Holders { snapshot, known: None, starts: None }
     }
 
     /// The holder of a run in its present turn.
@@ -134,6 +139,15 @@ impl<'a> Holders<'a> {
             None => self.read()?,
         };
         Ok(self.known.insert(known).get(&(seq, turn)).copied())
+    }
+
+    /// Since when the attempt of a run in its present turn is under way, if its node has said.
+    fn start_of(&mut self, run: RunId, turn: u32) -> Result<Option<Timestamp>> {
+        let starts = match self.starts.take() {
+            Some(starts) => starts,
+            None => nodes::starts(self.snapshot)?,
+        };
+        Ok(self.starts.insert(starts).get(&(run, turn)).copied())
     }
 
     fn read(&self) -> Result<HashMap<(i64, u32), NodeId>> {
@@ -155,8 +169,13 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
     // What goes on, is not in the queue and waits for nothing is in somebody's hands.
     let held = outcome.is_none() && wait.is_none() && !row.get::<_, bool>("queued")?;
     let holder = if held { holders.of_run(row.get("seq")?, row.get("turn")?)? } else { None };
+    let id = RunId(row.get("id")?);
+    let started_at = match held && due_at <= now {
+        true => holders.start_of(id, row.get("turn")?)?,
+        false => at_opt(row.get("started_at")?)?,
+    };
     Ok(RunView {
-        id: RunId(row.get("id")?),
+        id,
         job: JobId(row.get("job_id")?),
         tenant: TenantId(row.get("tenant_id")?),
         job_version: row.get("job_version")?,
@@ -177,7 +196,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         lost: row.get("lost")?,
         node: holder.or(row.get::<_, Option<Uuid>>("node_id")?.map(NodeId)),
         fence: token_of_mark(row.get("fence")?),
-        started_at: at_opt(row.get("started_at")?)?,
+        started_at,
         finished_at: at_opt(row.get("finished_at")?)?,
         message: row.get("message")?,
         error: row.get("error")?,
@@ -219,20 +238,30 @@ fn attempt(row: &Row<'_>) -> Result<AttemptView> {
     })
 }
 
+/// Adds up what the tables know. What is neither queued nor waits is held, and of that the grants
+/// tell what is prepared: they are few, however many runs wait.
 pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> {
-    let jobs: i64 =
-        connection.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
-    let mut query = connection.prepare_cached(sql!("count_runs"))?;
-    let (live, waiting, due, later): (i64, i64, i64, i64);
+    let snapshot = connection.unchecked_transaction()?;
+    let jobs: i64 = snapshot.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
+    let mut query = snapshot.prepare_cached(sql!("count_runs"))?;
+    let (live, parted, waiting, due, later): (i64, i64, i64, i64, i64);
     let oldest: Option<i64>;
-    (live, waiting, due, later, oldest) = query.query_row((us(now),), |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    (live, parted, waiting, due, later, oldest) = query.query_row((us(now), LANES), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
     })?;
+    let mut is_prepared = snapshot.prepare_cached(sql!("run_is_prepared"))?;
+    let mut prepared = 0;
+    for (seq, turn) in Holders::of(&snapshot).read()?.keys() {
+        prepared += i64::from(is_prepared.exists((seq, turn, us(now)))?);
+    }
+    let held = live - parted - waiting - due - later;
     Ok(Counts {
-        jobs: jobs as u64,
-        queued: due as u64,
-        held: (live - waiting - due - later) as u64,
-        pending: (waiting + later) as u64,
-        oldest_due: at_opt(oldest)?,
+        jobs: jobs.cast_unsigned(),
+        live: LiveCounts {
+            pending: (waiting + later + prepared).cast_unsigned(),
+            queued: due.cast_unsigned(),
+            running: (held - prepared + parted).cast_unsigned(),
+            oldest_due: at_opt(oldest)?,
+        },
     })
 }

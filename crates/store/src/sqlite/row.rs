@@ -7,6 +7,7 @@ use domain::run::{ClaimedRun, Grant, NewRun, Origin};
 use jiff::Timestamp;
 use rusqlite::Row;
 
+use crate::lane::{priority_of, slot_of};
 use crate::{Result, StoreError};
 
 /// A time as it is stored. The calendar's last second, which a long delay can reach, has no
@@ -76,6 +77,7 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job> {
 /// The columns that every query of live runs begins with; the turn is the last of them.
 pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
     let id = RunId(row.get(0)?);
+    let lane = row.get(7)?;
     Ok(ClaimedRun {
         grant: Grant { run: id, fence, turn: row.get(14)? },
         run: NewRun {
@@ -86,12 +88,13 @@ pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
             scheduled_for: at(row.get(4)?)?,
             shard: row.get(5)?,
             due_at: at(row.get(6)?)?,
-            priority: row.get(7)?,
+            priority: priority_of(lane),
             origin: origin(row.get(8)?)?,
             coalesced: row.get(9)?,
             ignore_dependencies: row.get(10)?,
             parameters: row.get(11)?,
             place: Place::default(),
+            slot: slot_of(lane),
         },
         attempts: row.get(12)?,
         lost: row.get(13)?,

@@ -2,8 +2,9 @@
 
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Wait};
+use domain::slot::PerSlot;
 
-use super::claim::limits;
+use super::claim::Shares;
 use super::cluster::lane_of;
 use super::ends::{self, End, Whose};
 use super::holdings::Held;
@@ -36,9 +37,9 @@ pub(super) fn submit(
     runs: &[NewRun],
     claim: Option<ClaimFor>,
 ) -> Result<Submitted> {
-    let room = match claim {
-        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max as usize,
-        _ => 0,
+    let mut room = match claim {
+        Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max,
+        _ => PerSlot::default(),
     };
     let mut new = insert(tx, runs.iter().collect())?;
     let mut submitted = Submitted { accepted: vec![false; runs.len()], ..Submitted::default() };
@@ -46,13 +47,15 @@ pub(super) fn submit(
         submitted.accepted[new.place] = true;
     }
     if let Some(claim) = claim {
-        let (now, limits) = (tx.now, limits(tx)?);
+        let (now, shares) = (tx.now, Shares::read(tx)?);
         new.retain(|new| {
-            let takes = submitted.claimed.len() < room
+            let room = &mut room[new.run.slot];
+            let takes = *room > 0
                 && new.run.due_at <= now
                 && new.run.place.is_anywhere()
-                && !limits.contains_key(&new.run.tenant.0);
+                && !shares.is_counted(new.run.tenant);
             if takes {
+                *room -= 1;
                 submitted.claimed.push(hold(tx, claim.node, new));
             }
             !takes
@@ -90,7 +93,7 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         // What is due already takes its turn by when it came, not by a time in the past: a run
         // that has begun meanwhile was not preceded by it.
         let order_at = us(run.due_at).max(tx.order());
-        let lane = run.priority.into();
+        let lane = lane_of(tx.connection, &run.place, run.slot, run.priority)?;
         new.push(New { run, place, seq: tx.next_number(), order_at, lane });
     }
     let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
@@ -104,7 +107,7 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(&run.shard)?;
         values.push(us(run.due_at))?;
         values.push(new.order_at)?;
-        values.push(run.priority)?;
+        values.push(new.lane)?;
         values.push(run.origin as u8)?;
         values.push(run.coalesced)?;
         values.push(run.ignore_dependencies)?;
@@ -125,10 +128,6 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(new.run.id.0)?;
         values.push(new.seq)
     })?;
-    for new in new.iter_mut().filter(|new| !new.run.place.is_anywhere()) {
-        new.lane = lane_of(tx.connection, &new.run.place, new.run.priority)?;
-        tx.connection.prepare_cached(sql!("run_place"))?.execute((new.seq, new.lane))?;
-    }
     Ok(new)
 }
 
@@ -154,6 +153,7 @@ fn hold(tx: &mut Tx<'_>, node: NodeId, new: &New<'_>) -> ClaimedRun {
         seq: new.seq,
         job: new.run.job,
         tenant: new.run.tenant,
+        slot: new.run.slot,
         order_at: new.order_at,
         attempts: 0,
         lost: 0,

@@ -146,7 +146,7 @@ impl Drop for Writer {
 
 trait Command: Send {
     fn apply(&mut self, tx: &mut Tx<'_>) -> bool;
-    fn answer(self: Box<Self>, failure: Option<&str>);
+    fn answer(self: Box<Self>, failure: Option<&StoreError>);
 }
 
 struct Call<T, F> {
@@ -166,9 +166,9 @@ impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F>
         done
     }
 
-    fn answer(self: Box<Self>, failure: Option<&str>) {
+    fn answer(self: Box<Self>, failure: Option<&StoreError>) {
         let answer = match (failure, self.outcome) {
-            (Some(failure), _) => Err(StoreError::Unavailable(failure.to_owned())),
+            (Some(failure), _) => Err(failure.clone()),
             (None, Some(outcome)) => outcome,
             (None, None) => Err(StoreError::Unavailable("the command was not applied".into())),
         };
@@ -192,7 +192,7 @@ fn serve(
         while !group.is_empty() {
             let applied = reopen_if(broken, path, options, &mut connection, &mut counters)
                 .and_then(|()| apply_group(&connection, clock, &mut counters, &mut group));
-            let failure = applied.as_ref().err().map(ToString::to_string);
+            let failure = applied.as_ref().err().cloned();
             match &failure {
                 Some(failure) if !broken => tracing::error!(%failure, "the store cannot write"),
                 None if broken => tracing::info!("the store can write again"),
@@ -200,7 +200,7 @@ fn serve(
             }
             broken = failure.is_some();
             for command in group.drain(..applied.unwrap_or(group.len())) {
-                command.answer(failure.as_deref());
+                command.answer(failure.as_ref());
             }
         }
     }

@@ -50,7 +50,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     let tenant = domain::access::Tenant {
         id: TenantId(lab.id()),
         name: "acme".to_owned(),
-        tier: None,
+        tier: domain::fairness::Tier::default(),
         max_jobs: None,
         max_concurrent: None,
         requests_per_second: None,

@@ -12,8 +12,9 @@ use tempfile::TempDir;
 
 /// A database of its own for one test.
 ///
-/// A store may keep its own time, so no test turns a clock: leases run out because they are
-/// negative, and runs are due because their time lies in the past of [`Store::now`].
+/// A store may keep its own time, so tests do not turn a clock: leases run out because they are
+/// negative, and runs are due because their time lies in the past of [`Store::now`]. Only where
+/// time itself must pass, [`Bench::reach`] waits for it.
 pub trait Bench: Sized + Send + Sync + 'static {
     /// The store.
     type S: FullStore;
@@ -24,6 +25,9 @@ pub trait Bench: Sized + Send + Sync + 'static {
     /// The store as another process of the cluster would have it; the same one where a database
     /// belongs to one process.
     async fn door(&self) -> Arc<Self::S>;
+
+    /// Waits until the store's clock shows a time in the very near future, or sets it.
+    async fn reach(&self, at: Timestamp);
 
     /// Throws the database away.
     async fn close(self);
@@ -98,6 +102,10 @@ impl Bench for SqliteBench {
 
     async fn door(&self) -> Arc<SqliteStore> {
         Arc::clone(&self.store)
+    }
+
+    async fn reach(&self, at: Timestamp) {
+        self.clock.set(at);
     }
 
     async fn close(self) {}

@@ -10,6 +10,7 @@ use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, NewRun, Origin, Outcome,
     Reason, ReasonCode, RunState, Wait,
 };
+use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Applied, Change, Changed, FactsFor, Finish, NodeInfo, Prepared, RunView, Store, Submitted,
@@ -34,9 +35,14 @@ pub fn minutes(minutes: i64) -> SignedDuration {
     SignedDuration::from_mins(minutes)
 }
 
+/// So many process slots, and none for calls of endpoints.
+pub fn processes(count: u32) -> PerSlot<u32> {
+    PerSlot { process: count, http: 0 }
+}
+
 /// Room for so many due runs.
 pub fn want(due: u32) -> Want {
-    Want { due, ..Want::default() }
+    Want { due: processes(due), ..Want::default() }
 }
 
 /// Room for so many runs that are due within an hour.
@@ -266,6 +272,7 @@ impl<B: Bench> Lab<B> {
             ignore_dependencies: false,
             parameters: None,
             place: Place::default(),
+            slot: job.definition.action.slot_kind(),
         }
     }
 

@@ -10,6 +10,7 @@ mod lab;
 mod postgres_bench;
 mod postgres_only;
 mod postgres_pages;
+mod postgres_partitions;
 mod postgres_plans;
 mod postgres_refused;
 mod postgres_tls;

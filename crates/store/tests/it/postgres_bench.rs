@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use jiff::Timestamp;
 use store::postgres::{PostgresOptions, PostgresStore};
 use testbed::postgres::Server;
 use tokio_postgres::{Client, NoTls};
@@ -57,9 +58,15 @@ impl Bench for PostgresBench {
 
     async fn door(&self) -> Arc<PostgresStore> {
         // Few connections, so that calls meet on them.
-        let options = PostgresOptions { pool_size: 4 };
+        let options = PostgresOptions { pool_size: 4, ..PostgresOptions::default() };
         let url = self.way.clone().unwrap_or_else(|| self.url());
         Arc::new(PostgresStore::connect(&url, options).await.unwrap())
+    }
+
+    async fn reach(&self, at: Timestamp) {
+        let seconds = at.as_microsecond() as f64 / 1e6 + 0.001;
+        let sleep = "SELECT pg_sleep_until(to_timestamp($1))";
+        self.connect().await.query(sleep, &[&seconds]).await.unwrap();
     }
 
     async fn close(self) {

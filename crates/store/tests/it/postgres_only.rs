@@ -15,7 +15,7 @@ use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, minutes, question, seconds, untried, want, want_soon};
+use crate::lab::{Lab, completed, minutes, processes, question, seconds, untried, want, want_soon};
 use crate::postgres_bench::PostgresBench;
 
 /// Only a broken store takes longer; the tests themselves wait for no time.
@@ -54,7 +54,7 @@ async fn work(
             }
         };
         tokio::time::timeout(PATIENCE, enough).await.expect("there is trouble");
-        let born = Some(ClaimFor { node, max: 1 });
+        let born = Some(ClaimFor { node, max: processes(1) });
         held.extend(insist(async || store.submit(run, born).await).await.claimed);
     }
     let mut fences = Vec::new();
@@ -69,7 +69,7 @@ async fn work(
             // Claims whose answer was lost come back with a renewal.
             insist(async || store.renew(node, seconds(3_600)).await).await.unwrap();
             let counts = insist(async || store.counts().await).await;
-            if counts.held + counts.queued == 0 {
+            if counts.live.running + counts.live.queued == 0 {
                 return fences;
             }
         }
@@ -280,7 +280,7 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     held_up(&look, 1, || false).await;
     let (store, again) = (Arc::clone(&lab.store), held.run.clone());
     let sending = tokio::spawn(async move {
-        store.submit(&[again], Some(ClaimFor { node, max: 1 })).await.unwrap()
+        store.submit(&[again], Some(ClaimFor { node, max: processes(1) })).await.unwrap()
     });
     held_up(&look, 2, || sending.is_finished()).await;
     other.batch_execute("ROLLBACK").await.unwrap();
@@ -308,7 +308,7 @@ async fn a_node_that_is_being_buried_is_handed_nothing() {
     let (store, run) = (Arc::clone(&lab.store), lab.run(&job, lab.ago(1).await));
     let id = run.id;
     let sending = tokio::spawn(async move {
-        store.submit(&[run], Some(ClaimFor { node, max: 1 })).await.unwrap()
+        store.submit(&[run], Some(ClaimFor { node, max: processes(1) })).await.unwrap()
     });
     held_up(&look, 1, || sending.is_finished()).await;
     other.batch_execute("COMMIT").await.unwrap();

@@ -12,7 +12,9 @@ use store::{Change, ClaimFor, FactsFor, Prepared, RunFilter, Store, Verdict, Wan
 use tokio_postgres::Client;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, question, retried, seconds, stop, untried, want};
+use crate::lab::{
+    Lab, completed, ended, processes, question, retried, seconds, stop, untried, want,
+};
 use crate::postgres_bench::PostgresBench;
 
 /// Live runs; and from a few times this many rows on, somebody has read them all.
@@ -27,7 +29,7 @@ const ROUNDS: usize = 8;
 
 const READ: &str = "
     SELECT coalesce(sum(seq_tup_read), 0)::bigint FROM pg_stat_user_tables
-    WHERE schemaname = 'punctual' AND relname IN ('runs', 'jobs', 'history')";
+    WHERE schemaname = 'punctual' AND (relname IN ('runs', 'jobs') OR relname LIKE 'history%')";
 
 /// Connections of stores.
 const DOORS: &str = "
@@ -50,7 +52,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
     for round in 0..ROUNDS {
         let job = &jobs[round];
         let runs: Vec<_> = (0..20).map(|_| lab.run(job, past)).collect();
-        store.submit(&runs, Some(ClaimFor { node, max: 5 })).await.unwrap();
+        store.submit(&runs, Some(ClaimFor { node, max: processes(5) })).await.unwrap();
         store.submit(&runs[..3], None).await.unwrap();
         let held = store.pump(node, &[], want(100)).await.unwrap().claimed;
         let about = |held: &ClaimedRun| FactsFor {

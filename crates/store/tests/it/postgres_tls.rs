@@ -138,7 +138,8 @@ impl Bed {
 }
 
 async fn open(url: &str) -> store::Result<PostgresStore> {
-    PostgresStore::connect(url, PostgresOptions { pool_size: 2 }).await
+    PostgresStore::connect(url, PostgresOptions { pool_size: 2, ..PostgresOptions::default() })
+        .await
 }
 
 #[tokio::test]

@@ -15,12 +15,14 @@ mod facts;
 mod finish;
 mod fire;
 mod follow;
+mod history;
 mod identity;
 mod list_jobs;
 mod list_runs;
 mod node;
 mod object;
 mod order;
+mod output;
 mod prepared;
 mod prune;
 mod read;
@@ -28,7 +30,9 @@ mod request;
 mod secret;
 mod setting;
 mod shard;
+mod slot;
 mod starts;
+mod state;
 mod storm;
 mod submit;
 mod upstream;
@@ -120,6 +124,17 @@ promises! {
         among_equals_the_longest_due_goes_first
         a_tenant_holds_no_more_than_it_may
         racing_nodes_keep_a_tenants_limit;
+    slot:
+        each_kind_of_slot_is_filled_for_itself
+        many_runs_of_one_kind_hold_up_none_of_the_other
+        tenants_share_each_kind_for_itself
+        a_run_keeps_its_kind_through_all_that_happens
+        submitted_runs_are_claimed_by_their_kind
+        a_changed_action_moves_the_runs_of_its_job
+        a_limit_counts_every_kind
+        a_counted_tenant_is_handed_nothing_ahead
+        tenants_share_by_their_tiers
+        a_renewal_tells_weights_and_limits;
     submit:
         a_run_is_recorded_once
         a_cancelled_run_does_not_come_back
@@ -190,6 +205,7 @@ promises! {
         a_waiting_run_is_not_handed_out
         an_end_wakes_the_first_in_line_only
         another_jobs_end_wakes_nobody_in_line
+        places_that_are_free_are_filled
         each_end_wakes_one
         every_kind_of_end_wakes_the_next
         stepping_aside_wakes_the_next
@@ -242,6 +258,10 @@ promises! {
         no_more_goes_at_once_than_asked_for
         attempts_go_with_their_run
         only_history_is_pruned;
+    history:
+        runs_of_any_time_end_and_are_listed_in_order
+        a_run_of_any_time_is_recorded_once
+        retention_goes_by_the_end_and_not_by_the_time;
     read:
         the_state_of_a_live_run_is_derived
         pages_of_runs_go_back_in_time
@@ -267,6 +287,11 @@ promises! {
         dead_letters_are_counted_up_to_a_number
         waiting_dead_letters_raise_one_alert
         racing_nodes_raise_one_alert;
+    output:
+        a_short_output_is_kept_with_its_attempt
+        a_node_tells_since_when_runs_are_under_way;
+    state:
+        the_table_of_transitions_is_the_one_in_force;
     starts:
         starts_come_in_their_order_whatever_the_ids_say
         a_run_that_is_gone_has_no_start
@@ -326,6 +351,7 @@ promises! {
         deliveries_are_listed_in_pages
         old_alerts_are_no_news
         a_dead_letter_raises_an_alert
+        a_failure_without_retries_raises_its_own_alert
         a_missed_time_raises_an_alert
         ordinary_ends_raise_none
         a_recovery_is_told_once;

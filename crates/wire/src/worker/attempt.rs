@@ -43,8 +43,8 @@ impl Worker {
                 return;
             }
             let (attempt, started_at) = (item.assignment.attempt, item.started_at);
-            let token = item.assignment.fence;
-            let running = Running { attempt, token, started_at, stop: stop.clone() };
+            let (token, slot) = (item.assignment.fence, item.assignment.action.slot_kind());
+            let running = Running { attempt, token, slot, started_at, stop: stop.clone() };
             board.running.insert(item.grant, running);
             self.outputs.open(item.assignment.run, attempt)
         };
@@ -73,7 +73,7 @@ impl Worker {
             let (attempt, started_at) = (assignment.attempt, item.started_at);
             let (grant, token) = (item.grant, assignment.fence);
             let ended = Ended { grant, token, attempt, started_at, took, result };
-            worker.end(Kept { node, ended }).await;
+            worker.end(Kept { node, ended, slot: assignment.action.slot_kind() }).await;
         });
     }
 

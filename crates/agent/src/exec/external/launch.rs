@@ -107,16 +107,7 @@ impl<'a> Launched<'a> {
             }
         };
         let (stdout, stderr) = (Some(stdout), Some(stderr));
-        Ok(Launched {
-            launcher,
-            running,
-            init,
-            stdout,
-            stderr,
-            cgroup,
-            group_report,
-            scratch,
-        })
+        Ok(Launched { launcher, running, init, stdout, stderr, cgroup, group_report, scratch })
     }
 
     /// What the helpers say when there is no command.

@@ -161,7 +161,7 @@ pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String)
     }
     if is_beneath && allow.iter().all(|root| !root.join(written).exists()) {
         let message = format!("command: there is no {text:?} where the configuration allows one");
-        return Err(Failure::refused("COMMAND_NOT_FOUND", message));
+        return Err(Failure::other("COMMAND_NOT_FOUND", message));
     }
     Err(not_allowed("is not among them, or is a link that leads elsewhere"))
 }
@@ -175,7 +175,7 @@ fn executable(real: &Path, text: &str) -> Result<(), Failure> {
         Ok(_) => return Ok(()),
         Err(error) => error.to_string(),
     };
-    Err(Failure::refused("PERMISSION_DENIED", format!("command: {text:?} {problem}")))
+    Err(Failure::other("PERMISSION_DENIED", format!("command: {text:?} {problem}")))
 }
 
 /// Whether an action may set a variable.

@@ -39,7 +39,7 @@ impl Failure {
         }
         let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
         if error.is_builder() {
-            return Failure::refused("INVALID_REQUEST", format!("it cannot be sent: {last}"));
+            return Failure::other("INVALID_REQUEST", format!("it cannot be sent: {last}"));
         }
         if error.is_connect() {
             return Failure::other("CONNECT", format!("no connection to {host}: {last}"));

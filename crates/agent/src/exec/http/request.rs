@@ -67,7 +67,7 @@ impl Request {
     ) -> Result<(Self, Option<String>), Failure> {
         let (assignment, secrets) = (attempt.assignment, attempt.secrets);
         let method = Method::from_bytes(action.method.as_bytes()).map_err(|_| {
-            Failure::refused("INVALID_METHOD", format!("method: {:?} is none", action.method))
+            Failure::other("INVALID_METHOD", format!("method: {:?} is none", action.method))
         })?;
         let url = url(&action.endpoint, assignment, secrets).await?;
         let mut theirs = HeaderMap::new();
@@ -155,7 +155,7 @@ async fn url(
     assignment: &Assignment,
     secrets: &dyn Secrets,
 ) -> Result<Url, Failure> {
-    let invalid = |problem: String| Failure::refused("INVALID_URL", format!("endpoint: {problem}"));
+    let invalid = |problem: String| Failure::other("INVALID_URL", format!("endpoint: {problem}"));
     let written = Url::parse(endpoint)
         .map_err(|error| invalid(format!("it is no URL ({error}); write https://host/path")))?;
     let resolved = resolve(endpoint, assignment, &Encoded(secrets)).await;
@@ -194,6 +194,15 @@ impl Secrets for Encoded<'_> {
     }
 }
 
+/// Whether a job may set a header.
+pub(super) fn permitted_header(name: &HeaderName) -> Result<(), Failure> {
+    if FRAMING.contains(name) || name == "keep-alive" || name == "proxy-connection" {
+        let problem = "cannot be set; it follows from the endpoint and the body";
+        return Err(Failure::refused("HEADER_NOT_ALLOWED", format!("headers: {name} {problem}")));
+    }
+    Ok(())
+}
+
 /// One header of the job.
 async fn header(
     name: &str,
@@ -201,19 +210,16 @@ async fn header(
     assignment: &Assignment,
     secrets: &dyn Secrets,
 ) -> Result<(HeaderName, HeaderValue), Failure> {
-    let refused =
-        |code, problem: &str| Failure::refused(code, format!("headers: {name} {problem}"));
-    let parsed = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| refused("INVALID_HEADER", "is no name of a header"))?;
-    if FRAMING.contains(&parsed) || parsed == "keep-alive" || parsed == "proxy-connection" {
-        let problem = "cannot be set; it follows from the endpoint and the body";
-        return Err(refused("HEADER_NOT_ALLOWED", problem));
-    }
+    let invalid =
+        |problem: &str| Failure::other("INVALID_HEADER", format!("headers: {name} {problem}"));
+    let parsed =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("is no name of a header"))?;
+    permitted_header(&parsed)?;
     let resolved = resolve(value, assignment, secrets).await;
     let resolved =
         resolved.map_err(|error| Failure::secret(&format!("headers: {name}"), &error))?;
     let mut value = HeaderValue::from_bytes(resolved.as_bytes())
-        .map_err(|_| refused("INVALID_HEADER", "has a value with control characters"))?;
+        .map_err(|_| invalid("has a value with control characters"))?;
     value.set_sensitive(true);
     Ok((parsed, value))
 }

@@ -29,6 +29,7 @@ use tokio::time::{interval, timeout};
 
 pub use address::PostgresDatabase;
 use job::Job;
+pub(super) use job::permitted;
 use session::Session;
 use work::Work;
 

@@ -1,8 +1,8 @@
 //! Kernels that lack something: it is said, it is refused where it is required, and whatever else
 //! there is still holds.
 
-use agent::{Network, Stop};
 use agent::sandbox::{Feature, Level};
+use agent::{Network, Stop};
 use domain::run::{AttemptEnd, ErrorCode};
 use jiff::SignedDuration;
 use tokio::sync::watch;
@@ -84,7 +84,8 @@ async fn without_namespaces_a_command_cannot_get_rid_of_its_helpers() {
     let world = world(Level::BestEffort, "namespaces");
     if nix::unistd::geteuid().is_root() {
         // They belong to root. Signal 0 does nothing.
-        let script = "for less in 0 1 2 3 4; do kill -0 $((PPID-less)) && echo reached; done; echo end";
+        let script =
+            "for less in 0 1 2 3 4; do kill -0 $((PPID-less)) && echo reached; done; echo end";
         let outcome = world.run(&world.script(script)).await;
         assert_eq!(outcome.stdout, "end\n", "{:?} {}", outcome.result, outcome.stderr);
         return;

@@ -160,7 +160,7 @@ async fn what_breaks_has_a_name() {
         assert_eq!(ended.code(), code, "{shown:?}: {:?}", ended.result);
         assert!(ended.result.message.contains(message), "{shown:?}: {:?}", ended.result);
         assert!(!ended.result.message.contains("secret"), "{:?}", ended.result);
-        assert!(!ended.result.error.unwrap().is_permanent());
+        assert!(!ended.result.error.unwrap().is_refusal());
     }
     // What came before the break is in the output.
     let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;

@@ -99,7 +99,7 @@ async fn no_spelling_of_this_machine_is_reached() {
             // A backslash is a slash to the parser, so the port belongs to the path there.
             let ended = execute(&agent, &assignment(json!({ "endpoint": url }))).await;
             assert_eq!(ended.code(), "TARGET_NOT_ALLOWED", "{url}: {:?}", ended.result);
-            assert!(ended.result.error.as_ref().unwrap().is_permanent());
+            assert!(ended.result.error.as_ref().unwrap().is_refusal());
             assert_eq!(ended.details()["remote_address"], json!(null), "{url}");
         }
     }

@@ -3,29 +3,15 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::output::{Limits, Output, Outputs, Stream};
 use tokio::time::timeout;
 
-use super::{all, outputs, run};
+use super::{all, files, outputs, run};
 
 /// Longer than anything takes, so that a failure ends.
 const BOUND: Duration = Duration::from_secs(60);
-
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            found.push(path);
-        }
-    }
-    found
-}
 
 #[tokio::test]
 async fn both_streams_are_kept_apart_and_in_order() {

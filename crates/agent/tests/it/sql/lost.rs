@@ -29,7 +29,7 @@ async fn a_server_that_is_not_there() {
         let (code, message) = ran.error();
         assert_eq!(code, "CONNECTION_FAILED", "{url}: {message}");
         assert!(message.starts_with("the database cannot be reached: "), "{message}");
-        assert!(!ran.result.error.as_ref().unwrap().is_permanent());
+        assert!(!ran.result.error.as_ref().unwrap().is_refusal());
     }
     let url = Server::shared().url("missing");
     let bed = Bed::of(Database::Postgres(PostgresDatabase::parse(&url).unwrap()));
@@ -69,7 +69,7 @@ async fn an_administrator_ends_the_session() {
     bed.ask(&format!("SELECT pg_terminate_backend({victim})")).await;
     let ran = running.ran.await.unwrap();
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "SQLSTATE_57P01".to_owned()));
-    assert!(!ran.result.error.unwrap().is_permanent());
+    assert!(!ran.result.error.unwrap().is_refusal());
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "0");
 }
 

@@ -74,15 +74,15 @@ async fn statements_share_a_transaction_and_rows_are_counted() {
 }
 
 #[tokio::test]
-async fn errors_say_whether_to_try_again() {
+async fn only_errors_of_policy_are_refusals() {
     let file = file();
-    for (sql, code, permanent, said) in [
-        ("SELEC 1", "SQLSTATE_42601", true, "near \"SELEC\": syntax error"),
-        ("SELECT * FROM missing", "SQLSTATE_42601", true, "no such table: missing"),
+    for (sql, code, is_refusal, said) in [
+        ("SELEC 1", "SQLSTATE_42601", false, "near \"SELEC\": syntax error"),
+        ("SELECT * FROM missing", "SQLSTATE_42601", false, "no such table: missing"),
         ("SELECT punctual('fenze')", "SQLITE_ERROR", false, "is unknown, only job_uuid"),
         ("SELECT ?1", "POSITIONAL_PARAMETER", true, ":since"),
         ("SELECT $a", "POSITIONAL_PARAMETER", true, ":since"),
-        ("SELECT :missing", "MISSING_PARAMETER", true, "\"missing\" has no value: the run has no"),
+        ("SELECT :missing", "MISSING_PARAMETER", false, "\"missing\" has no value: the run has no"),
         ("SELECT abs(-9223372036854775808)", "SQLITE_ERROR", false, "integer overflow"),
         ("SELECT zeroblob(100000000)", "SQLITE_TOOBIG", false, "too big"),
         ("SELECT ${secrets.KEY}", "NOT_SUPPORTED", true, "secret"),
@@ -91,7 +91,7 @@ async fn errors_say_whether_to_try_again() {
         let (found, message) = ran.error();
         assert_eq!(found, code, "{sql}: {message}");
         assert!(message.contains(said), "{sql}: {message}");
-        assert_eq!(ran.result.error.unwrap().is_permanent(), permanent, "{sql}");
+        assert_eq!(ran.result.error.unwrap().is_refusal(), is_refusal, "{sql}");
     }
     let ran = file.bed.run(assignment(call("p", json!([])))).await;
     let (code, message) = ran.error();
@@ -161,7 +161,10 @@ async fn what_reaches_beyond_the_file_is_denied() {
     ] {
         let ran = file.bed.sql(&sql).await;
         assert_eq!(ran.result.end, AttemptEnd::Failed, "{sql}: {ran:?}");
-        assert!(ran.result.error.as_ref().unwrap().is_permanent(), "{sql}: {ran:?}");
+        let denied = ran.result.error.as_ref().unwrap();
+        // The library itself knows no such function or table, or does not let it be written.
+        let unknown = denied.to_string() == "SQLSTATE_42601";
+        assert!(denied.is_refusal() || unknown, "{sql}: {ran:?}");
     }
     assert!(!other.exists());
     assert_eq!(file.ask("SELECT count(*) FROM t"), "0");
@@ -230,7 +233,7 @@ async fn a_file_that_somebody_else_writes() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let ran = file.bed.sql("INSERT INTO t VALUES (1)").await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "SQLITE_BUSY".to_owned()));
-    assert!(!ran.result.error.unwrap().is_permanent());
+    assert!(!ran.result.error.unwrap().is_refusal());
     // Who waits is stopped like who works, and goes on when the other has ended.
     let patient = Bed::of(Database::Sqlite(SqliteDatabase::new(&file.path)));
     let running = patient.start(assignment(script("INSERT INTO t VALUES (1)")));

@@ -143,7 +143,7 @@ async fn of_two_jobs_in_a_deadlock_one_is_tried_again() {
         if one.result.end == AttemptEnd::Completed { (one, other) } else { (other, one) };
     assert_eq!(won.result.rows_affected, Some(2));
     assert_eq!(lost.code(), "SQLSTATE_40P01");
-    assert!(!lost.result.error.unwrap().is_permanent());
+    assert!(!lost.result.error.unwrap().is_refusal());
     assert_eq!(bed.ask("SELECT sum(hits) FROM t").await, "2");
 }
 

@@ -5,6 +5,7 @@ use crate::cluster::{Place, Quorum};
 use crate::id::{JobId, TenantId};
 use crate::job::Dependency;
 use crate::run::{Grant, NewRun};
+use crate::slot::SlotKind;
 use uuid::Uuid;
 
 fn at(text: &str) -> Timestamp {
@@ -29,6 +30,7 @@ fn run(origin: Origin) -> ClaimedRun {
             ignore_dependencies: false,
             parameters: None,
             place: Place::default(),
+            slot: SlotKind::Process,
         },
         attempts: 0,
         lost: 0,
@@ -83,7 +85,8 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
 }
 
 fn moment(begun_here: &[ActiveRun], now: Timestamp) -> Moment<'_> {
-    Moment { now, begun_here, fate: Fate::Live, window: day() }
+    let running_here = begun_here.len() as u32;
+    Moment { now, begun_here, running_here, most_running: 1, fate: Fate::Live, window: day() }
 }
 
 fn day() -> Window {
@@ -102,7 +105,8 @@ fn beside_verdict(
     here: &[ActiveRun],
     now: &str,
 ) -> String {
-    words(&start(run, definition, facts, &moment(here, at(now))))
+    let most_running = definition.most_running(16);
+    words(&start(run, definition, facts, &Moment { most_running, ..moment(here, at(now)) }))
 }
 
 fn words(verdict: &Start) -> String {
@@ -170,10 +174,53 @@ fn a_lost_run_waits_instead_of_being_skipped() {
     assert_eq!(beside_verdict(&lost, &definition, &facts, &here, "12:00"), "wait Overlap ");
 }
 
+/// Runs that may overlap are limited in number, and what is too many waits in line.
+#[test]
+fn runs_that_may_overlap_have_a_limit() {
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Queued, Upstream};
+    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    for (others, expected) in [
+        (vec![], "go"),
+        (vec![BegunHere, BegunHere], "go"),
+        (vec![BegunHere, BegunHere, BegunHere], "wait Overlap "),
+        (vec![BegunHere, Elsewhere, Elsewhere], "wait Overlap "),
+        // Others that wait come first, so that none waits for ever.
+        (vec![BegunHere, BegunHere, InLine], "wait Overlap "),
+        // These take no slot.
+        (vec![BegunHere, BegunHere, BetweenAttempts, Upstream, Queued], "go"),
+    ] {
+        let others: Vec<_> = others.iter().map(|other| (*other, Origin::Schedule)).collect();
+        let (facts, here) = beside(&others);
+        let moment = Moment { most_running: 3, ..moment(&here, at("12:00")) };
+        for origin in [Origin::Schedule, Origin::Manual, Origin::Backfill] {
+            let verdict = words(&start(&run(origin), &definition, &facts, &moment));
+            assert_eq!(verdict, expected, "{others:?} {origin:?}");
+        }
+        let part = start(&run(Origin::Part), &definition, &facts, &moment);
+        assert_eq!(part, Start::Go, "a part counts with its run");
+    }
+}
+
+#[test]
+fn limits_by_policy() {
+    use Overlap::{Allow, CancelPrevious, Queue, Skip};
+    for (overlap, concurrency, most) in [
+        (Allow, None, 16),
+        (Allow, Some(2), 2),
+        (Skip, None, 1),
+        (Queue, Some(5), 5),
+        (CancelPrevious, None, 1),
+    ] {
+        let definition = Definition { overlap, concurrency, ..Definition::default() };
+        assert_eq!(definition.most_running(16), most, "{overlap:?} {concurrency:?}");
+    }
+}
+
 #[test]
 fn concurrency_counts_begun_runs_once() {
     use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Upstream};
-    let definition = Definition { concurrency: 2, overlap: Overlap::Skip, ..Definition::default() };
+    let definition =
+        Definition { concurrency: Some(2), overlap: Overlap::Skip, ..Definition::default() };
     let ticks = |others: &[Other]| -> Vec<(Other, Origin)> {
         others.iter().map(|other| (*other, Origin::Schedule)).collect()
     };
@@ -185,7 +232,8 @@ fn concurrency_counts_begun_runs_once() {
     ] {
         let (facts, here) = beside(&ticks(&others));
         let live = run(Origin::Schedule);
-        assert_eq!(beside_verdict(&live, &definition, &facts, &here, "12:00"), expected);
+        let moment = Moment { most_running: 2, ..moment(&here, at("12:00")) };
+        assert_eq!(words(&start(&live, &definition, &facts, &moment)), expected);
     }
     // The node and the store both know of a run: it counts once. A part counts with its parent.
     let (mut facts, here) = beside(&ticks(&[BegunHere]));
@@ -193,7 +241,8 @@ fn concurrency_counts_begun_runs_once() {
     let part = ActiveRun { id: RunId(Uuid::from_u128(200)), origin: Origin::Part };
     facts.elsewhere.push(part);
     let live = run(Origin::Schedule);
-    assert_eq!(beside_verdict(&live, &definition, &facts, &here, "12:00"), "go");
+    let moment = Moment { most_running: 2, ..moment(&here, at("12:00")) };
+    assert_eq!(words(&start(&live, &definition, &facts, &moment)), "go");
 }
 
 #[test]

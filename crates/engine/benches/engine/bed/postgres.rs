@@ -74,20 +74,23 @@ impl Bed for PostgresBed {
 
     async fn write_history(&self, rows: u64) -> Result<()> {
         let client = connect(&self.address()).await?;
-        // Ids of the past weeks, in the shape and the order of real ones, of a thousand jobs.
+        // Ids of the past four weeks, in the shape and the order of real ones, of a thousand jobs.
+        let (weeks, hour) = (28 * 86_400_000_i64, 3_600_000);
         client
             .execute(
                 "INSERT INTO punctual.history (id, job_id, tenant_id, node_id, scheduled_for,
                      due_at, finished_at, started_at, fence, job_version, coalesced, attempts,
                      lost, number, attempt_end, origin, outcome, dead_letter, shard)
-                 SELECT (lpad(to_hex($2 + i), 12, '0') || '7' || lpad(to_hex(i % 4096), 3, '0')
+                 SELECT (lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(i % 4096), 3, '0')
                          || '80' || lpad(to_hex(i), 14, '0'))::uuid,
                      lpad(to_hex(1000 + i % 1000), 32, '0')::uuid, lpad('1', 32, '0')::uuid,
-                     lpad('2', 32, '0')::uuid, ($2 + i) * 1000, ($2 + i) * 1000,
-                     ($2 + i) * 1000 + 500, ($2 + i) * 1000 + 100, i + 1, 1, 0, 1, 0, 1, 1, 1, 1,
-                     false, ''
-                 FROM generate_series(0, $1::bigint - 1) i",
-                &[&(rows as i64), &(now().as_millisecond() - 20 * 86_400_000)],
+                     lpad('2', 32, '0')::uuid, ms * 1000, ms * 1000, ms * 1000 + 500,
+                     ms * 1000 + 100, i + 1, 1, 0, 1, 0, 1, 1, 1, 1, false, ''
+                 FROM (
+                     SELECT i, $2::bigint + i * $3::bigint / $1 AS ms
+                     FROM generate_series(0, $1::bigint - 1) AS i
+                 ) AS h",
+                &[&(rows as i64), &(now().as_millisecond() - weeks), &(weeks - hour)],
             )
             .await?;
         client.batch_execute("VACUUM ANALYZE punctual.history").await?;

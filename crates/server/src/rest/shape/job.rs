@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
-use domain::schedule::{Schedule, Zones};
+use domain::schedule::Zones;
 use engine::LastRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,8 @@ pub struct JobSpec {
     /// The time between two runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Seconds>,
-    /// The first time of an interval; one interval from now when absent.
+    /// The first time of an interval: when the server accepts the job, if it is absent. A change
+    /// of the interval without it starts anew at the change, and is due one interval later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<String>,
     /// The last instant at which a time of an interval may lie.
@@ -93,7 +94,7 @@ pub struct JobSpec {
     /// When a failed attempt is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_config: Option<RetryConfig>,
-    /// How long one attempt may take; 3600 when absent.
+    /// How long one attempt may take; when absent 300 for HTTP jobs and 3600 for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<Seconds>,
     /// How long a cancelled attempt may take to end by itself; 10 when absent.
@@ -111,7 +112,8 @@ pub struct JobSpec {
     /// What happens when a run is due and earlier ones have not ended; `SKIP` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
-    /// How many runs may be active before `overlap` is asked; 1 when absent.
+    /// How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
+    /// many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub concurrency: Option<u32>,
@@ -310,19 +312,20 @@ impl JobSpec {
         let default = Definition::default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
         let retention = self.retention.unwrap_or_default();
+        let action = payload::action(&self.payload)?;
         Ok(Definition {
             description: self.description.clone(),
             when: self.when(now, zones)?,
-            action: payload::action(&self.payload)?,
             run_as: self.run_as.clone(),
             retry: self.retry_config.clone().unwrap_or_default().policy()?,
-            timeout: or(self.timeout_seconds, default.timeout),
+            timeout: or(self.timeout_seconds, action.default_timeout()),
+            action,
             grace_period: or(self.grace_period_seconds, default.grace_period),
             catch_up: self.catch_up.map_or(default.catch_up, Into::into),
             max_catch_up: self.max_catch_up.unwrap_or(default.max_catch_up),
             start_deadline: self.start_deadline_seconds.map(|seconds| seconds.0),
             overlap: self.overlap.map_or(default.overlap, Into::into),
-            concurrency: self.concurrency.unwrap_or(default.concurrency),
+            concurrency: self.concurrency,
             jitter: or(self.jitter_seconds, default.jitter),
             priority: self.priority.unwrap_or(default.priority),
             on_completion: self.on_completion.map_or(default.on_completion, Into::into),
@@ -375,7 +378,7 @@ impl JobSpec {
             max_catch_up: Some(definition.max_catch_up),
             start_deadline_seconds: definition.start_deadline.map(Seconds),
             overlap: Some(definition.overlap.into()),
-            concurrency: Some(definition.concurrency),
+            concurrency: definition.concurrency,
             jitter_seconds: unless(definition.jitter, default.jitter),
             priority: Some(definition.priority),
             on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
@@ -439,14 +442,14 @@ impl JobView {
 
 impl JobCreated {
     /// What is told about a new job.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
+    pub fn of(job: &Job, now: Timestamp, zones: &Zones, warnings: Vec<String>) -> Self {
         JobCreated {
             job_id: job.id.0,
             name: job.name.clone(),
             status: job.state.into(),
             next_run_time: next_run(job, now, zones),
             created_at: job.created_at,
-            warnings: warnings(&job.definition, now, zones),
+            warnings,
         }
     }
 }
@@ -461,17 +464,6 @@ pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
     match schedule.next(now) {
         Some(next) => Some(job.next_run.map_or(next, |planned| planned.min(next))),
         None => job.next_run,
-    }
-}
-
-/// What may surprise about a schedule.
-pub fn warnings(definition: &Definition, now: Timestamp, zones: &Zones) -> Vec<String> {
-    match definition.when.compile(zones) {
-        Ok(Some(Schedule::Cron(cron))) => cron.lint(now).iter().map(ToString::to_string).collect(),
-        Ok(Some(Schedule::At(at))) if at < now => {
-            vec![format!("{at} has passed: the job runs at once")]
-        }
-        _ => Vec::new(),
     }
 }
 

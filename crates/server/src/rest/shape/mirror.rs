@@ -166,3 +166,15 @@ impl From<domain::job::JobState> for JobStatus {
         }
     }
 }
+
+mirror! {
+    /// A tenant's class of service: its share when tenants compete for slots.
+    Tier = domain::fairness::Tier {
+        /// A quarter of the standard share.
+        Free,
+        /// The share of a tenant without a tier.
+        Standard,
+        /// Four times the standard share.
+        Premium,
+    }
+}

@@ -15,7 +15,8 @@ const MAX_ATTEMPTS_DEFAULT: u32 = 3;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryConfig {
-    /// How many attempts a run gets in all; 3 when absent.
+    /// How many attempts a run gets in all; 3 when absent. A job that was created in SQL without
+    /// `MAX_RETRIES` has 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_attempts: Option<u32>,
@@ -36,7 +37,7 @@ pub struct RetryConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1)]
     pub jitter: Option<f64>,
-    /// Only these errors are tried again.
+    /// Only these errors are retried; when absent all but refusals by the server's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Errors>,
     /// These errors are never tried again.

@@ -124,10 +124,9 @@ impl JobSpec {
                     None => Ok(None),
                 };
                 let interval = self.interval_seconds.map(|seconds| seconds.0).unwrap_or_default();
-                let one_later = now.saturating_add(interval).unwrap_or(now);
                 When::Every {
                     interval,
-                    starts: read("starts_at", &self.starts_at)?.unwrap_or(one_later),
+                    starts: read("starts_at", &self.starts_at)?,
                     ends: read("ends_at", &self.ends_at)?,
                 }
             }
@@ -150,7 +149,7 @@ impl JobSpec {
             }
             When::Every { interval, starts, ends } => {
                 self.interval_seconds = Some(Seconds(*interval));
-                self.starts_at = Some(starts.to_string());
+                self.starts_at = starts.map(|starts| starts.to_string());
                 self.ends_at = ends.map(|ends| ends.to_string());
                 JobType::Interval
             }

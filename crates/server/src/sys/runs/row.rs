@@ -66,8 +66,8 @@ pub(super) fn last_row(run: &RunView, name: &Value, number: u32) -> Row {
             begun: over || running,
             state: words_of(run.state),
             node: run.node.filter(|_| over || running).map(|node| node.0),
-            // While it goes on, the times that are known are those of the attempt before.
-            started: run.started_at.filter(|_| over),
+            // While it waits for another attempt, the times that are known are those of the last one.
+            started: run.started_at.filter(|_| over || running),
             finished: run.finished_at,
             message: run.message.as_deref().filter(|text| over && !text.is_empty()),
             error: run.error.as_deref().filter(|_| over),

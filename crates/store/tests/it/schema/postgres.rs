@@ -13,7 +13,7 @@ use crate::lab::Lab;
 use crate::postgres_bench::PostgresBench;
 
 /// Tables with their columns and constraints, then indexes, then functions, by name; the same
-/// text from every release of PostgreSQL.
+/// text from every release of PostgreSQL. Partitions come and go, and are left out.
 async fn dump(bench: &PostgresBench) -> String {
     let client = bench.connect().await;
     client.batch_execute("SET search_path = punctual").await.unwrap();
@@ -22,8 +22,10 @@ async fn dump(bench: &PostgresBench) -> String {
         (
             "tables",
             "SELECT c.relname || coalesce(' with ' || array_to_string(c.reloptions, ', '), '')
+                 || coalesce(' by ' || pg_get_partkeydef(c.oid), '')
              FROM pg_class c
              WHERE c.relnamespace = 'punctual'::regnamespace AND c.relkind IN ('r', 'p', 'S', 'v')
+                 AND NOT c.relispartition
                  AND c.relname NOT LIKE 'refinery%'
              ORDER BY c.relname",
         ),
@@ -40,7 +42,7 @@ async fn dump(bench: &PostgresBench) -> String {
              LEFT JOIN pg_collation l ON l.oid = a.attcollation
              LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
              WHERE c.relnamespace = 'punctual'::regnamespace AND c.relkind IN ('r', 'p')
-                 AND c.relname NOT LIKE 'refinery%' AND a.attnum > 0 AND NOT a.attisdropped
+                 AND c.relname NOT LIKE 'refinery%' AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
              ORDER BY c.relname, a.attnum",
         ),
         (
@@ -48,7 +50,7 @@ async fn dump(bench: &PostgresBench) -> String {
             "SELECT format('%s %s %s', c.relname, n.conname, pg_get_constraintdef(n.oid))
              FROM pg_constraint n JOIN pg_class c ON c.oid = n.conrelid
              WHERE c.relnamespace = 'punctual'::regnamespace AND n.contype <> 'n'
-                 AND c.relname NOT LIKE 'refinery%'
+                 AND c.relname NOT LIKE 'refinery%' AND NOT c.relispartition
              ORDER BY c.relname, n.conname",
         ),
         (
@@ -56,6 +58,7 @@ async fn dump(bench: &PostgresBench) -> String {
             "SELECT pg_get_indexdef(i.indexrelid)
              FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
              WHERE c.relnamespace = 'punctual'::regnamespace AND c.relname NOT LIKE 'refinery%'
+                 AND NOT c.relispartition
              ORDER BY 1",
         ),
         (

@@ -21,8 +21,9 @@ DO $$
 DECLARE
     of text;
 BEGIN
-    FOR of IN SELECT tablename FROM pg_tables
-        WHERE schemaname = 'punctual' AND tablename NOT LIKE 'refinery%'
+    FOR of IN SELECT relname FROM pg_class
+        WHERE relnamespace = 'punctual'::regnamespace AND relkind IN ('r', 'p')
+            AND NOT relispartition AND relname NOT LIKE 'refinery%'
     LOOP
         EXECUTE format('ALTER TABLE punctual.%I ADD COLUMN from_the_future text DEFAULT ''x''', of);
         EXECUTE format('CREATE INDEX ON punctual.%I (from_the_future)', of);
@@ -98,15 +99,17 @@ impl Shape {
                 a.attnotnull, a.atthasdef OR a.attidentity <> ''
             FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
             WHERE c.relnamespace = 'punctual'::regnamespace AND c.relkind IN ('r', 'p')
-                AND a.attnum > 0 AND NOT a.attisdropped";
+                AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped";
         let rules = "
             SELECT c.relname::text, pg_get_constraintdef(n.oid)
             FROM pg_constraint n JOIN pg_class c ON c.oid = n.conrelid
             WHERE c.relnamespace = 'punctual'::regnamespace AND n.contype <> 'n'
+                AND NOT c.relispartition
             UNION
             SELECT c.relname::text, 'UNIQUE ' || pg_get_indexdef(i.indexrelid)
             FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-            WHERE c.relnamespace = 'punctual'::regnamespace AND i.indisunique";
+            WHERE c.relnamespace = 'punctual'::regnamespace AND i.indisunique
+                AND NOT c.relispartition";
         let mut shape = Shape::default();
         for row in client.query(columns, &[]).await.unwrap() {
             let place = (row.get(0), row.get(1));

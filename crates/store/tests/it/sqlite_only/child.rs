@@ -18,7 +18,7 @@ use store::sqlite::SqliteStore;
 use store::{Applied, ClaimFor, NodeInfo, Store};
 use uuid::Uuid;
 
-use crate::lab::{completed, seconds, want};
+use crate::lab::{completed, processes, seconds, want};
 
 const FILE: &str = "PUNCTUAL_TEST_FILE";
 const LIFE: &str = "PUNCTUAL_TEST_LIFE";
@@ -78,7 +78,7 @@ pub async fn work(file: &Path, life: u64, rounds: u64) {
 
 async fn turn(store: &SqliteStore, node: NodeId, first: u64, held: &mut Vec<ClaimedRun>) {
     let runs: Vec<_> = (first..first + 3).map(run).collect();
-    match store.submit(&runs, Some(ClaimFor { node, max: 1 })).await {
+    match store.submit(&runs, Some(ClaimFor { node, max: processes(1) })).await {
         Ok(submitted) => {
             let new = runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
             say(&new.map(|(run, _)| format!("submitted {}", run.id)).collect::<Vec<_>>());
@@ -121,6 +121,7 @@ fn run(number: u64) -> NewRun {
         ignore_dependencies: false,
         parameters: None,
         place: domain::cluster::Place::default(),
+        slot: domain::slot::SlotKind::Process,
     }
 }
 

@@ -34,7 +34,7 @@ async fn a_copy_is_of_one_moment_and_stops_nobody() {
         lab.store.submit(&runs, None).await.unwrap();
     }
     let before = lab.store.counts().await.unwrap();
-    assert_eq!(before.queued, 2_000);
+    assert_eq!(before.live.queued, 2_000);
     let (from, to) = (lab.bench.path(), lab.bench.path().with_file_name("copy.db"));
     let (store, more) = (lab.store.clone(), lab.run(&job, due_at));
     let runtime = tokio::runtime::Handle::current();
@@ -57,7 +57,7 @@ async fn a_copy_is_of_one_moment_and_stops_nobody() {
     });
     let steps = steps.await.unwrap();
     assert!(steps > 3, "{steps} steps");
-    assert_eq!(u128::from(lab.store.counts().await.unwrap().queued), 2_000 + steps);
+    assert_eq!(u128::from(lab.store.counts().await.unwrap().live.queued), 2_000 + steps);
     revive(&to, lab.now().await).unwrap();
     let copied = SqliteStore::open(&to, lab.bench.clock.reader()).unwrap();
     assert_eq!(copied.counts().await.unwrap(), before);

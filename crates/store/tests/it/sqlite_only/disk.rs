@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::child::{self, Heard};
 use crate::bench::ManualClock;
-use crate::lab::{Lab, want};
+use crate::lab::{Lab, processes, want};
 
 /// A small disk in memory, gone when this is dropped.
 struct SmallDisk(PathBuf);
@@ -74,6 +74,8 @@ async fn a_full_disk_refuses_and_recovers() {
         assert!(answered.len() < 100_000, "the disk does not get full");
     };
     assert!(matches!(refused.1, StoreError::Unavailable(_)), "{:?}", refused.1);
+    let text = refused.1.to_string();
+    assert_eq!(text.matches("unavailable").count(), 1, "{text}: a cause is named once");
     // It stays an error, for every verb that needs room, while what is there can be read.
     for _ in 0..3 {
         let again = store.submit(&refused.0, None).await;
@@ -86,7 +88,7 @@ async fn a_full_disk_refuses_and_recovers() {
     let mut callers = JoinSet::new();
     for _ in 0..8 {
         let (store, batch) = (Arc::clone(&store), refused.0.clone());
-        let born = Some(ClaimFor { node, max: 20 });
+        let born = Some(ClaimFor { node, max: processes(20) });
         callers.spawn(async move { store.submit(&batch, born).await });
     }
     for answer in callers.join_all().await {
@@ -101,14 +103,17 @@ async fn a_full_disk_refuses_and_recovers() {
     let limited = Want { tenant_max: Some(10), ..want(20) };
     assert_eq!(lab.claim(node, limited).await.len(), 10);
     let counts = store.counts().await.unwrap();
-    assert_eq!((counts.held + counts.queued) as usize, answered.len());
+    assert_eq!((counts.live.running + counts.live.queued) as usize, answered.len());
     drop((lab, store));
     let store = SqliteStore::open(&file, clock.reader()).unwrap();
     for run in &answered {
         assert!(store.run(run.id).await.unwrap().is_some());
     }
     let counts = store.counts().await.unwrap();
-    assert_eq!((counts.held, counts.held + counts.queued), (10, answered.len() as u64));
+    assert_eq!(
+        (counts.live.running, counts.live.running + counts.live.queued),
+        (10, answered.len() as u64)
+    );
 }
 
 /// Every third, fifth, … sync of the writer fails.
@@ -156,6 +161,10 @@ impl crate::bench::Bench for Nowhere {
 
     async fn door(&self) -> Arc<SqliteStore> {
         unreachable!("the test has the only door")
+    }
+
+    async fn reach(&self, _: jiff::Timestamp) {
+        unreachable!("the test has the only clock")
     }
 
     async fn close(self) {}

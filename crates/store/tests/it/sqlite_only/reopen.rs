@@ -6,7 +6,7 @@ use store::sqlite::SqliteStore;
 use store::{Applied, ClaimFor, RunFilter, Store, StoreError};
 
 use crate::bench::{Bench, SqliteBench};
-use crate::lab::{Lab, completed, ids, minutes, retried, seconds, want};
+use crate::lab::{Lab, completed, ids, minutes, processes, retried, seconds, want};
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
@@ -31,7 +31,7 @@ async fn claims_survive_and_fences_go_on_growing() {
     for n in 0..5 {
         let runs =
             [lab.run(&job, due_at + seconds(2 * n)), lab.run(&job, due_at + seconds(2 * n + 1))];
-        let born = Some(ClaimFor { node, max: 1 });
+        let born = Some(ClaimFor { node, max: processes(1) });
         let first = lab.store.submit(&runs, born).await.unwrap().claimed.remove(0);
         let second = lab.claim_one(node).await;
         assert!(first.grant.fence > last && second.grant.fence > first.grant.fence);

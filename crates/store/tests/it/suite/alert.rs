@@ -4,7 +4,7 @@ use domain::alert::{Alert, AlertKind};
 use domain::id::{NodeId, ObjectId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
-use domain::run::{LedgerEntry, Outcome, ReasonCode};
+use domain::run::{LedgerEntry, Outcome, Reason, ReasonCode};
 use store::{Alerts, Channel, Delivery, Finish, Fire, Objects, Store, Verdict};
 use uuid::Uuid;
 
@@ -24,11 +24,22 @@ async fn alert<B: Bench>(lab: &Lab<B>, job: &Job, past: i64) -> Alert {
 
 /// A run fails for the last time and waits for somebody to look at it.
 async fn dies<B: Bench>(lab: &Lab<B>, node: NodeId, job: &Job, past: i64) -> Finish {
+    let why = reason(ReasonCode::RetriesExhausted, "attempt 4 of 4");
+    dies_of(lab, node, job, past, why).await
+}
+
+/// The same for another reason.
+async fn dies_of<B: Bench>(
+    lab: &Lab<B>,
+    node: NodeId,
+    job: &Job,
+    past: i64,
+    why: Reason,
+) -> Finish {
     let run = lab.run(job, lab.ago(past).await);
     lab.submit(&[run]).await;
     let claimed = lab.claim_one(node).await;
     let mut finish = ended(node, &claimed, Outcome::Failed);
-    let why = reason(ReasonCode::RetriesExhausted, "attempt 4 of 4");
     finish.verdict =
         Verdict::End { outcome: Outcome::Failed, reason: Some(why), dead_letter: true };
     lab.finish(node, finish.clone()).await;
@@ -85,6 +96,29 @@ pub async fn a_dead_letter_raises_an_alert<B: Bench>(lab: &Lab<B>) {
     assert_eq!(alert.run, Some(finish.grant.run));
     assert_eq!(alert.text, "FAILED RETRIES_EXHAUSTED: attempt 4 of 4");
     assert_eq!(alert.at, finish.attempt.unwrap().finished_at);
+}
+
+pub async fn a_failure_without_retries_raises_its_own_alert<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    for (n, code) in [ReasonCode::NotRetryable, ReasonCode::Lost, ReasonCode::PartsFailed]
+        .into_iter()
+        .enumerate()
+    {
+        let job = lab.job(&format!("job {n}")).await;
+        let finish = dies_of(lab, node, &job, 60, reason(code, "it is final")).await;
+        let raised = undelivered(lab, "log").await;
+        let alert = raised.iter().find(|(alert, _)| alert.job == job.id);
+        let (alert, _) = alert.unwrap();
+        assert_eq!((alert.kind, alert.run), (AlertKind::FinalFailure, Some(finish.grant.run)));
+        // It is open until the job completes.
+        assert_eq!(lab.store.recovered().await.unwrap(), []);
+        let run = lab.run(&job, lab.ago(30).await);
+        lab.submit(&[run]).await;
+        let claimed = lab.claim_one(node).await;
+        lab.finish(node, ended(node, &claimed, Outcome::Completed)).await;
+        let recovered = lab.store.recovered().await.unwrap();
+        assert_eq!(recovered.iter().map(|alert| alert.run).collect::<Vec<_>>(), [alert.run]);
+    }
 }
 
 pub async fn a_missed_time_raises_an_alert<B: Bench>(lab: &Lab<B>) {

@@ -9,7 +9,9 @@ use store::{Applied, ClaimFor, RunFilter, Store, Verdict, Want};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ids, ids_of, minutes, seconds, tenant, untried, want, want_soon};
+use crate::lab::{
+    Lab, completed, ids, ids_of, minutes, processes, seconds, tenant, untried, want, want_soon,
+};
 
 /// A claim has everything that was asked for.
 pub async fn a_claim_brings_the_whole_run<B: Bench>(lab: &Lab<B>) {
@@ -48,7 +50,7 @@ pub async fn room_for_none_takes_none<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     lab.due(&job).await;
     assert_eq!(lab.claim(node, Want::default()).await, []);
-    assert_eq!(lab.claim(node, Want { due: 0, ..want_soon(5) }).await, []);
+    assert_eq!(lab.claim(node, Want { due: processes(0), ..want_soon(5) }).await, []);
 }
 
 pub async fn no_more_is_claimed_than_wanted<B: Bench>(lab: &Lab<B>) {
@@ -83,7 +85,7 @@ pub async fn due_runs_come_before_prepared_ones<B: Bench>(lab: &Lab<B>) {
     let soon = NewRun { priority: 9, ..lab.run(&job, now + minutes(10)) };
     let due = NewRun { priority: 0, ..lab.run(&job, now - seconds(1)) };
     lab.submit(&[soon.clone(), due.clone()]).await;
-    let claimed = lab.claim(node, Want { due: 5, ..want_soon(5) }).await;
+    let claimed = lab.claim(node, Want { due: processes(5), ..want_soon(5) }).await;
     assert_eq!(ids(&claimed), [due.id, soon.id]);
 }
 
@@ -103,7 +105,7 @@ pub async fn fences_grow_with_every_grant<B: Bench>(lab: &Lab<B>) {
     for round in 0..4 {
         let node = nodes[round % 2];
         let runs: Vec<_> = (0..5).map(|n| lab.run(&job, due_at + seconds(n))).collect();
-        let born = ClaimFor { node, max: 2 };
+        let born = ClaimFor { node, max: processes(2) };
         let submitted = lab.store.submit(&runs, Some(born)).await.unwrap();
         fences.extend(submitted.claimed.iter().map(|claimed| claimed.grant.fence));
         let claimed = lab.claim(node, want(5)).await;
@@ -200,7 +202,7 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
         let node = lab.node_behind(&store).await;
         let ended = Arc::clone(&ended);
         tasks.spawn(async move {
-            let born = Some(ClaimFor { node, max: 10 });
+            let born = Some(ClaimFor { node, max: processes(10) });
             let mut mine = store.submit(&chunk, born).await.unwrap().claimed;
             let mut fences = Vec::new();
             while ended.load(Ordering::SeqCst) < RUNS {
@@ -228,7 +230,7 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
     assert_eq!(fences.iter().collect::<HashSet<_>>().len(), fences.len(), "a fence came twice");
     assert_eq!(ended.load(Ordering::SeqCst), RUNS);
     let counts = lab.store.counts().await.unwrap();
-    assert_eq!((counts.queued, counts.held, counts.pending), (0, 0, 0));
+    assert_eq!(counts.live, store::LiveCounts::default());
     let page = lab.store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap();
     assert_eq!(page.items.len(), RUNS);
     assert!(page.items.iter().all(|run| run.state == RunState::Ended(Outcome::Completed)));

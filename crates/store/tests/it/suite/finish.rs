@@ -9,8 +9,8 @@ use store::{Applied, ClaimFor, Finish, Prepared, RunFilter, Store, Verdict, Want
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, attempt, completed, ended, ids, lost, minutes, question, reason, retried, seconds,
-    skipped, untried, want,
+    Lab, attempt, completed, ended, ids, lost, minutes, processes, question, reason, retried,
+    seconds, skipped, untried, want,
 };
 
 pub async fn an_end_is_recorded_with_its_last_attempt<B: Bench>(lab: &Lab<B>) {
@@ -295,7 +295,7 @@ pub async fn a_pump_ends_and_takes_in_one_call<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, due_at + seconds(n))).collect();
-    let born = Some(ClaimFor { node, max: 2 });
+    let born = Some(ClaimFor { node, max: processes(2) });
     let held = lab.store.submit(&runs, born).await.unwrap().claimed;
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
     let before = lab.now().await;

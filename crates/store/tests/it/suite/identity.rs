@@ -5,6 +5,7 @@ use domain::access::{
     ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User,
     Verifier,
 };
+use domain::fairness::Tier;
 use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::Outcome;
@@ -15,7 +16,7 @@ use store::{
 use uuid::Uuid;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, ended, minutes, want, want_soon};
+use crate::lab::{Lab, ended, minutes, processes, want, want_soon};
 
 fn change(job: &Job, expected: Option<u32>) -> Change {
     Change { job: job.clone(), expected, prepared: Prepared::Keep, plan: None }
@@ -32,7 +33,7 @@ async fn tenant<B: Bench>(lab: &Lab<B>, name: &str) -> Tenant {
     let tenant = Tenant {
         id: TenantId(lab.id()),
         name: name.to_owned(),
-        tier: Some("gold".to_owned()),
+        tier: Tier::Premium,
         max_jobs: None,
         max_concurrent: None,
         requests_per_second: None,
@@ -321,7 +322,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
     .await;
     let (long, session) = (users_key.unwrap(), sessions_key.unwrap());
     let limits = |jobs: &str| {
-        let rest = r#""requests_per_second":null,"tier":"gold""#;
+        let rest = r#""requests_per_second":null,"tier":"PREMIUM""#;
         format!(r#"{{"max_concurrent":null,"max_jobs":{jobs},{rest}}}"#)
     };
     let of_tenant = |jobs: &str, version: u32| {
@@ -410,7 +411,7 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     lab.create(&job).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, now - minutes(60 - n))).collect();
     // Not even who asks for a run gets it at once.
-    let claim = Some(store::ClaimFor { node, max: 9 });
+    let claim = Some(store::ClaimFor { node, max: processes(9) });
     assert_eq!(lab.store.submit(&runs, claim).await.unwrap().claimed, []);
     lab.submit(&[lab.run(&job, now + minutes(1))]).await;
     let held = lab.claim(node, want(9)).await;
@@ -418,7 +419,8 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.claim(node, want_soon(9)).await, []);
     let done = [ended(node, &held[0], Outcome::Completed)];
-    let pumped = lab.store.pump(node, &done, Want { due: 9, ..Want::default() }).await.unwrap();
+    let pumped =
+        lab.store.pump(node, &done, Want { due: processes(9), ..Want::default() }).await.unwrap();
     assert_eq!(pumped.claimed.len(), 1);
 }
 

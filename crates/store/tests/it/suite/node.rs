@@ -3,12 +3,13 @@
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
+use domain::slot::PerSlot;
 use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Replaces, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, completed, ids, ids_of, lost, minutes, question, read_back, retried, seconds, untried,
-    want, want_soon,
+    Lab, completed, ids, ids_of, lost, minutes, processes, question, read_back, retried, seconds,
+    untried, want, want_soon,
 };
 
 pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
@@ -272,7 +273,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     let due = lab.due(&job).await;
     let soon = lab.run(&job, lab.now().await + minutes(10));
     lab.submit(std::slice::from_ref(&soon)).await;
-    let held = lab.claim(node, Want { due: 9, ..want_soon(9) }).await;
+    let held = lab.claim(node, Want { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(held.len(), 2);
     let kept = lab.started(other, &job).await;
     lab.store.leave(node).await.unwrap();
@@ -281,7 +282,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
     let reaped = lab.store.reap(9).await.unwrap();
     assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]), "leaving is no loss");
-    let again = lab.claim(other, Want { due: 9, ..want_soon(9) }).await;
+    let again = lab.claim(other, Want { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(ids(&again), [due.id, soon.id]);
     for (again, before) in again.iter().zip(&held) {
         assert_eq!(again.run, before.run);
@@ -301,7 +302,7 @@ pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.held(node).await.unwrap(), []);
     let soon = lab.run(&job, lab.now().await + minutes(10));
     lab.submit(std::slice::from_ref(&soon)).await;
-    let born = Some(ClaimFor { node, max: 1 });
+    let born = Some(ClaimFor { node, max: processes(1) });
     let born = lab.store.submit(&[lab.run(&job, lab.ago(60).await)], born).await.unwrap().claimed;
     let mut expected = [born, lab.claim(node, want_soon(1)).await].concat();
     let done = lab.started(node, &job).await;
@@ -334,7 +335,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
         version: "1.2.3".into(),
         roles: vec![NodeRole::Agent],
         labels: "zone=eu,disk=ssd".parse().unwrap(),
-        capacity: 7,
+        capacity: PerSlot { process: 7, http: 70 },
         settings_hash: "abc".into(),
         replaces: Replaces::None,
     };

@@ -7,7 +7,7 @@ use std::task::Poll;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, RunState, Wait};
-use store::{Counts, JobFilter, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Counts, Desk, JobFilter, LiveCounts, Prepared, RunFilter, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -182,9 +182,9 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
     let oldest = lab.run(&job, now - seconds(30));
     let newer = lab.run(&job, now - seconds(20));
     lab.submit(&[lab.run(&job, now + minutes(30)), newer, oldest.clone()]).await;
-    let expected =
-        Counts { jobs: 2, queued: 2, held: 2, pending: 3, oldest_due: Some(oldest.due_at) };
-    assert_eq!(lab.store.counts().await.unwrap(), expected);
+    let live = LiveCounts { pending: 4, queued: 2, running: 1, oldest_due: Some(oldest.due_at) };
+    assert_eq!(lab.store.counts().await.unwrap(), Counts { jobs: 2, live });
+    assert_eq!(lab.store.live(job.tenant).await.unwrap(), live, "a tenant's are counted alike");
 }
 
 /// Somebody who waits for a change hears of one.

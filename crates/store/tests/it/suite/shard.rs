@@ -8,7 +8,7 @@ use domain::partition::part_again;
 use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
-    Applied, Cancelled, Cluster, Cut, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
+    Applied, Cancelled, Cluster, Cut, Desk, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
     Shards, Store, Verdict, Want, Whole,
 };
 use uuid::Uuid;
@@ -87,6 +87,9 @@ async fn divided<B: Bench>(
     let parts = parts_of(lab, &run.run, shards).await;
     assert!(lab.store.divide(Whole::Held(node, run.grant), &parts).await.unwrap());
     lab.wait(node, &run, Wait::Parts, None).await;
+    let counts = lab.store.counts().await.unwrap().live;
+    assert!(counts.running >= 1, "a run is running as long as its parts are live");
+    assert_eq!(counts, lab.store.live(TenantId::DEFAULT).await.unwrap());
     (run, parts)
 }
 

@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, completed, ended, lost, question, retried, seconds, skipped, stop, tenant, untried, want,
+    Lab, completed, ended, lost, processes, question, retried, seconds, skipped, stop, tenant,
+    untried, want,
 };
 
 /// Numbers that look random and are the same in every run.
@@ -68,7 +69,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
     let mut held: Vec<ClaimedRun> = Vec::new();
     for batch in runs.chunks(4) {
         // Every batch is sent twice, and the second time nothing is new.
-        let claim = Some(ClaimFor { node, max: 2 });
+        let claim = Some(ClaimFor { node, max: processes(2) });
         let submitted = store.submit(batch, claim).await.unwrap();
         assert!(!submitted.accepted.contains(&false));
         assert!(!store.submit(batch, claim).await.unwrap().accepted.contains(&true));
@@ -159,7 +160,7 @@ async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
         lab.store.pump(node, &done, store::Want::default()).await.unwrap();
         let counts = lab.store.counts().await.unwrap();
-        if counts.held + counts.queued + counts.pending == 0 {
+        if counts.live.running + counts.live.queued + counts.live.pending == 0 {
             return fences;
         }
     }
@@ -226,11 +227,15 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
         let held = store.pump(node, &[], want(2)).await.unwrap().claimed;
         if held.is_empty() {
             let counts = store.counts().await.unwrap();
-            if counts.held + counts.queued + counts.pending == 0 {
+            if counts.live.running + counts.live.queued + counts.live.pending == 0 {
                 return;
             }
-            let is_stuck = counts.held + counts.queued == 0;
-            assert!(!is_stuck, "{} runs wait, and nobody is left to wake them", counts.pending);
+            let is_stuck = counts.live.running + counts.live.queued == 0;
+            assert!(
+                !is_stuck,
+                "{} runs wait, and nobody is left to wake them",
+                counts.live.pending
+            );
         }
         let about = |held: &ClaimedRun| FactsFor {
             others: true,

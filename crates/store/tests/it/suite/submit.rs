@@ -9,7 +9,7 @@ use store::{Cancelled, ClaimFor, RunFilter, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ids, ids_of, minutes, seconds, stop, want};
+use crate::lab::{Lab, completed, ids, ids_of, minutes, processes, seconds, stop, want};
 
 pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
@@ -35,7 +35,7 @@ pub async fn a_cancelled_run_does_not_come_back<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let run = lab.due(&job).await;
     assert_eq!(lab.store.cancel(run.id, &stop()).await.unwrap(), Cancelled::Ended);
-    let born = Some(ClaimFor { node, max: 1 });
+    let born = Some(ClaimFor { node, max: processes(1) });
     let submitted = lab.store.submit(&[run], born).await.unwrap();
     assert_eq!((submitted.accepted, submitted.claimed), (vec![false], vec![]));
     assert_eq!(lab.claim(node, want(9)).await, []);
@@ -47,7 +47,7 @@ pub async fn the_first_that_are_due_are_born_claimed<B: Bench>(lab: &Lab<B>) {
     let later = lab.run(&job, now + minutes(30));
     let due: Vec<_> = (0..4).map(|n| lab.run(&job, now - seconds(60 - n))).collect();
     let batch = [vec![later.clone()], due.clone()].concat();
-    let born = Some(ClaimFor { node, max: 3 });
+    let born = Some(ClaimFor { node, max: processes(3) });
     let submitted = lab.store.submit(&batch, born).await.unwrap();
     assert_eq!(submitted.accepted, [true; 5]);
     assert_eq!(ids(&submitted.claimed), ids_of(&due[..3]));
@@ -69,10 +69,10 @@ pub async fn the_first_that_are_due_are_born_claimed<B: Bench>(lab: &Lab<B>) {
 pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.run(&job, lab.ago(60).await);
-    let born = Some(ClaimFor { node, max: 5 });
+    let born = Some(ClaimFor { node, max: processes(5) });
     let first = lab.store.submit(std::slice::from_ref(&held), born).await.unwrap().claimed;
     let other = lab.node().await;
-    let born = Some(ClaimFor { node: other, max: 5 });
+    let born = Some(ClaimFor { node: other, max: processes(5) });
     let again = lab.store.submit(std::slice::from_ref(&held), born).await.unwrap();
     assert_eq!((again.accepted, again.claimed), (vec![false], vec![]));
     assert_eq!(lab.view(held.id).await.node, Some(node));
@@ -93,7 +93,7 @@ pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(10).await.unwrap();
     for node in [stranger, left, buried] {
         let run = lab.run(&job, lab.ago(60).await);
-        let born = Some(ClaimFor { node, max: 1 });
+        let born = Some(ClaimFor { node, max: processes(1) });
         let submitted = lab.store.submit(std::slice::from_ref(&run), born).await.unwrap();
         assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
         assert_eq!(lab.state(run.id).await, RunState::Queued);
@@ -103,7 +103,8 @@ pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
 pub async fn no_room_claims_nothing<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let run = lab.run(&job, lab.ago(60).await);
-    let submitted = lab.store.submit(&[run], Some(ClaimFor { node, max: 0 })).await.unwrap();
+    let submitted =
+        lab.store.submit(&[run], Some(ClaimFor { node, max: processes(0) })).await.unwrap();
     assert_eq!((submitted.accepted, submitted.claimed), (vec![true], vec![]));
     assert!(lab.store.submit(&[], None).await.unwrap().accepted.is_empty());
 }
@@ -121,7 +122,7 @@ pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
         // Each sends them in another order.
         runs.rotate_left(n * 6);
         tasks.spawn(async move {
-            let born = Some(ClaimFor { node, max: 3 });
+            let born = Some(ClaimFor { node, max: processes(3) });
             store.submit(&runs, born).await.unwrap()
         });
     }
@@ -130,8 +131,8 @@ pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(accepted, 50);
     let claimed: Vec<_> = answers.iter().flat_map(|answer| ids(&answer.claimed)).collect();
     let counts = lab.store.counts().await.unwrap();
-    assert_eq!(counts.held as usize, claimed.len());
-    assert_eq!(counts.held + counts.queued, 50);
+    assert_eq!(counts.live.running as usize, claimed.len());
+    assert_eq!(counts.live.running + counts.live.queued, 50);
 }
 
 /// However many there are, and whoever writes them.
@@ -142,7 +143,8 @@ pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     let mut batch: Vec<_> = (0..700).map(|_| lab.run(&job, due_at)).collect();
     batch.push(known.clone());
     batch.extend_from_within(..600);
-    let submitted = lab.store.submit(&batch, Some(ClaimFor { node, max: 9 })).await.unwrap();
+    let submitted =
+        lab.store.submit(&batch, Some(ClaimFor { node, max: processes(9) })).await.unwrap();
     assert_eq!(submitted.accepted.len(), batch.len());
     let accepted = batch.iter().zip(&submitted.accepted).filter(|(_, new)| **new);
     let accepted: Vec<_> = accepted.map(|(run, _)| run.id).collect();

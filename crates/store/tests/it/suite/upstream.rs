@@ -117,7 +117,7 @@ pub async fn the_line_of_a_changed_job_looks_again<B: Bench>(lab: &Lab<B>) {
     for waiting in &held[1..] {
         lab.wait(node, waiting, Wait::Overlap, None).await;
     }
-    job.definition.concurrency = 3;
+    job.definition.concurrency = Some(3);
     lab.update(&mut job, Prepared::Keep).await;
     let woken = ids(&lab.claim(node, want(9)).await);
     assert!(woken.starts_with(&ids(&held[1..3])), "two more may run: {woken:?}");

@@ -48,7 +48,7 @@ pub async fn numbers_reach_their_limits<B: Bench>(lab: &Lab<B>) {
     job.version = u32::MAX - 1;
     job.definition = Definition {
         max_catch_up: u32::MAX,
-        concurrency: u32::MAX,
+        concurrency: Some(u32::MAX),
         timeout: SignedDuration::MAX,
         priority: u8::MAX,
         ..Definition::default()

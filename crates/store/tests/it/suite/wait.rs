@@ -1,10 +1,12 @@
 //! Waits: in the line of a job, for other jobs, and not for ever.
 
-use domain::run::{NewRun, Outcome, RunState, Wait};
+use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use store::{Applied, Cancelled, Store, Verdict, Want};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, ids, lost, minutes, seconds, skipped, stop, want};
+use crate::lab::{
+    Lab, completed, ended, ids, lost, minutes, seconds, skipped, stop, untried, want,
+};
 
 pub async fn a_waiting_run_is_not_handed_out<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
@@ -41,6 +43,30 @@ pub async fn another_jobs_end_wakes_nobody_in_line<B: Bench>(lab: &Lab<B>) {
     let stranger = lab.started(node, &other).await;
     let pumped = lab.store.pump(node, &[completed(node, &stranger)], want(9)).await.unwrap();
     assert_eq!(pumped.claimed, []);
+}
+
+/// A run that begins to wait although fewer are at work than may be makes the first in line go on:
+/// the others ended while it was decided about.
+pub async fn places_that_are_free_are_filled<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 7).await;
+    let line = |run: &ClaimedRun| untried(run, Verdict::Line { places: 3 });
+    let waits = [line(&held[3]), line(&held[4]), line(&held[5])];
+    lab.store.pump(node, &waits, want(0)).await.unwrap();
+    assert_eq!(lab.claim(node, want(9)).await, [], "three are at work");
+    // Two ends wake two, of which one is cancelled before it begins.
+    let done = [completed(node, &held[0]), completed(node, &held[1])];
+    let woken = lab.store.pump(node, &done, want(9)).await.unwrap().claimed;
+    assert_eq!(ids(&woken), [held[3].run.id, held[4].run.id]);
+    let ends =
+        [ended(node, &woken[0], Outcome::Cancelled), ended(node, &woken[1], Outcome::Failed)];
+    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    assert_eq!(ids(&woken), [held[5].run.id]);
+    let end = [completed(node, &woken[0])];
+    assert_eq!(lab.store.pump(node, &end, want(9)).await.unwrap().claimed, []);
+    // One is at work. It saw more, and it need not wait.
+    lab.store.pump(node, &[line(&held[6])], want(0)).await.unwrap();
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [held[6].run.id]);
 }
 
 /// Two ends in one call make room for two.

@@ -25,7 +25,7 @@ pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure
     };
     let code = db.code().code();
     if let Some((name, problem)) = of.and_then(|(_, statement)| bad_parameter(db, statement)) {
-        return Failure::refused("BAD_PARAMETER", format!("the parameter {name:?}: {problem}"));
+        return Failure::other("BAD_PARAMETER", format!("the parameter {name:?}: {problem}"));
     }
     let mut message = named(db.message(), of);
     match (db.position(), of) {
@@ -127,7 +127,7 @@ pub(super) fn of_role(error: &Error, role: &str) -> Failure {
                  member of that role; nothing was executed"
             ),
         },
-        Some(db) if db.code().code() == "22023" => Failure::refused(
+        Some(db) if db.code().code() == "22023" => Failure::other(
             "UNKNOWN_ROLE",
             format!(
                 "the job runs as {role:?}, but the database has no such role; nothing was executed"

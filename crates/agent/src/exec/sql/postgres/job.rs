@@ -1,6 +1,5 @@
 //! What a job wants, as far as it is known without the server.
 
-use domain::action::Assignment;
 use serde_json::Value;
 
 use super::super::script::{self, Positional, Statement};
@@ -30,16 +29,11 @@ impl<'t> Job<'t> {
                 return Ok(Job::Call(Call::read(attempt, action).await?));
             }
         };
-        let statements = script::read(script).map_err(|Positional(what)| {
-            Failure::refused(
-                "POSITIONAL_PARAMETER",
-                format!("{what} is no parameter: write a colon and its name, as in :since"),
-            )
-        })?;
+        let statements = statements_of(script)?;
         let in_transaction = maintenance::share_a_transaction(&statements)?;
         let mut values: Vec<(String, Value)> = Vec::new();
         for statement in &statements {
-            refuse(statement, attempt.assignment)?;
+            refuse(statement, attempt.assignment.run_as.as_deref())?;
             for name in &statement.parameters {
                 if values.iter().any(|(known, _)| known == name) {
                     continue;
@@ -59,8 +53,24 @@ impl<'t> Job<'t> {
     }
 }
 
+fn statements_of(script: &str) -> Result<Vec<Statement>, Failure> {
+    script::read(script).map_err(|Positional(what)| {
+        Failure::refused(
+            "POSITIONAL_PARAMETER",
+            format!("{what} is no parameter: write a colon and its name, as in :since"),
+        )
+    })
+}
+
+/// Whether a script may be carried out, as far as its text alone tells.
+pub(in crate::exec::sql) fn permitted(script: &str, run_as: Option<&str>) -> Result<(), Failure> {
+    let statements = statements_of(script)?;
+    maintenance::share_a_transaction(&statements)?;
+    statements.iter().try_for_each(|statement| refuse(statement, run_as))
+}
+
 /// Refuses what would end the transaction, leave the role, or wait for a client that we are not.
-fn refuse(statement: &Statement, assignment: &Assignment) -> Result<(), Failure> {
+fn refuse(statement: &Statement, run_as: Option<&str>) -> Result<(), Failure> {
     let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
     let (name, problem) = match words.as_slice() {
         ["ROLLBACK", "TO", ..] | ["ROLLBACK", "WORK" | "TRANSACTION", "TO", ..] => return Ok(()),
@@ -75,7 +85,7 @@ fn refuse(statement: &Statement, assignment: &Assignment) -> Result<(), Failure>
         | ["SET", "LOCAL", "SESSION", "AUTHORIZATION", ..]
         | ["RESET", "ROLE" | "SESSION" | "ALL", ..]
         | ["DISCARD", ..]
-            if assignment.run_as.is_some() =>
+            if run_as.is_some() =>
         {
             ("ROLE_CHANGE", "a job that runs as a role must stay in it")
         }

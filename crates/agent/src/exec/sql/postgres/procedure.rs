@@ -45,7 +45,7 @@ pub(super) struct Found {
 impl Call {
     pub async fn read(attempt: &Attempt<'_>, action: &ProcedureAction) -> Result<Self, Failure> {
         let mut parts = name(&action.procedure).map_err(|problem| {
-            Failure::refused("BAD_NAME", format!("procedure: {:?} {problem}", action.procedure))
+            Failure::other("BAD_NAME", format!("procedure: {:?} {problem}", action.procedure))
         })?;
         let name = parts.pop().unwrap_or_default();
         let mut arguments = Vec::with_capacity(action.arguments.len());

@@ -139,7 +139,7 @@ impl Work<'_, '_> {
         let Some(role) = &assignment.run_as else { return Ok(()) };
         // PostgreSQL takes this name for "no role".
         if role == "none" || role.contains('\0') {
-            return Err(Failure::refused("UNKNOWN_ROLE", format!("{role:?} is no role")));
+            return Err(Failure::other("UNKNOWN_ROLE", format!("{role:?} is no role")));
         }
         let scope = if local { "LOCAL" } else { "SESSION" };
         let set = format!("SET {scope} ROLE {}", quoted(role));
@@ -161,7 +161,7 @@ impl Work<'_, '_> {
         for (name, kind) in statement.parameters.iter().zip(prepared.params()) {
             let value = statements.value(name);
             bound.push(Bound::new(value, kind).map_err(|problem| {
-                Failure::refused("BAD_PARAMETER", format!("the parameter {name:?} {problem}"))
+                Failure::other("BAD_PARAMETER", format!("the parameter {name:?} {problem}"))
             })?);
         }
         let rows = client.query_raw(&prepared, bound).await.map_err(failed)?;

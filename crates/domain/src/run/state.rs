@@ -1,0 +1,228 @@
+//! The states of a run, and every way that leads from one to another.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Wait;
+
+/// The states of a run. The first three are derived from a live row; the others are outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunState {
+    /// Its time has not come, or it waits for another run.
+    Pending,
+    /// Its time has come and nobody holds it.
+    Queued,
+    /// Its time has come and a node holds it.
+    Running,
+    /// It ended.
+    Ended(Outcome),
+}
+
+/// What can happen to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Its time comes, or what it waited for happens.
+    Ready,
+    /// A node takes it.
+    Claim,
+    /// The holder gives it back untouched.
+    Release,
+    /// Its holder finds that it must wait: for other runs, for a quorum, for its own parts.
+    Wait,
+    /// An attempt ends and another will follow: failed, timed out or lost.
+    Retry,
+    /// The last attempt ends, or somebody decides that there will be none.
+    End(Outcome),
+}
+
+/// How a run ends. Every tick has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[repr(u8)]
+pub enum Outcome {
+    /// Its work was done.
+    Completed = 1,
+    /// Its work failed for the last time.
+    Failed = 2,
+    /// Somebody stopped it.
+    Cancelled = 3,
+    /// Its last attempt took too long.
+    Timeout = 4,
+    /// It was decided that it does not run.
+    Skipped = 5,
+    /// It could not run in time.
+    Missed = 6,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of their numbers.
+    pub const ALL: [Outcome; 6] = [
+        Outcome::Completed,
+        Outcome::Failed,
+        Outcome::Cancelled,
+        Outcome::Timeout,
+        Outcome::Skipped,
+        Outcome::Missed,
+    ];
+
+    /// The outcome of a number that a store kept.
+    pub fn from_number(number: i64) -> Option<Self> {
+        Outcome::ALL.into_iter().find(|outcome| *outcome as i64 == number)
+    }
+
+    /// The name at every door.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Completed => "COMPLETED",
+            Outcome::Failed => "FAILED",
+            Outcome::Cancelled => "CANCELLED",
+            Outcome::Timeout => "TIMEOUT",
+            Outcome::Skipped => "SKIPPED",
+            Outcome::Missed => "MISSED",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunState::Pending => f.write_str("PENDING"),
+            RunState::Queued => f.write_str("QUEUED"),
+            RunState::Running => f.write_str("RUNNING"),
+            RunState::Ended(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Ready => f.write_str("becomes due, or what it waited for happened"),
+            Event::Claim => f.write_str("a node claims it"),
+            Event::Release => f.write_str("the holder gives it back untouched"),
+            Event::Wait => f.write_str("it must wait for other runs, a quorum or its parts"),
+            Event::Retry => {
+                f.write_str("an attempt failed, timed out or was lost; another follows")
+            }
+            Event::End(Outcome::Completed) => f.write_str("the work is done"),
+            Event::End(Outcome::Failed) => f.write_str("the last attempt failed or was lost"),
+            Event::End(Outcome::Cancelled) => f.write_str("somebody cancels it"),
+            Event::End(Outcome::Timeout) => f.write_str("the last attempt took too long"),
+            Event::End(Outcome::Skipped) => {
+                f.write_str("overlap, upstream, catch-up or daylight saving")
+            }
+            Event::End(Outcome::Missed) => f.write_str("the start deadline passed"),
+        }
+    }
+}
+
+/// Every transition that a store makes. The simulation refuses any other, and a test of every store
+/// makes each of them happen.
+///
+/// Nothing is written when a run's time comes: then its state changes because it is derived.
+pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
+    use Event::{Claim, End, Ready, Release, Retry, Wait};
+    use Outcome::{Cancelled, Completed, Failed, Missed, Skipped, Timeout};
+    use RunState::{Ended, Pending, Queued, Running};
+    &[
+        (Pending, Ready, Queued),
+        // The time of a prepared run comes in the hands of its holder.
+        (Pending, Ready, Running),
+        (Pending, Claim, Pending),
+        (Pending, Release, Pending),
+        (Pending, End(Cancelled), Ended(Cancelled)),
+        (Queued, Claim, Running),
+        (Queued, End(Cancelled), Ended(Cancelled)),
+        // The last part of a divided run ended.
+        (Running, Ready, Queued),
+        (Running, Release, Queued),
+        (Running, Wait, Pending),
+        // What it would wait for has happened since its holder looked.
+        (Running, Wait, Queued),
+        // A divided run waits for its own work.
+        (Running, Wait, Running),
+        (Running, Retry, Pending),
+        (Running, Retry, Queued),
+        (Running, End(Completed), Ended(Completed)),
+        (Running, End(Failed), Ended(Failed)),
+        (Running, End(Cancelled), Ended(Cancelled)),
+        (Running, End(Timeout), Ended(Timeout)),
+        (Running, End(Skipped), Ended(Skipped)),
+        (Running, End(Missed), Ended(Missed)),
+    ]
+};
+
+impl RunState {
+    /// Whether an event may lead from this state to another.
+    pub fn may_become(self, event: Event, to: RunState) -> bool {
+        TRANSITIONS.contains(&(self, event, to))
+    }
+
+    /// What a live row is doing. A run that was divided runs as long as its parts do.
+    pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
+        match (due, held, wait) {
+            (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
+            (true, false, None) => RunState::Queued,
+            _ => RunState::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// The table of `docs/run-states.md`.
+    fn table() -> String {
+        let mut table = String::from("| from | what happens | to |\n|---|---|---|\n");
+        for (from, event, to) in TRANSITIONS {
+            writeln!(table, "| {from} | {event} | {to} |").unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_force() {
+        let page = include_str!("../../../../docs/run-states.md");
+        assert!(page.contains(&table()), "docs/run-states.md must contain:\n\n{}", table());
+    }
+
+    #[test]
+    fn no_event_leads_out_of_an_outcome() {
+        let is_ended = |state: &RunState| matches!(state, RunState::Ended(_));
+        assert!(TRANSITIONS.iter().all(|(from, _, _)| !is_ended(from)));
+    }
+
+    #[test]
+    fn every_outcome_can_be_reached_and_no_row_comes_twice() {
+        for outcome in Outcome::ALL {
+            assert!(
+                RunState::Running.may_become(Event::End(outcome), RunState::Ended(outcome)),
+                "{outcome}"
+            );
+            assert_eq!(Outcome::from_number(outcome as i64), Some(outcome));
+        }
+        for (i, row) in TRANSITIONS.iter().enumerate() {
+            assert!(!TRANSITIONS[i + 1..].contains(row), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_never_began_has_no_result() {
+        for state in [RunState::Pending, RunState::Queued] {
+            for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Timeout] {
+                let ended = RunState::Ended(outcome);
+                assert!(!state.may_become(Event::End(outcome), ended), "{state} {outcome}");
+            }
+        }
+    }
+}

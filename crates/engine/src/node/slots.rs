@@ -1,0 +1,177 @@
+//! Which runs occupy the slots of a node, and the alert when there are too few slots.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, TenantId};
+use domain::job::Job;
+use domain::run::ClaimedRun;
+use domain::slot::{PerSlot, SlotKind};
+use jiff::{SignedDuration, Timestamp};
+use store::Store;
+
+use super::{Node, Running, State};
+
+/// A run that starts later than this after it was due is late.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Slots that are taken for so long, while runs wait for one, are worth an alert.
+const FULL: SignedDuration = SignedDuration::from_secs(10);
+
+/// The least time between two alerts about the same slots.
+const FULL_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long it is believed which jobs occupy the slots.
+const BELIEVED: SignedDuration = SignedDuration::from_secs(1);
+
+/// So many jobs are named.
+const NAMED_MAX: usize = 3;
+
+/// How the slots of a kind are doing.
+#[derive(Default)]
+pub(super) struct Pressure {
+    /// Since when all slots are taken and a run has waited for one.
+    full_since: Option<Timestamp>,
+    /// When the last alert was raised.
+    alerted_at: Option<Timestamp>,
+    /// Whether a run that found no slot here went to the store since the last look.
+    pub turned_away: bool,
+    /// The jobs that occupy the slots, most slots first, and when that was counted.
+    occupants: Vec<Occupant>,
+    counted_at: Option<Timestamp>,
+}
+
+/// A job, and how many slots its runs occupy.
+struct Occupant {
+    job: Arc<Job>,
+    slots: u32,
+}
+
+/// How many slots of a kind a node has, and how many of them are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotUse {
+    /// How many there are.
+    pub slots: u32,
+    /// How many are occupied by a run.
+    pub taken: u32,
+}
+
+impl State {
+    /// Counts which jobs occupy the slots of a kind, unless that was counted a moment ago.
+    fn count_occupants(&mut self, slot: SlotKind, now: Timestamp) {
+        let counted_at = self.pressure[slot].counted_at;
+        if counted_at.is_some_and(|at| now.duration_since(at) < BELIEVED && at <= now) {
+            return;
+        }
+        let mut counts: HashMap<JobId, Occupant> = HashMap::new();
+        for held in self.held.values().filter(|held| held.run.run.slot == slot) {
+            let Some(Running { job, .. }) = &held.running else { continue };
+            let new = || Occupant { job: Arc::clone(job), slots: 0 };
+            counts.entry(job.id).or_insert_with(new).slots += 1;
+        }
+        let mut occupants: Vec<Occupant> = counts.into_values().collect();
+        occupants.sort_unstable_by(|a, b| {
+            (b.slots, &a.job.name, a.job.id).cmp(&(a.slots, &b.job.name, b.job.id))
+        });
+        let pressure = &mut self.pressure[slot];
+        (pressure.occupants, pressure.counted_at) = (occupants, Some(now));
+    }
+
+    /// The jobs that occupy most slots of a kind, as far as a tenant may know their names.
+    fn name_occupants(
+        &mut self,
+        slot: SlotKind,
+        visible_to: Option<TenantId>,
+        now: Timestamp,
+    ) -> String {
+        self.count_occupants(slot, now);
+        let occupants = &self.pressure[slot].occupants;
+        let is_visible = |it: &&Occupant| visible_to.is_none_or(|tenant| it.job.tenant == tenant);
+        let named: Vec<&Occupant> = occupants.iter().filter(is_visible).take(NAMED_MAX).collect();
+        let mut parts: Vec<String> =
+            named.iter().map(|it| format!("{} ({})", it.job.name, it.slots)).collect();
+        let all: u32 = occupants.iter().map(|it| it.slots).sum();
+        let rest = all - named.iter().map(|it| it.slots).sum::<u32>();
+        if rest > 0 {
+            parts.push(format!("others ({rest})"));
+        }
+        parts.join(", ")
+    }
+
+    /// The alert of a run that starts late, if it does. Only a first attempt can be late: a retry
+    /// comes when its backoff is over. If every slot is taken, it names the jobs of the tenant that
+    /// occupy most of them.
+    pub(super) fn late_start(&mut self, run: &ClaimedRun, now: Timestamp) -> Option<Alert> {
+        let lateness = now.duration_since(run.run.due_at);
+        if run.attempts + run.lost > 0 || lateness <= LATE {
+            return None;
+        }
+        let mut text = format!("started {lateness:#} after it was due");
+        if self.free[run.run.slot] == 0 {
+            let jobs = self.name_occupants(run.run.slot, Some(run.run.tenant), now);
+            text.push_str(&format!("; all {} slots of its node are taken: {jobs}", run.run.slot));
+        }
+        Some(Alert {
+            kind: AlertKind::LateStart,
+            tenant: run.run.tenant,
+            job: run.run.job,
+            run: Some(run.grant.run),
+            text,
+            at: now,
+        })
+    }
+
+    /// Notices slots that stay taken although a run has waited for one. Where that run waits now,
+    /// here or in the store, does not matter.
+    fn notice_full_slots(&mut self, slot: SlotKind, node: &str, slots: u32, now: Timestamp) {
+        let is_full = self.free[slot] == 0 && slots > 0;
+        let in_line = self.crowded[slot].len() > 0;
+        let pressure = &mut self.pressure[slot];
+        let has_waited = std::mem::take(&mut pressure.turned_away) || in_line;
+        if !is_full || !has_waited && pressure.full_since.is_none() {
+            pressure.full_since = None;
+            return;
+        }
+        let since = *pressure.full_since.get_or_insert(now);
+        let is_known = pressure.alerted_at.is_some_and(|at| now.duration_since(at) < FULL_AGAIN);
+        if now.duration_since(since) < FULL || is_known {
+            return;
+        }
+        pressure.alerted_at = Some(now);
+        let jobs = self.name_occupants(slot, None, now);
+        let text = format!(
+            "all {slots} {slot} slots of node {node} have been taken for {FULL:#}, and runs wait: {jobs}"
+        );
+        self.noticed.push(Alert {
+            kind: AlertKind::SlotsFull,
+            tenant: TenantId::DEFAULT,
+            job: JobId::NONE,
+            run: None,
+            text,
+            at: now,
+        });
+    }
+}
+
+impl<S: Store> Node<S> {
+    /// Notices which kinds of slots have been full for too long. Call it about once a second.
+    pub fn watch_slots(&self) {
+        let (now, slots) = (self.now(), self.settings.slots());
+        let mut state = self.state();
+        for slot in SlotKind::ALL {
+            state.notice_full_slots(slot, &self.settings.info.name, slots[slot], now);
+        }
+    }
+
+    /// How many slots there are of each kind, and how many are occupied.
+    pub fn slot_use(&self) -> PerSlot<SlotUse> {
+        let slots = self.settings.slots();
+        let state = self.state();
+        let mut found = PerSlot::from_fn(|slot| SlotUse { slots: slots[slot], taken: 0 });
+        for held in state.held.values().filter(|held| held.running.is_some()) {
+            found[held.run.run.slot].taken += 1;
+        }
+        found
+    }
+}

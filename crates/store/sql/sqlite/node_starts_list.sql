@@ -1,0 +1,2 @@
+-- What nodes execute and since when.
+SELECT starts FROM node_starts
