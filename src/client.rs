@@ -17,6 +17,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, Url};
 use serde_json::Value;
+use server::SERVER_MARK;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -39,11 +40,12 @@ const PAGE_MAX: usize = 500;
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// Address of the server [env: PUNCTUAL_URL] [default: http://127.0.0.1:8630]
+    /// Address of the server [env: PUNCTUAL_SERVER] [default: that of the data folder]
     #[arg(long, value_name = "URL")]
-    pub url: Option<String>,
+    pub server: Option<String>,
 
-    /// Key to present [env: PUNCTUAL_TOKEN, PUNCTUAL_TOKEN_FILE] [default: that of the data folder]
+    /// Key to present [env: PUNCTUAL_TOKEN, PUNCTUAL_TOKEN_FILE] [default: that of the data folder
+    /// or of the context, at its own address only]
     #[arg(long, value_name = "KEY")]
     pub token: Option<String>,
 
@@ -105,7 +107,8 @@ impl Client {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        Call { client: self, method, url, headers: HeaderMap::new(), body: None }
+        let needs_key = path.first() == Some(&"v1");
+        Call { client: self, method, url, headers: HeaderMap::new(), body: None, needs_key }
     }
 
     /// Reads something.
@@ -169,6 +172,8 @@ pub struct Call<'a> {
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
+    /// Whether the path is open only to clients with a key.
+    needs_key: bool,
 }
 
 impl<'a> Call<'a> {
@@ -282,9 +287,23 @@ impl<'a> Call<'a> {
         Err(problem::failure(status, &body, &client.place))
     }
 
-    /// The head of the answer.
+    /// The head of the answer. Only an answer of a Punctual server counts as one.
     async fn answer(self, patience: Option<Duration>) -> Result<Response, Failure> {
-        let Call { client, method, url, headers, body } = self;
+        let client = self.client;
+        let response = self.request(patience).await?;
+        match response.headers().contains_key(SERVER_MARK) {
+            true => Ok(response),
+            false => Err(client.place.not_punctual(response.status().as_u16())),
+        }
+    }
+
+    /// The head of whatever answers at the address.
+    async fn request(self, patience: Option<Duration>) -> Result<Response, Failure> {
+        let Call { client, method, url, headers, body, needs_key } = self;
+        // A body may hold secrets, and without a key the server refuses it anyway.
+        if client.place.token().is_none() && needs_key {
+            return Err(client.place.no_key());
+        }
         let asked = format!("{method} {url}");
         let asked_at = clock::now();
         let mut request = client.http.request(method, url).headers(headers);
@@ -350,9 +369,9 @@ impl Client {
         }
         let message = format!("cannot reach the server at {}: {cause}", self.place.url());
         let hint = if self.place.is_loopback() {
-            "start one with `punctual serve`, or name another with --url or PUNCTUAL_URL"
+            "start one with `punctual serve`, or name another with --server or PUNCTUAL_SERVER"
         } else {
-            "is the address right (--url, PUNCTUAL_URL, --context) and the server running?"
+            "is the address right (--server, PUNCTUAL_SERVER, --context) and the server running?"
         };
         Failure::Ended(Exit::Unreachable, Complaint::new(message).hint(hint))
     }

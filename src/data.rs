@@ -47,6 +47,7 @@ impl DataFolder {
             .create(path)
             .map_err(|error| cannot("made", error))?;
         let path = fs::canonicalize(path).map_err(|error| cannot("used", error))?;
+        close_to_others(&path);
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -70,6 +71,18 @@ impl DataFolder {
             .set_len(0)
             .and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()));
         Ok(DataFolder { path, _lock: lock })
+    }
+
+    /// Takes the rights of others from the files in the folder, which programs and libraries made
+    /// as they are used to. Keys are not among them: one that others could read is refused.
+    pub fn close_files(&self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            let is_key = [ADMIN_KEY, MASTER_KEY].iter().any(|name| entry.file_name() == *name);
+            if is_file && !is_key {
+                close_to_others(&entry.path());
+            }
+        }
     }
 
     /// A path inside of it.
@@ -101,7 +114,7 @@ impl DataFolder {
 
     fn write(&self, name: &str, text: &str) -> Result<(), Complaint> {
         let path = self.join(name);
-        fs::write(&path, text).map_err(|error| {
+        write_private(&path, text.trim_end()).map_err(|error| {
             Complaint::new(format!("{} cannot be written: {error}", path.display()))
         })
     }
@@ -181,8 +194,10 @@ impl DataFolder {
             Ok(keys) if !keys.is_empty() => Ok(Ring::new(keys)),
             _ => {
                 let path = self.join(MASTER_KEY);
-                let text =
-                    format!("{} is damaged: each line must hold 64 hex digits", path.display());
+                let text = format!(
+                    "{} is damaged: each line must hold 64 random hex digits",
+                    path.display()
+                );
                 Err(Complaint::new(text)
                     .hint("restore it from a backup; without it the secrets cannot be read"))
             }
@@ -212,6 +227,21 @@ impl DataFolder {
             }
             Err(error) => Err(cannot(error)),
         }
+    }
+}
+
+/// Takes the rights of others from a file or a folder. What belongs to another user (a volume of a
+/// container) stays as it is, with a word in the log.
+fn close_to_others(path: &Path) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    let mode = metadata.permissions().mode();
+    if mode & 0o077 == 0 {
+        return;
+    }
+    let closed = fs::Permissions::from_mode(mode & 0o7700);
+    if let Err(error) = fs::set_permissions(path, closed) {
+        let path = path.display();
+        tracing::warn!(%path, %error, "other users can read this, and its mode cannot be changed");
     }
 }
 

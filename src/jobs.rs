@@ -159,6 +159,17 @@ pub fn addresses(config: &Config, data: &Path) -> BTreeMap<String, String> {
     all
 }
 
+/// The database of jobs that name none on a server, which the owner of such a job must be allowed
+/// to use: that of the settings, or the one of the embedded store.
+pub fn default_database(config: &Config) -> Option<&str> {
+    let is_embedded = config.text("store") == "sqlite";
+    match config.text("jobs.database") {
+        "" => (is_embedded || config.named("databases").any(|(name, _)| name == EMBEDDED))
+            .then_some(EMBEDDED),
+        name => Some(name),
+    }
+}
+
 /// The databases of the settings. A server on the embedded store has one more, a file of its own,
 /// so that SQL jobs work at once; nodes of a cluster would each have another one.
 fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, Complaint> {

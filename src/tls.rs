@@ -13,9 +13,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use server::{ShownCertificate, SqlTls};
+use server::{PendingConnections, ShownCertificate, SqlTls};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -138,11 +139,18 @@ pub struct TlsListener {
 
 impl TlsListener {
     /// Lets callers in who speak TLS. Who is slow keeps nobody else waiting.
-    pub fn new(listener: TcpListener, certificate: Arc<Certificate>) -> io::Result<Self> {
+    /// The work is done by the threads of `front`.
+    pub fn new(
+        front: &Handle,
+        listener: TcpListener,
+        certificate: Arc<Certificate>,
+        per_address: usize,
+    ) -> io::Result<Self> {
         let acceptor = acceptor(certificate, &["h2", "http/1.1"]).map_err(io::Error::other)?;
         let address = listener.local_addr()?;
         let (send, agreed) = mpsc::channel(HANDSHAKES_MAX);
-        tokio::spawn(take_in(listener, acceptor, send));
+        let pending = PendingConnections::new(HANDSHAKES_MAX, per_address.min(HANDSHAKES_MAX / 4));
+        front.spawn(take_in(listener, acceptor, pending, send));
         Ok(TlsListener { address, agreed })
     }
 }
@@ -150,15 +158,22 @@ impl TlsListener {
 async fn take_in(
     mut listener: TcpListener,
     acceptor: TlsAcceptor,
+    pending: PendingConnections,
     send: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
 ) {
-    let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while !send.is_closed() {
         let (stream, caller) = Listener::accept(&mut listener).await;
+        let Some(own) = pending.enter(caller.ip()) else {
+            tracing::debug!(%caller, "too many callers of this address agree on TLS");
+            continue;
+        };
         let (acceptor, send) = (acceptor.clone(), send.clone());
         tokio::spawn(async move {
-            let agreed = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
-            drop(place);
+            let agreed = tokio::select! {
+                agreed = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => agreed,
+                () = own.evicted() => return,
+            };
+            drop(own);
             match agreed {
                 // Nobody takes callers in any more when the server stops.
                 Ok(Ok(stream)) => drop(send.send((stream, caller)).await),

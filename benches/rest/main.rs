@@ -1,8 +1,10 @@
 //! How fast the API is: the real server as a process, asked over HTTP.
 //!
 //! `cargo xtask bench rest --store sqlite --runs 1000000` prints one JSON line a figure on stdout:
-//! how many jobs a second are made in bulk, how long pages of lists take in a long history, and how
-//! long after a trigger its run begins; the same history is asked about in SQL.
+//! how many jobs a second are made in bulk, how many triggers and pages of executions a second on
+//! many connections and what they cost, how fast runs of one job follow each other in line, how long
+//! pages of lists take in a long history, and how long after a trigger its run begins; the same
+//! history is asked about in SQL.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
 mod bulk;
@@ -10,7 +12,9 @@ mod fill;
 mod gate;
 mod http;
 mod latency;
+mod load;
 mod pages;
+mod paths;
 mod service;
 
 use anyhow::Result;
@@ -41,6 +45,15 @@ struct Args {
     /// Only these figures of the gate (`cargo xtask bench gate`)
     #[arg(long, value_enum, value_delimiter = ',')]
     gate: Vec<gate::GateMetric>,
+    /// Seconds for which triggers and pages are asked for on many connections; none when 0
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// How many connections that are
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Runs of one job that wait in line for each other; none when 0
+    #[arg(long, default_value_t = 10_000)]
+    line: usize,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -73,6 +86,12 @@ fn main() -> Result<()> {
     if args.triggers > 0 {
         progress("trigger to start");
         latency::measure(&Service::start(args.store)?, &args)?;
+    }
+    if args.seconds > 0 {
+        paths::measure(&Service::start(args.store)?, &args)?;
+    }
+    if args.line > 0 {
+        paths::line(&Service::start(args.store)?, &args)?;
     }
     for runs in &args.runs {
         progress(format!("{runs} ended runs"));

@@ -93,6 +93,33 @@ impl Service {
         Client::connect(&process.address, key)
     }
 
+    /// Where it answers.
+    pub fn address(&self) -> Result<&str> {
+        Ok(&self.process.as_ref().context("the server does not run")?.address)
+    }
+
+    /// Microseconds of CPU that server and database have taken since they started.
+    pub fn cpu_us(&self) -> Result<f64> {
+        let server = self.process.as_ref().context("the server does not run")?.child.id();
+        let mut ticks = 0;
+        for process in std::fs::read_dir("/proc")? {
+            let name = process?.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            // One that has ended meanwhile is counted by its parent.
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { continue };
+            let Some((command, rest)) = stat.rsplit_once(") ") else { continue };
+            let is_database = self.postgres.is_some() && command.ends_with("(postgres");
+            if id == server || is_database {
+                let fields = rest.split(' ').skip(11).take(2);
+                ticks += fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>();
+            }
+        }
+        // A tick is a hundredth of a second on every Linux.
+        Ok(ticks as f64 * 10_000.0)
+    }
+
     /// The address of the database, if it is on a server.
     pub fn database(&self) -> Option<String> {
         self.postgres.as_ref().map(|server| server.tcp_url("postgres"))

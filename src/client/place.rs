@@ -1,8 +1,8 @@
 //! Which server a command talks to, and the key that it presents.
 //!
-//! A key is presented only to the server that it belongs to: the key of a data folder goes to
-//! this machine, the key of a context to the address of that context. Whoever names another
-//! address names a key with it.
+//! A key is presented only to the server that it belongs to: the key of a data folder goes to the
+//! address that the folder's server wrote into it, the key of a context to the address of that
+//! context. Any other address needs a key that the user names (`--token`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,10 @@ const KEY_FILE: &str = "admin.key";
 pub struct Place {
     url: Url,
     token: Option<String>,
+    /// Where the key comes from, or why there is none.
     origin: String,
+    /// Whether neither the user nor a file names an address, so that no server has been started.
+    is_guess: bool,
 }
 
 /// `~/.config/punctual/config.toml`.
@@ -63,7 +66,7 @@ impl Place {
     /// A server whose address and key are known.
     pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
         let origin = "the key was given".to_owned();
-        Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin })
+        Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin, is_guess: false })
     }
 
     /// The address.
@@ -79,6 +82,31 @@ impl Place {
     /// Whether the server is on this machine.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.url)
+    }
+
+    /// The failure of a command that needs a key and has none for this address.
+    pub fn no_key(&self) -> Failure {
+        if self.is_guess {
+            let complaint = Complaint::new(self.origin.clone());
+            let hint = "start a server with `punctual serve`, or name one with --data, or with \
+                        --server and --token";
+            return Failure::Ended(Exit::Unreachable, complaint.hint(hint));
+        }
+        let complaint = Complaint::new(format!("there is no key for the server at {}", self.url));
+        Failure::Ended(Exit::Auth, complaint.hint(self.about_key()))
+    }
+
+    /// The failure of a command whose answer does not come from a Punctual server.
+    pub fn not_punctual(&self, status: u16) -> Failure {
+        let text = format!(
+            "the answer of {} (status {status}) does not come from a Punctual server",
+            self.url
+        );
+        // A proxy answers in the place of a server that it cannot reach.
+        let exit = if matches!(status, 502..=504) { Exit::Unreachable } else { Exit::Failed };
+        let hint = "check the address (--server, PUNCTUAL_SERVER, --context); a proxy must pass \
+                    the response headers of the server on";
+        Failure::Ended(exit, Complaint::new(text).hint(hint))
     }
 
     /// What to do about a key that was refused.
@@ -105,7 +133,7 @@ fn variable(environment: &[(String, String)], name: &str) -> Option<String> {
 
 fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<Place, Failure> {
     let data = args.data.clone().or_else(|| variable("PUNCTUAL_DATA").map(PathBuf::from));
-    let given_url = args.url.clone().or_else(|| variable("PUNCTUAL_URL"));
+    let given_url = args.server.clone().or_else(|| variable("PUNCTUAL_SERVER"));
     let context_name = args.context.clone().or_else(|| variable("PUNCTUAL_CONTEXT"));
     // A folder that was named speaks of a server on this machine; the current context does not.
     let context = match (&context_name, &data, &given_url) {
@@ -115,19 +143,21 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     }
     .flatten();
     let data = data.unwrap_or_else(|| DATA_DEFAULT.into());
+    let written = fs::read_to_string(data.join(URL_FILE)).ok().map(|text| text.trim().to_owned());
     let text = match (&given_url, &context) {
         (Some(url), _) => url.clone(),
         (None, Some(context)) => context.url.clone(),
-        (None, None) => fs::read_to_string(data.join(URL_FILE))
-            .map_or_else(|_| URL_DEFAULT.to_owned(), |text| text.trim().to_owned()),
+        (None, None) => written.clone().unwrap_or_else(|| URL_DEFAULT.to_owned()),
     };
+    let is_guess = given_url.is_none() && context.is_none() && written.is_none();
     let url = read_url(&text)?;
     if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
         return Place::known(&text, &token);
     }
     if let Some(file) = variable("PUNCTUAL_TOKEN_FILE") {
         let token = read_key(Path::new(&file))?;
-        return Ok(Place { url, token: Some(token), origin: format!("the key is from {file}") });
+        let origin = format!("the key is from {file}");
+        return Ok(Place { url, token: Some(token), origin, is_guess: false });
     }
     if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url))
     {
@@ -136,18 +166,33 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
             (None, Some(file)) => Some(read_key(&file)?),
             (None, None) => None,
         };
-        return Ok(Place { url, token, origin: "the key is that of the context".to_owned() });
+        let origin = match &token {
+            Some(_) => "the key is that of the context".to_owned(),
+            None => "the context has neither token nor token_file".to_owned(),
+        };
+        return Ok(Place { url, token, origin, is_guess: false });
     }
-    let file = data.join(KEY_FILE);
-    let (token, origin) = if !is_loopback(&url) {
-        (None, "a server elsewhere needs a key that is given".to_owned())
-    } else if file.exists() {
-        (Some(read_key(&file)?), format!("the key is from {}", file.display()))
-    } else {
-        let place = file.display();
-        (None, format!("there is no {place}: name the server's data folder with --data"))
+    let (token, origin) = folder_key(&data, &url, written.as_deref())?;
+    Ok(Place { url, token, origin, is_guess })
+}
+
+/// The key of a data folder if it belongs to this address, and where it is from or why it does not.
+fn folder_key(
+    data: &Path,
+    url: &Url,
+    written: Option<&str>,
+) -> Result<(Option<String>, String), Failure> {
+    let (file, folder) = (data.join(KEY_FILE), data.display());
+    let Some(written) = written else {
+        return Ok((None, format!("no server has been started in {folder}")));
     };
-    Ok(Place { url, token, origin })
+    if read_url(written).is_ok_and(|written| written == *url) {
+        return match file.exists() {
+            true => Ok((Some(read_key(&file)?), format!("the key is from {}", file.display()))),
+            false => Ok((None, format!("there is no {}", file.display()))),
+        };
+    }
+    Ok((None, format!("the key in {folder} belongs to the server at {written}")))
 }
 
 /// The context of a name, or the current one, if there is any.

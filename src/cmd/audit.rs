@@ -59,8 +59,8 @@ pub struct VerifyArgs {
     #[arg(long)]
     cluster: bool,
 
-    /// What the chain must contain: a number and a hash that an earlier verification printed, as 12:ab…
-    #[arg(long, value_name = "NUMBER:HASH")]
+    /// What the chain must contain, as an earlier verification printed it: 12:ab…@2026-01-01T00:00:00Z
+    #[arg(long, value_name = "NUMBER:HASH@TIME")]
     head: Option<String>,
 
     #[command(flatten)]
@@ -119,12 +119,18 @@ fn verify(args: VerifyArgs) -> Result<(), Failure> {
     }
     let found = call.send()?;
     let (number, hash) = (text(&found, "head"), text(&found, "head_hash"));
-    let words = format!("{} rows are as they were sealed, up to {number}:{hash}", found["rows"]);
+    let at = found["head_at"].as_str().map(|at| format!("@{at}")).unwrap_or_default();
+    let words =
+        format!("{} rows are as they were sealed, up to {number}:{hash}{at}", found["rows"]);
     output::print_done(&args.asking.output, &found, "head_hash", &words)?;
     if found["valid"] == true {
         return Ok(());
     }
     let bad = &found["first_bad"];
-    let complaint = Complaint::new(format!("row {}: {}", bad["number"], text(bad, "problem")));
+    let rows = match bad["number"] == bad["until"] {
+        true => format!("row {}", bad["number"]),
+        false => format!("rows {} to {}", bad["number"], bad["until"]),
+    };
+    let complaint = Complaint::new(format!("{rows}: {}", text(bad, "problem")));
     Err(Failure::Ended(Exit::Failed, complaint))
 }

@@ -175,12 +175,12 @@ fn check_server(client: &Client) -> Vec<Check> {
     let answer = client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any();
     let (_, ready) = match answer {
         Ok(answer) => answer,
+        Err(Failure::Ended(Exit::Failed, _)) => {
+            let found = format!("something answers at {url}, but it is not Punctual");
+            return vec![Check::new("server", Health::Wrong, found)];
+        }
         Err(_) => return vec![check_port(client)],
     };
-    if ready["status"].is_null() {
-        let found = format!("something answers at {url}, but it is not Punctual");
-        return vec![Check::new("server", Health::Wrong, found)];
-    }
     let version = client.get(&["version"]).map(|answer| text(&answer, "version"));
     let found = format!("{url} answers, version {}", version.unwrap_or_default());
     let mut checks = vec![Check::new("server", Health::Ok, found)];
@@ -193,6 +193,9 @@ fn check_server(client: &Client) -> Vec<Check> {
         Ok((401, _)) => Check::new("key", Health::Wrong, client.place().about_key()),
         Ok((status, _)) => {
             Check::new("key", Health::Warning, format!("a list of jobs gave status {status}"))
+        }
+        Err(_) if client.place().token().is_none() => {
+            Check::new("key", Health::Wrong, client.place().about_key())
         }
         Err(_) => Check::new("key", Health::Warning, "the server stopped answering"),
     });

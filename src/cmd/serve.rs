@@ -12,11 +12,11 @@ use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use engine::{Engine, FullStore, LogCourier, Parts, Replaces, StartLog, Timed, Tracer};
-use server::{AgentDoor, App, Key, Keys, Metrics, Patience, SqlDoor};
+use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{AnyStore, PostgresOptions, PostgresStore, StoreError};
-use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
 use vault::{Keeper, Rotated, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
@@ -29,16 +29,22 @@ use crate::executor::LocalAgent;
 use crate::exit::Failure;
 use crate::logs::{self, LogFormat};
 use crate::start_log::{self, FileStartLog};
-use crate::tls::{self, Certificate, TlsListener};
+use crate::tls;
 use crate::{clock, jobs, random, signals};
 
+mod cluster_keys;
+mod listeners;
 mod plan;
 
+use listeners::{bind, cannot_listen, listen_for_sql, open_door};
 pub use plan::Plan;
 use plan::StoreKind;
 
 /// How long open connections may take to end when the work has.
 const CONNECTION_GRACE: Duration = Duration::from_secs(2);
+
+/// How much lower the priority of the threads of the listeners is, from 0 to 19.
+const LISTENER_NICENESS: i32 = 5;
 
 /// The flags of `punctual serve`; each has a setting of the same name.
 #[derive(Args)]
@@ -155,7 +161,19 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
         let text = format!("a restore to {} has not ended", folder.path().display());
         return Err(Failure::Failed(Complaint::new(text).hint("run punctual restore once more")));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Before anything opens a database: what questions hold in memory is counted from now on.
+    if !server::count_memory() {
+        tracing::warn!("sql.statement_memory_max does not count what SQLite holds");
+    }
+    // Scheduling has threads of its own. Those of the listeners have a lower priority, and those
+    // that answer questions the lowest.
+    let runtime = Builder::new_multi_thread().thread_name("scheduler").enable_all().build()?;
+    let listeners = Builder::new_multi_thread()
+        .thread_name("listener")
+        .on_thread_start(|| server::lower_priority(LISTENER_NICENESS))
+        .enable_all()
+        .build()?;
+    let front = listeners.handle();
     let served = runtime.block_on(async {
         let clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> = Arc::new(clock::now);
         match plan.store.clone() {
@@ -164,16 +182,17 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
                 folder.check_database(&path).map_err(Failure::Failed)?;
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(plan, &folder, AnyStore::Sqlite(store), clock, greet).await
+                serve(plan, &folder, AnyStore::Sqlite(store), clock, front, greet).await
             }
             StoreKind::Postgres(address) => {
                 let store = PostgresStore::open(address, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(plan, &folder, AnyStore::Postgres(store), clock, greet).await
+                serve(plan, &folder, AnyStore::Postgres(store), clock, front, greet).await
             }
         }
     });
+    listeners.shutdown_timeout(Duration::from_millis(200));
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
 }
@@ -195,6 +214,7 @@ async fn serve(
     folder: &DataFolder,
     store: AnyStore,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    front: &Handle,
     greet: Greet,
 ) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new());
@@ -202,16 +222,19 @@ async fn serve(
     let id = store_id(store.as_ref()).await.map_err(|error| no_store("the store", &error))?;
     folder.check_store(&id).map_err(Failure::Failed)?;
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
+    let is_cluster = matches!(plan.store, StoreKind::Postgres(_));
+    if is_cluster {
+        cluster_keys::check_master_key(&vault, folder.path()).await?;
+    }
     let (admin_key, is_new) = match &plan.admin_key {
         Some(key) => (key.clone(), false),
         None => folder.admin_key().map_err(Failure::Failed)?,
     };
     // The door is taken before the work begins: two servers on one port would both work.
-    let listener =
-        TcpListener::bind(plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
+    let listener = bind(front, plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
     let sql_listener = match plan.pg {
-        Some((address, is_chosen)) => listen_for_sql(address, is_chosen).await?,
+        Some((address, is_chosen)) => listen_for_sql(front, address, is_chosen).await?,
         None => None,
     };
     let random: Arc<dyn Fn() -> u128 + Send + Sync> = Arc::new(random::number);
@@ -291,6 +314,10 @@ async fn serve(
     if let Some(tokens) = plan.tokens {
         authority = authority.with_tokens(tokens);
     }
+    if is_cluster {
+        let node = &plan.settings.info.name;
+        cluster_keys::share_admin_key(&authority, node, folder.path()).await;
+    }
     let app = App::from(server::Parts {
         scheduler,
         authority: Arc::new(authority),
@@ -302,16 +329,18 @@ async fn serve(
         random,
         zones,
         trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
+        queries: Arc::new(Queries::new(plan.queries)?),
         options: Arc::new(plan.options.clone()),
     });
     let lodging: Arc<dyn server::Lodging> = Arc::clone(&engine) as _;
     let agents = AgentDoor::new(lodging, vault.clone(), source);
-    tokio::spawn(server::Sweeper::new(&app).run());
+    front.spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::watch::channel(());
     let certificate = plan.certificate.as_ref();
     let mut doors = vec![open_door(
+        front,
         listener,
         server::router_with_agents(app.clone(), agents),
         plan.patience,
@@ -326,23 +355,23 @@ async fn serve(
             let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls);
             let mut closed = closed.clone();
             let closed = async move { while closed.changed().await.is_ok() {} };
-            doors.push(tokio::spawn(door.serve(listener, closed)));
+            doors.push(front.spawn(door.serve(listener, closed)));
             Some(address)
         }
         None => None,
     };
     if let Some((address, open_metrics)) = plan.watch {
-        let listener =
-            TcpListener::bind(address).await.map_err(|error| cannot_listen(address, error))?;
+        let listener = bind(front, address).await.map_err(|error| cannot_listen(address, error))?;
         tracing::info!(address = %listener.local_addr()?, "figures have an address of their own");
         let options = Arc::new(server::Options { open_metrics, ..plan.options.clone() });
         let router = server::watch_router(app.but(|parts| parts.options = options));
-        doors.push(open_door(listener, router, plan.patience, certificate, closed)?);
+        doors.push(open_door(front, listener, router, plan.patience, certificate, closed)?);
     }
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     folder.announce(scheme, address).map_err(Failure::Failed)?;
     folder.announce_sql(sql_address).map_err(Failure::Failed)?;
+    folder.close_files();
     let data = folder.path().to_owned();
     let sql = sql_address.map(data::reachable);
     greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new }).await?;
@@ -403,24 +432,6 @@ fn open_vault<S: FullStore>(
     })
 }
 
-/// Answers callers of an address until the server closes.
-fn open_door(
-    listener: TcpListener,
-    router: axum::Router,
-    patience: Patience,
-    certificate: Option<&Arc<Certificate>>,
-    mut closed: tokio::sync::watch::Receiver<()>,
-) -> Result<tokio::task::JoinHandle<()>, Failure> {
-    let closed = async move { while closed.changed().await.is_ok() {} };
-    Ok(match certificate {
-        None => tokio::spawn(server::serve(listener, router, patience, closed)),
-        Some(certificate) => {
-            let listener = TlsListener::new(listener, Arc::clone(certificate))?;
-            tokio::spawn(server::serve(listener, router, patience, closed))
-        }
-    })
-}
-
 /// Says what cannot be read, and goes on with what a rotation left undone.
 async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
     match vault.resume().await {
@@ -435,40 +446,6 @@ async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
             tracing::error!(key, secrets, "secrets are sealed under a master key that is not here");
         }
     }
-}
-
-/// Takes the port of the SQL door. When it is the usual one and somebody else has it, the server
-/// does without: most who start a second one do not know of it.
-async fn listen_for_sql(
-    address: SocketAddr,
-    is_chosen: bool,
-) -> Result<Option<TcpListener>, Failure> {
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !is_chosen => {
-            tracing::warn!(
-                %address,
-                "SQL is not answered here: another process has the port; --pg chooses another"
-            );
-            Ok(None)
-        }
-        Err(error) => {
-            let text = format!("cannot listen on {address}: {error}");
-            let hint = "choose another address with --pg 127.0.0.1:PORT, or --pg none";
-            Err(Failure::Failed(Complaint::new(text).hint(hint)))
-        }
-    }
-}
-
-fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
-    let text = format!("cannot listen on {http}: {error}");
-    let complaint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => Complaint::new(text).hint(
-            "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",
-        ),
-        _ => Complaint::new(text),
-    };
-    Failure::Failed(complaint)
 }
 
 /// How to come in with psql.

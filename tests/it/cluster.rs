@@ -3,10 +3,10 @@
 //! A test makes a [`Cluster`] of [`Member`]s, lets jobs call the [`ledger`], does something to the
 //! cluster, and asks the ledger whether anything is missing, twice or stale.
 
-mod campaign;
 mod cut;
 mod database;
 mod failover;
+mod keys;
 mod killed;
 mod ledger;
 pub mod member;

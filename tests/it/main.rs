@@ -5,6 +5,7 @@
 
 mod agents;
 mod binary;
+mod campaign;
 mod client;
 mod cluster;
 mod deploy;

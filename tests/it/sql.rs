@@ -4,6 +4,7 @@ mod command;
 mod drivers;
 mod floods;
 mod frames;
+mod hostile;
 mod injections;
 mod lives;
 mod logins;

@@ -318,7 +318,7 @@ public class JdbcWalk {
         try (Statement statement = connection.createStatement()) {
             statement.execute("SET statement_timeout = '2s'");
             String ended = "";
-            for (int n = 0; n < 20 && !ended.contains("by its user"); n++) {
+            for (int n = 0; n < 20 && !ended.contains("user request"); n++) {
                 long pause = 20L << Math.min(n, 6);
                 Thread other = new Thread(() -> cancelAfter(statement, pause));
                 other.start();

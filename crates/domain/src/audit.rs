@@ -58,13 +58,21 @@ pub enum Kind {
     Backup,
     /// A node was drained, resumed or removed.
     NodeChanged,
+    /// A user asked for runs of times that have passed.
+    JobBackfilled,
+    /// A user asked for an ended run once more.
+    RunRetried,
+    /// A user marked a dead letter as seen to.
+    DeadLetterAcknowledged,
+    /// A user tried out a database or an alert channel.
+    Tested,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 20] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -81,6 +89,10 @@ impl Kind {
         Kind::SettingChanged,
         Kind::Backup,
         Kind::NodeChanged,
+        Kind::JobBackfilled,
+        Kind::RunRetried,
+        Kind::DeadLetterAcknowledged,
+        Kind::Tested,
     ];
 
     /// The word for it.
@@ -102,6 +114,10 @@ impl Kind {
             Kind::SettingChanged => "SETTING_CHANGED",
             Kind::Backup => "BACKUP",
             Kind::NodeChanged => "NODE_CHANGED",
+            Kind::JobBackfilled => "JOB_BACKFILLED",
+            Kind::RunRetried => "RUN_RETRIED",
+            Kind::DeadLetterAcknowledged => "DEAD_LETTER_ACKNOWLEDGED",
+            Kind::Tested => "TESTED",
             Kind::Other(name) => name,
         }
     }
@@ -280,8 +296,67 @@ pub fn ended_runs(bytes: &[u8]) -> Option<Vec<AuditedRun>> {
 pub struct Broken {
     /// The first number that is not as it was sealed.
     pub number: u64,
+    /// The last number that is lost with it; the same when it is one row.
+    pub until: u64,
     /// What is wrong there.
     pub problem: String,
+}
+
+impl Broken {
+    /// One row.
+    pub fn row(number: u64, problem: impl Into<String>) -> Self {
+        Broken { number, until: number, problem: problem.into() }
+    }
+
+    /// Rows that are lost together.
+    pub fn rows(number: u64, until: u64, problem: impl Into<String>) -> Self {
+        Broken { number, until, problem: problem.into() }
+    }
+}
+
+/// The end of a chain as an earlier verification printed it, kept where the database's writers do
+/// not reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptHead {
+    /// The row.
+    pub seal: Seal,
+    /// When the row was written.
+    pub at: Option<Timestamp>,
+}
+
+/// Checks that the beginning of a chain was removed by age: no row that is younger than `cutoff`
+/// may be gone. `anchor` is the last row that was removed, `anchor_at` when it was written.
+///
+/// A writer of the database can forge the anchor and its time, but not a head that was kept
+/// elsewhere: the time of the head says how old the removed rows are.
+pub fn verify_cut(
+    anchor: Seal,
+    anchor_at: Option<Timestamp>,
+    known: Option<KeptHead>,
+    cutoff: Timestamp,
+) -> Result<(), Broken> {
+    let known = known.filter(|known| known.seal.number <= anchor.number);
+    if let Some(KeptHead { seal, at }) = known {
+        if seal.number == anchor.number && seal != anchor {
+            return Err(Broken::row(seal.number, "it is not the row that was seen"));
+        }
+        if seal.number > 0 && at.is_some_and(|at| at >= cutoff) {
+            let problem = "removed, although younger than the audit retention";
+            return Err(Broken::rows(seal.number, anchor.number, problem));
+        }
+    }
+    if anchor.number > 0 && anchor_at.is_none_or(|at| at >= cutoff) {
+        let problem = "removed, although the last of them is younger than the audit retention";
+        return Err(Broken::rows(1, anchor.number, problem));
+    }
+    match known {
+        Some(KeptHead { seal, at: None }) if seal.number > 0 => {
+            let problem = "removed, and a head without its time does not tell whether by age; \
+                           give it as NUMBER:HASH@TIME";
+            Err(Broken::rows(seal.number, anchor.number, problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks rows in the order of their numbers, behind the one before them. Answers where the chain
@@ -290,11 +365,11 @@ pub fn verify(before: Seal, rows: &[Record]) -> Result<Seal, Broken> {
     let mut last = before;
     for row in rows {
         let expected = row.sealed_behind(last);
-        let broken = |problem: &str| Broken { number: last.number + 1, problem: problem.into() };
+        let broken = |problem: &str| Broken::row(last.number + 1, problem);
         match row.seal {
             None => return Err(broken("it is not sealed, and rows behind it are")),
             Some(seal) if seal.number > expected.number => {
-                return Err(broken("it is missing"));
+                return Err(Broken { until: seal.number - 1, ..broken("missing") });
             }
             Some(seal) if seal.number < expected.number => {
                 return Err(broken("its number was used before"));
@@ -375,13 +450,50 @@ mod tests {
         for at in 0..4 {
             let mut rows = chain(5);
             rows.remove(at);
-            let missing = Broken { number: at as u64 + 1, problem: "it is missing".into() };
+            let missing = Broken::row(at as u64 + 1, "missing");
             assert_eq!(verify(Seal::GENESIS, &rows), Err(missing));
             let mut rows = chain(5);
             let (first, second) = (rows[at].seal, rows[at + 1].seal);
             (rows[at].seal, rows[at + 1].seal) = (second, first);
             rows.swap(at, at + 1);
             assert_eq!(verify(Seal::GENESIS, &rows).unwrap_err().number, at as u64 + 1);
+        }
+    }
+
+    #[test]
+    fn only_old_rows_may_be_gone() {
+        let rows = chain(9);
+        let seal = |number: usize| rows[number - 1].seal.unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let (old, cutoff, young) = (Some(at(10)), at(20), Some(at(30)));
+        let head = |number, at| Some(KeptHead { seal: seal(number), at });
+        let other = Some(KeptHead { seal: Seal { number: 5, hash: [7; 32] }, at: old });
+        let genesis = Some(KeptHead { seal: Seal::GENESIS, at: None });
+        // The anchor's row and time, the head that was kept, and the rows that are lost.
+        let table = [
+            (0, None, None, None),
+            (0, None, genesis, None),
+            (0, None, head(5, young), None),
+            (5, old, None, None),
+            (5, old, genesis, None),
+            (5, old, head(5, old), None),
+            (5, old, head(3, old), None),
+            (5, old, head(7, young), None),
+            (5, young, None, Some((1, 5))),
+            (5, None, None, Some((1, 5))),
+            (5, young, head(7, young), Some((1, 5))),
+            // The anchor's time was forged, the head tells.
+            (5, old, head(5, young), Some((5, 5))),
+            (9, old, head(3, young), Some((3, 9))),
+            (5, old, other, Some((5, 5))),
+            (5, old, head(5, None), Some((5, 5))),
+            (5, old, head(2, None), Some((2, 5))),
+        ];
+        for (anchor, anchor_at, known, lost) in table {
+            let anchor = if anchor == 0 { Seal::GENESIS } else { seal(anchor) };
+            let found = verify_cut(anchor, anchor_at, known, cutoff);
+            let found = found.err().map(|broken| (broken.number, broken.until));
+            assert_eq!(found, lost, "{anchor:?} {anchor_at:?} {known:?}");
         }
     }
 

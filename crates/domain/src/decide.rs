@@ -2,6 +2,7 @@
 //! means. Facts in, a verdict out; the store writes it under a guard.
 
 pub mod explain;
+pub mod line;
 pub mod plan;
 pub mod settle;
 pub mod start;

@@ -146,6 +146,43 @@ impl Default for Definition {
     }
 }
 
+impl Job {
+    /// The fields that differ from an earlier version, by their names over REST.
+    pub fn changed_fields(&self, before: &Job) -> Vec<&'static str> {
+        let (new, old) = (&self.definition, &before.definition);
+        let fields = [
+            ("name", self.name != before.name),
+            ("status", self.state != before.state),
+            ("owner", self.owner != before.owner),
+            ("description", new.description != old.description),
+            ("schedule", new.when != old.when),
+            ("payload", new.action != old.action),
+            ("run_as", new.run_as != old.run_as),
+            ("retry_config", new.retry != old.retry),
+            ("timeout_seconds", new.timeout != old.timeout),
+            ("grace_period_seconds", new.grace_period != old.grace_period),
+            ("catch_up", new.catch_up != old.catch_up),
+            ("max_catch_up", new.max_catch_up != old.max_catch_up),
+            ("start_deadline_seconds", new.start_deadline != old.start_deadline),
+            ("overlap", new.overlap != old.overlap),
+            ("concurrency", new.concurrency != old.concurrency),
+            ("jitter_seconds", new.jitter != old.jitter),
+            ("priority", new.priority != old.priority),
+            ("on_completion", new.on_completion != old.on_completion),
+            ("on_lost", new.on_lost != old.on_lost),
+            ("depends_on", new.depends_on != old.depends_on),
+            ("dependency_timeout_seconds", new.dependency_timeout != old.dependency_timeout),
+            ("tags", new.tags != old.tags),
+            ("retention", new.retention != old.retention),
+            ("class", new.class != old.class),
+            ("run_on", new.run_on != old.run_on),
+            ("partition", new.partition != old.partition),
+            ("parameters", new.parameters != old.parameters),
+        ];
+        fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
 impl Definition {
     /// The rules of its catch-up decision.
     pub fn catch_up_rules(&self) -> CatchUpRules {

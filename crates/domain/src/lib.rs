@@ -22,3 +22,4 @@ pub mod secret;
 pub mod shard;
 pub mod slot;
 pub mod tally;
+pub mod text;

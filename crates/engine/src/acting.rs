@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
-use domain::audit::{Record, Seal};
+use domain::audit::{KeptHead, Record};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
@@ -60,7 +60,11 @@ impl<S: FullStore> Acting<'_, S> {
     }
 
     /// Looks at a tenant's whole chain of what was done.
-    pub async fn verify_audit(&self, tenant: TenantId, known: Option<Seal>) -> Result<Verified> {
+    pub async fn verify_audit(
+        &self,
+        tenant: TenantId,
+        known: Option<KeptHead>,
+    ) -> Result<Verified> {
         self.may_audit(tenant)?;
         Ok(self.node().verify_audit(tenant, known).await?)
     }
@@ -93,12 +97,18 @@ impl<S: FullStore> Acting<'_, S> {
     /// The job, if the actor may do this with it.
     async fn job_for(&self, id: JobId, deed: fn(UserId) -> Deed) -> Result<Job> {
         let job = self.node().existing(id).await?;
+        self.may_with(&job, deed)?;
+        Ok(job)
+    }
+
+    /// Whether the actor may do this with a job. One that is not theirs to see does not exist.
+    fn may_with(&self, job: &Job, deed: fn(UserId) -> Deed) -> Result<()> {
         if job.tenant != self.actor.tenant {
-            return Err(no_job(id));
+            return Err(no_job(job.id));
         }
         match may(self.actor, deed(job.owner)) {
-            Ok(()) => Ok(job),
-            Err(Refusal::Absent) => Err(no_job(id)),
+            Ok(()) => Ok(()),
+            Err(Refusal::Absent) => Err(no_job(job.id)),
             Err(refusal) => Err(refusal.into()),
         }
     }
@@ -121,9 +131,14 @@ impl<S: FullStore> Acting<'_, S> {
         }
     }
 
+    /// The database of SQL jobs of the actor's tenant that name none.
+    fn default_database(&self) -> Option<&str> {
+        self.node().default_database(self.actor.tenant)
+    }
+
     /// A job as the actor would make it.
     async fn mine(&self, job: NewJob) -> Result<NewJob> {
-        self.actor.may_define(&job.definition)?;
+        self.actor.may_define(&job.definition, self.default_database())?;
         self.sees_upstream(&job).await?;
         Ok(NewJob { tenant: self.actor.tenant, owner: self.actor.user, ..job })
     }
@@ -160,12 +175,12 @@ impl<S: FullStore> Acting<'_, S> {
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
     ) -> std::result::Result<Job, E> {
         self.job_for(id, Deed::AlterJob).await?;
-        let actor = self.actor;
+        let (actor, default) = (self.actor, self.default_database());
         let checked = |job: &mut Job| {
             let before = job.definition.clone();
             edit(job)?;
             if job.definition != before {
-                actor.may_define(&job.definition).map_err(EngineError::from)?;
+                actor.may_define(&job.definition, default).map_err(EngineError::from)?;
             }
             Ok(())
         };

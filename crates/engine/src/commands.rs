@@ -1,6 +1,6 @@
 //! What people ask for: jobs to be made and changed, runs to be started and stopped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::cluster::Class;
 use domain::decide::plan::{plan_resume, tick};
@@ -8,6 +8,7 @@ use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
+use domain::text::is_plain_name;
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Change, Changed, Fire, Prepared, Shards, Store};
 
@@ -87,6 +88,7 @@ impl<S: Store> Node<S> {
                         expected: None,
                         prepared: Prepared::Keep,
                         plan: None,
+                        changed: Vec::new(),
                     });
                     answers.push(None);
                 }
@@ -216,7 +218,8 @@ impl<S: Store> Node<S> {
                 None
             };
             let expected = Some(old.version);
-            let change = Change { expected, prepared, plan, job: job.clone() };
+            let changed = job.changed_fields(&old);
+            let change = Change { expected, prepared, plan, changed, job: job.clone() };
             let changed = self.store.define(std::slice::from_ref(&change)).await;
             let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
@@ -398,17 +401,22 @@ impl<S: Store> Node<S> {
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
+        Ok(self.triggered_of(&job, trigger))
+    }
+
+    /// The run that a trigger of a job asks for.
+    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> NewRun {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
-        Ok(NewRun {
+        NewRun {
             id: RunId::of_request(at, (self.parts.random)()),
             // A run for a time of the past could not start before it was asked for.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
             parameters: job.definition.parameters.with(trigger.parameters),
             priority: job.definition.priority,
-            ..tick(&job, at, Origin::Manual, 0)
-        })
+            ..tick(job, at, Origin::Manual, 0)
+        }
     }
 
     /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
@@ -440,7 +448,7 @@ impl<S: Store> Node<S> {
         if backfill.dry_run {
             return Ok(times);
         }
-        let runs: Vec<NewRun> = times
+        let mut runs: Vec<NewRun> = times
             .iter()
             .enumerate()
             .map(|(i, at)| NewRun {
@@ -451,8 +459,20 @@ impl<S: Store> Node<S> {
                 ..tick(&job, *at, Origin::Backfill, 0)
             })
             .collect();
-        self.submit(&runs).await?;
-        Ok(times)
+        loop {
+            let stale: HashSet<RunId> = self.submit(&runs).await?.stale.into_iter().collect();
+            if stale.is_empty() {
+                return Ok(times);
+            }
+            // The job was changed meanwhile: the runs are those of its present version.
+            let job = self.existing(id).await?;
+            runs.retain(|run| stale.contains(&run.id));
+            for run in &mut runs {
+                let (id, due_at) = (run.id, run.due_at);
+                let tick = tick(&job, run.scheduled_for, Origin::Backfill, 0);
+                *run = NewRun { id, due_at, ignore_dependencies: true, ..tick };
+            }
+        }
     }
 
     /// Starts a failed run once more, as a new run with the same parameters.
@@ -507,11 +527,10 @@ impl<S: Store> Node<S> {
         let invalid =
             |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
         let definition = &job.definition;
-        if job.name.is_empty()
-            || job.name.len() > NAME_BYTES_MAX
-            || job.name.chars().any(char::is_control)
-        {
-            return invalid("name", "a name has 1 to 255 bytes and no control characters");
+        if job.name.len() > NAME_BYTES_MAX || !is_plain_name(&job.name) {
+            let problem = "a name has 1 to 255 bytes, no spaces around it, and no control, \
+                           invisible or bidirectional characters";
+            return invalid("name", problem);
         }
         if let Err(error) = definition.run_on.check() {
             return invalid("run_on", &error.to_string());

@@ -16,7 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::access::{Award, Awarded, Entry, Kind, Privilege, Standing, User};
+use domain::access::{Award, Awarded, Entry, Kind, Standing, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
@@ -115,11 +115,7 @@ impl<S: FullStore> Node<S> {
                 self.record(arrival(&user)).await?;
             }
             self.visitors.note(user.id, holder);
-            let own = held.iter().filter_map(|award| match award.what {
-                Awarded::Privilege(privilege) => Some(privilege),
-                Awarded::Role(_) => None,
-            });
-            let reach = self.reach_of(own.collect(), roles).await?;
+            let reach = self.reach_of(&held, roles).await?;
             self.standing_of(user, reach).await
         })
         .await
@@ -186,15 +182,24 @@ impl<S: FullStore> Node<S> {
         Ok(())
     }
 
-    /// What some privileges and some roles give together.
-    async fn reach_of(&self, own: Vec<Privilege>, roles: Vec<RoleId>) -> Result<Reach> {
-        let (mut privileges, mut all) = (own, roles.clone());
+    /// What the user's own grants, roles apart, and some roles give together.
+    async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<Reach> {
+        let (mut privileges, mut databases) = (Vec::new(), Vec::new());
+        for award in own {
+            match &award.what {
+                Awarded::Privilege(privilege) => privileges.push(*privilege),
+                Awarded::Database(name) => databases.push(name.clone()),
+                Awarded::Role(_) => {}
+            }
+        }
+        let mut all = roles.clone();
         for role in roles {
             let reach = self.store.reach(role.0).await?;
             privileges.extend(reach.privileges.iter());
+            databases.extend(reach.databases);
             all.extend(reach.roles);
         }
-        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all })
+        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all, databases })
     }
 }
 

@@ -5,8 +5,8 @@
 //! way of somebody who is.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, User,
-    Verifier,
+    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, Rights,
+    User, Verifier,
 };
 use domain::id::{TenantId, UserId};
 use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
@@ -112,14 +112,27 @@ impl<S: FullStore> Acting<'_, S> {
         named.filter(of_kind).ok_or_else(|| none(kind, format_args!("{text:?}")))
     }
 
-    /// What a user or a role has, whichever way.
-    pub(crate) async fn rights_of(&self, id: Uuid) -> Result<Privileges> {
-        Ok(self.node().store.reach(id).await?.privileges.expanded())
+    /// What a user or a role has, whichever way, in a tenant. The role itself counts.
+    pub(crate) async fn rights_of(&self, id: Uuid, tenant: TenantId) -> Result<Rights> {
+        let store = &self.node().store;
+        let reach = store.reach(id).await?;
+        let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
+        ids.extend([id, tenant.0]);
+        let (mut external_jobs, mut run_as) = (false, Vec::new());
+        for record in store.entries(&ids).await? {
+            match record.entry {
+                Entry::Tenant(tenant) => external_jobs = tenant.external_jobs,
+                Entry::Role(role) if role.run_as => run_as.push(role.name),
+                _ => {}
+            }
+        }
+        let privileges = reach.privileges.expanded(external_jobs);
+        Ok(Rights { privileges, run_as, databases: reach.databases })
     }
 
     /// Refuses what concerns rights that the actor does not have.
-    fn covers(&self, rights: Privileges) -> Result<()> {
-        if self.actor.privileges.cover(rights) { Ok(()) } else { Err(Refusal::BeyondOwn.into()) }
+    fn covers(&self, rights: &Rights) -> Result<()> {
+        if self.actor.covers(rights) { Ok(()) } else { Err(Refusal::BeyondOwn.into()) }
     }
 
     /// Whether the actor may make, change or remove an entry.
@@ -128,7 +141,7 @@ impl<S: FullStore> Acting<'_, S> {
             Entry::Tenant(_) => self.may(Deed::ChangeCluster),
             Entry::User(user) => {
                 self.may(Deed::ChangeAccess)?;
-                self.covers(self.rights_of(user.id.0).await?)
+                self.covers(&self.rights_of(user.id.0, user.tenant).await?)
             }
             Entry::Role(role) => {
                 self.may(Deed::ChangeAccess)?;
@@ -136,21 +149,21 @@ impl<S: FullStore> Acting<'_, S> {
                     // Databases are shared between tenants.
                     self.may(Deed::ChangeCluster)?;
                 }
-                self.covers(self.rights_of(role.id.0).await?)
+                self.covers(&self.rights_of(role.id.0, role.tenant).await?)
             }
             Entry::Key(key) => {
                 if self.actor.read_only {
                     return Err(Refusal::ReadOnly.into());
                 }
-                let rights = self.rights_of(key.user.0).await?;
+                let rights = self.rights_of(key.user.0, key.tenant).await?;
                 if key.user != self.actor.user {
                     self.may(Deed::ChangeAccess)?;
-                    return self.covers(rights);
+                    return self.covers(&rights);
                 }
                 // A narrow key has no say about wider ones.
                 let is_itself = self.actor.key == Some(key.id);
                 let scopes = key.scopes.unwrap_or(Privileges::ALL);
-                if is_itself { Ok(()) } else { self.covers(rights.within(scopes)) }
+                if is_itself { Ok(()) } else { self.covers(&scoped(rights, scopes)) }
             }
         }
     }
@@ -169,8 +182,8 @@ impl<S: FullStore> Acting<'_, S> {
     /// A key gives no more than the one that it was made with, and no longer; neither does one that
     /// was made with a token. Only who came with a password makes keys that outlive the visit.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
-        let rights = self.rights_of(key.user.0).await?;
-        self.covers(rights.within(key.scopes.unwrap_or(Privileges::ALL)))?;
+        let rights = self.rights_of(key.user.0, key.tenant).await?;
+        self.covers(&scoped(rights, key.scopes.unwrap_or(Privileges::ALL)))?;
         let end = match self.actor.key {
             None => self.actor.until,
             Some(own) => {
@@ -315,12 +328,21 @@ impl<S: FullStore> Acting<'_, S> {
     }
 
     /// What the award would give.
-    async fn worth(&self, what: Awarded) -> Result<Privileges> {
-        match what {
+    async fn worth(&self, award: &Award) -> Result<Rights> {
+        match &award.what {
             Awarded::Privilege(privilege) => {
-                Ok([privilege].into_iter().collect::<Privileges>().expanded())
+                let tenant = self.node().store.entries(&[award.tenant.0]).await?.pop();
+                let external_jobs = matches!(
+                    tenant.map(|record| record.entry),
+                    Some(Entry::Tenant(tenant)) if tenant.external_jobs
+                );
+                let privileges = Privileges::from_iter([*privilege]).expanded(external_jobs);
+                Ok(Rights { privileges, ..Rights::default() })
             }
-            Awarded::Role(role) => self.rights_of(role.0).await,
+            Awarded::Database(name) => {
+                Ok(Rights { databases: vec![name.clone()], ..Rights::default() })
+            }
+            Awarded::Role(role) => self.rights_of(role.0, award.tenant).await,
         }
     }
 
@@ -330,7 +352,7 @@ impl<S: FullStore> Acting<'_, S> {
         if award.tenant != self.actor.tenant {
             return Err(EngineError::NotFound("grantee".to_owned()));
         }
-        self.covers(self.worth(award.what).await?)?;
+        self.covers(&self.worth(&award).await?)?;
         let given = self.node().store.award(&award).await?;
         self.node().register.changed();
         match given {
@@ -367,7 +389,7 @@ impl<S: FullStore> Acting<'_, S> {
     pub async fn revoke(&self, id: Uuid) -> Result<()> {
         let award = self.award_by_id(id).await?;
         self.may(Deed::ChangeAccess)?;
-        self.covers(self.worth(award.what).await?)?;
+        self.covers(&self.worth(&award).await?)?;
         if award == founding_award() {
             return Err(EngineError::WrongState(
                 "the user admin stays the administrator of the cluster".to_owned(),
@@ -377,6 +399,11 @@ impl<S: FullStore> Acting<'_, S> {
         self.node().register.changed();
         if gone { Ok(()) } else { Err(EngineError::NotFound(format!("grant {id}"))) }
     }
+}
+
+/// What a key with these scopes gives of a user's rights.
+fn scoped(rights: Rights, scopes: Privileges) -> Rights {
+    Rights { privileges: rights.privileges.within(scopes), ..rights }
 }
 
 /// Names of what people name.

@@ -14,7 +14,6 @@
 //! The steps may run side by side: what they share is behind one lock that is never held across
 //! a call to the store.
 
-use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
@@ -22,13 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
-use domain::id::{JobId, NodeId, RunId, UserId};
-use domain::job::{Definition, Job};
+use domain::id::{NodeId, RunId};
+use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use store::{Applied, Cancelled, Finish, Shards, Store, Verdict};
 
 use crate::holder::Visitors;
@@ -47,6 +46,7 @@ mod elect;
 mod ends;
 mod guest;
 mod lease;
+mod line;
 mod look;
 mod notify;
 mod place;
@@ -74,6 +74,7 @@ use begun::{BegunCounts, Counted};
 use crowd::{Crowd, Weights};
 use definitions::Definitions;
 use ends::Ends;
+use line::Lines;
 use share::Share;
 use slots::Pressure;
 use trace::{Ended, Traces};
@@ -136,6 +137,8 @@ struct State {
     /// Whether some tenant may hold only so many runs at a time: each end may let another one in.
     counts_tenants: bool,
     held: HashMap<RunId, Held>,
+    /// Runs that wait here for other runs of their job.
+    lines: Lines,
     /// Ended grants that the store does not know about yet.
     done: Vec<Finish>,
     /// Attempts whose ends the store is being told, and may not hear of.
@@ -267,6 +270,7 @@ impl<S: Store> Node<S> {
             weights: Weights::new(),
             counts_tenants: settings.tenant_max_concurrent.is_some(),
             held: HashMap::new(),
+            lines: Lines::default(),
             done: Vec::new(),
             telling: BegunRuns::new(),
             asked_soon: 0,
@@ -415,7 +419,12 @@ impl<S: Store> Node<S> {
             finished_at,
             result,
         };
-        let finish = start::settled(&run, &job, attempt);
+        let took = finished_at.duration_since(started_at);
+        let mut finish = start::settled(&run, &job, attempt);
+        let is_over = matches!(finish.verdict, Verdict::End { .. });
+        if is_over && frees_slot && self.skill.is_none() {
+            finish.followers = state.end_in_line(&run, &job, took);
+        }
         let (claimed_at, slot) = (Some(claimed_at), run.run.slot);
         self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });
         if frees_slot {
@@ -432,6 +441,7 @@ impl<S: Store> Node<S> {
     /// Asks for the end of one run.
     async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.store.cancel(run, reason).await?;
+        self.state().lines.forget_look(run);
         if cancelled == Cancelled::Ended {
             self.ends.add(Outcome::Cancelled, 1);
             if run.is_part() {
@@ -453,34 +463,6 @@ impl<S: Store> Node<S> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
-        let now = self.now();
-        Ok(self.definitions.read(self.store.as_ref(), &[(id, version)], now).await?.remove(&id))
-    }
-
-    /// The job of each run.
-    async fn jobs_of(&self, runs: &[impl Borrow<ClaimedRun>]) -> store::Result<Vec<Arc<Job>>> {
-        let runs = || runs.iter().map(Borrow::borrow);
-        let mut wanted: Vec<_> = runs().map(|run| (run.run.job, run.run.job_version)).collect();
-        // Neighbours are often of the same job.
-        wanted.dedup();
-        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
-        let mut jobs: Vec<Arc<Job>> = Vec::new();
-        for run in runs() {
-            let job = match jobs.last() {
-                Some(last) if last.id == run.run.job => Arc::clone(last),
-                _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
-            };
-            jobs.push(job);
-        }
-        Ok(jobs)
-    }
-
-    /// A job changed here: what is remembered of it is old.
-    pub(crate) fn forget_job(&self, id: JobId) {
-        self.definitions.forget(id);
-    }
 }
 
 impl<S: Shards> Node<S> {
@@ -495,22 +477,3 @@ impl<S: Shards> Node<S> {
         self.cancel_one(run, reason).await
     }
 }
-
-/// The job of a run whose job is gone.
-fn orphan(run: &ClaimedRun) -> Arc<Job> {
-    Arc::new(Job {
-        id: run.run.job,
-        tenant: run.run.tenant,
-        owner: UserId::ADMIN,
-        name: run.run.job.to_string(),
-        version: run.run.job_version,
-        state: domain::job::JobState::Deleted,
-        definition: Definition::default(),
-        next_run: None,
-        created_at: Timestamp::UNIX_EPOCH,
-        updated_at: Timestamp::UNIX_EPOCH,
-    })
-}
-
-/// How long a remembered definition is trusted.
-const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);

@@ -168,8 +168,10 @@ impl<S: Identity> Node<S> {
             }
         }
         run_as.sort();
-        let privileges = reach.privileges.expanded();
-        Ok(home.map(|tenant| Standing { user, tenant, privileges, run_as }))
+        Ok(home.map(|tenant| {
+            let privileges = reach.privileges.expanded(tenant.external_jobs);
+            Standing { user, tenant, privileges, run_as, databases: reach.databases }
+        }))
     }
 
     /// A key and its user; none when either is not there, or the user is disabled. Whether the key
@@ -266,9 +268,15 @@ impl<S: Identity> Node<S> {
             return Ok(None);
         }
         Ok(match self.standing(job.owner).await? {
-            Some(standing) => standing.obstacle(job),
+            Some(standing) => standing.obstacle(job, self.default_database(job.tenant)),
             None => Some("the job's owner does not exist any more".to_owned()),
         })
+    }
+
+    /// The database of SQL jobs of a tenant that name none. Those of the settings are for the
+    /// tenant `default` alone.
+    pub(crate) fn default_database(&self, tenant: TenantId) -> Option<&str> {
+        self.settings.default_database.as_deref().filter(|_| tenant == TenantId::DEFAULT)
     }
 
     /// Makes the tenant and the user that are there from the first start.
@@ -280,6 +288,7 @@ impl<S: Identity> Node<S> {
             max_jobs: None,
             max_concurrent: None,
             requests_per_second: None,
+            external_jobs: false,
         });
         let admin = Entry::User(User {
             id: UserId::ADMIN,

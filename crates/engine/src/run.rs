@@ -43,6 +43,13 @@ const PUMPS: usize = 3;
 /// How long a stop waits for executors that were told to stop at once.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
+/// How often a run is built again because its job changed in between.
+const STALE_TRIES_MAX: u32 = 8;
+
+fn changed_meanwhile() -> EngineError {
+    EngineError::WrongState("the job was changed at the same time; try again".to_owned())
+}
+
 /// What carries out a run.
 pub trait Executor: Send + Sync + 'static {
     /// Does the work of a run. It must end soon after `stop` says so.
@@ -82,6 +89,8 @@ pub struct Engine<S> {
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
     here: Arc<dyn Hands<S>>,
+    /// Where its loops run, whoever asks for more of them.
+    runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
     guests: Mutex<Vec<Weak<Guest<S>>>>,
 }
@@ -183,7 +192,8 @@ impl<S: FullStore> Engine<S> {
             async move { driver.submit(runs, &sizes).await }
         });
         let tasks = tokio::sync::Mutex::new(tasks);
-        Ok(Engine { node, submits, shared, tasks, here, guests: Mutex::default() })
+        let (runtime, guests) = (tokio::runtime::Handle::current(), Mutex::default());
+        Ok(Engine { node, submits, shared, tasks, here, runtime, guests })
     }
 
     /// Carries alerts to these couriers too, as they come and go.
@@ -229,11 +239,36 @@ impl<S: FullStore> Engine<S> {
     }
 
     /// Records runs; callers that come at the same time share a commit. Durable when it returns.
+    /// Answers for each whether it is new; runs of a job that has changed since it was read are an
+    /// error.
     pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<bool>> {
+        let submitted = self.record(runs).await?;
+        if submitted.stale.is_empty() { Ok(submitted.accepted) } else { Err(changed_meanwhile()) }
+    }
+
+    /// The same, with the runs that were not recorded because their job has changed.
+    pub(crate) async fn record(&self, runs: Vec<NewRun>) -> Result<Submitted> {
         let stopped =
             || EngineError::Store(StoreError::Unavailable("the engine has stopped".into()));
         let submitted = self.submits.send(runs).await.ok_or_else(stopped)?;
-        Ok(submitted?.accepted)
+        Ok(submitted?)
+    }
+
+    /// Records a run that `make` builds from its job, and builds it again while the job changes
+    /// between the two: the job may have been read long ago. Answers the run, and whether it is new.
+    pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
+    where
+        F: Future<Output = Result<NewRun>>,
+    {
+        for _ in 0..STALE_TRIES_MAX {
+            let run = make().await?;
+            let submitted = self.record(vec![run.clone()]).await?;
+            if submitted.stale.is_empty() {
+                return Ok((run, submitted.accepted == [true]));
+            }
+            self.node.forget_job(run.job);
+        }
+        Err(changed_meanwhile())
     }
 
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
@@ -245,11 +280,7 @@ impl<S: FullStore> Engine<S> {
                 self.shared.places.notify_one();
                 again
             }
-            None => {
-                let again = self.node.redriven(run).await?;
-                self.submit(vec![again.clone()]).await?;
-                again
-            }
+            None => self.record_current(|| self.node.redriven(run)).await?.0,
         };
         // In this order: a crash in between leaves a letter too many rather than a run too few.
         self.node.store.acknowledge(&[run]).await?;

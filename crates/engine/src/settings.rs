@@ -31,6 +31,8 @@ pub struct Settings {
     pub only_placed: bool,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
+    /// The database of SQL jobs of the tenant `default` that name none.
+    pub default_database: Option<String>,
     /// The longest that an attempt may take, whatever its job says.
     pub job_timeout_max: Option<SignedDuration>,
     /// Jobs that are due within this time are planned now.
@@ -117,6 +119,7 @@ impl Default for Settings {
             max_runs_per_job: 16,
             only_placed: false,
             tenant_max_concurrent: None,
+            default_database: None,
             job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),
             divide_planning_above: 100_000,

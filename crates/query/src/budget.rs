@@ -1,46 +1,137 @@
 //! What a statement may use up, counted while it runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use crate::engine::{Cancel, Limits};
 use crate::error::{QueryError, State};
+use crate::memory;
+use crate::pool::Account;
+use crate::turns::tick;
+
+/// A statement tells the pool what it holds when that has changed by so many bytes.
+const TELL_BYTES: i64 = 64 << 10;
+
+/// A statement gives its turn to others after this time.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// What virtual tables, functions and the progress handler of a connection share. It is about the
 /// statement that runs.
-#[derive(Default)]
 pub(crate) struct Budget {
+    account: Account,
+    limits: Limits,
     state: Mutex<Running>,
     bytes: AtomicU64,
-    bytes_max: AtomicU64,
+    steps: AtomicU64,
 }
 
 #[derive(Default)]
 struct Running {
     now: Option<Timestamp>,
-    ends: Option<(Instant, Duration)>,
-    cancel: Option<Arc<AtomicBool>>,
+    ends: Option<Instant>,
+    time: Duration,
+    cancel: Cancel,
     fault: Option<QueryError>,
+    /// When its turn began; none while it has none.
+    turn: Option<Instant>,
+    /// The bytes that the pool knows of.
+    told: i64,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the only clock here: when a statement must end")]
-fn tick() -> Instant {
-    Instant::now()
+impl Running {
+    /// Why the statement must end now, if it must.
+    fn over(&self) -> Option<QueryError> {
+        if self.cancel.is_cancelled() {
+            return Some(QueryError::new(State::Cancelled, "the statement was cancelled"));
+        }
+        if self.ends.is_some_and(|ends| tick() >= ends) {
+            let text = format!("statement timeout exceeded ({:?})", self.time);
+            let hint = "Ask for less, or raise sql.statement_timeout.".to_owned();
+            return Some(QueryError::new(State::Cancelled, text).hint(hint));
+        }
+        None
+    }
+}
+
+/// A statement that runs on this thread, until it is dropped.
+pub(crate) struct Statement<'a>(&'a Budget);
+
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        let budget = self.0;
+        let mut running = budget.running();
+        if let Some(since) = running.turn.take() {
+            budget.account.pool.turns.give_back(budget.account.claimant(), since);
+        }
+        budget.account.end(running.told);
+        running.told = 0;
+        memory::end();
+    }
 }
 
 impl Budget {
+    pub fn new(account: Account, limits: Limits) -> Self {
+        let (bytes, steps) = (AtomicU64::new(0), AtomicU64::new(0));
+        Budget { account, limits, state: Mutex::default(), bytes, steps }
+    }
+
     fn running(&self) -> std::sync::MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A statement begins.
-    pub fn begin(&self, now: Timestamp, time: Duration, bytes: u64, cancel: Arc<AtomicBool>) {
+    /// A statement begins on this thread as soon as it has a turn.
+    pub fn begin(&self, now: Timestamp, cancel: Cancel) -> Result<Statement<'_>, QueryError> {
         self.bytes.store(0, Ordering::Relaxed);
-        self.bytes_max.store(bytes, Ordering::Relaxed);
-        let ends = Some((tick() + time, time));
-        *self.running() = Running { now: Some(now), ends, cancel: Some(cancel), fault: None };
+        self.steps.store(0, Ordering::Relaxed);
+        let time = cancel.time_or_less(self.limits.time);
+        let ends = tick().checked_add(time);
+        *self.running() = Running { now: Some(now), ends, time, cancel, ..Running::default() };
+        memory::begin(self.limits.memory);
+        self.account.begin();
+        let statement = Statement(self);
+        self.take_turn()?;
+        Ok(statement)
+    }
+
+    /// Waits for a turn.
+    fn take_turn(&self) -> Result<(), QueryError> {
+        let turns = &self.account.pool.turns;
+        let is_over = || self.running().over().is_some();
+        let turn = turns.take(self.account.claimant(), is_over);
+        let mut running = self.running();
+        running.turn = turn;
+        match (turn, running.over()) {
+            (Some(_), _) => Ok(()),
+            (None, over) => {
+                Err(over
+                    .unwrap_or_else(|| QueryError::new(State::Cancelled, "the statement ended")))
+            }
+        }
+    }
+
+    fn give_turn_back(&self) {
+        let turn = self.running().turn.take();
+        if let Some(since) = turn {
+            self.account.pool.turns.give_back(self.account.claimant(), since);
+        }
+    }
+
+    /// Does something that is not computing, such as waiting for a reader: without a turn, and
+    /// without counting its time.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> Result<T, QueryError> {
+        self.give_turn_back();
+        let since = tick();
+        let done = work();
+        let waited = tick().saturating_duration_since(since);
+        {
+            let mut running = self.running();
+            running.ends = running.ends.and_then(|ends| ends.checked_add(waited));
+        }
+        self.take_turn()?;
+        Ok(done)
     }
 
     /// What went wrong besides what SQLite says.
@@ -50,7 +141,8 @@ impl Budget {
 
     /// Remembers what went wrong, and answers a word for SQLite.
     pub fn fail(&self, error: QueryError) -> rusqlite::Error {
-        let text = error.text.clone();
+        // Short, whatever the error says: SQLite allocates it, and there may be no memory left.
+        let text = error.text.chars().take(200).collect();
         self.running().fault.get_or_insert(error);
         rusqlite::Error::ModuleError(text)
     }
@@ -60,26 +152,85 @@ impl Budget {
         self.running().now.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Whether the statement must end now; remembers why.
+    /// Counts steps of SQLite; answers whether the statement must end now, and remembers why.
+    pub fn step(&self, steps: u64) -> bool {
+        let taken = self.steps.fetch_add(steps, Ordering::Relaxed) + steps;
+        if taken > self.limits.steps {
+            let max = self.limits.steps;
+            let text = format!("statement step limit reached (sql.statement_steps_max = {max})");
+            let hint = "Join or read fewer rows.".to_owned();
+            self.running().fault.get_or_insert(QueryError::new(State::TooMuch, text).hint(hint));
+            return true;
+        }
+        self.is_over()
+    }
+
+    /// Whether the statement must end now; remembers why. A statement that goes on may have waited
+    /// here for its next turn.
     pub fn is_over(&self) -> bool {
-        let mut running = self.running();
-        let over = if running.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            "the statement was cancelled".to_owned()
-        } else if let Some((ends, time)) = running.ends
-            && tick() >= ends
-        {
-            format!("the statement took longer than {time:?}")
-        } else {
-            return false;
+        match self.look() {
+            Ok(()) => false,
+            Err(error) => {
+                self.running().fault.get_or_insert(error);
+                true
+            }
+        }
+    }
+
+    fn look(&self) -> Result<(), QueryError> {
+        let slice_is_over = {
+            let running = self.running();
+            if let Some(over) = running.over() {
+                return Err(over);
+            }
+            running.turn.is_some_and(|since| tick().saturating_duration_since(since) >= SLICE)
         };
-        running.fault.get_or_insert(QueryError::new(State::Cancelled, over));
-        true
+        self.tell_memory()?;
+        if slice_is_over && self.account.pool.turns.is_wanted() {
+            self.give_turn_back();
+            self.take_turn()?;
+        }
+        Ok(())
+    }
+
+    /// Tells the pool what the statement holds.
+    fn tell_memory(&self) -> Result<(), QueryError> {
+        if memory::is_exceeded() {
+            return Err(self.out_of_memory());
+        }
+        let held = memory::held();
+        let mut running = self.running();
+        let more = held - running.told;
+        if more.abs() < TELL_BYTES {
+            return Ok(());
+        }
+        running.told = held;
+        drop(running);
+        self.account.hold(held, more)
+    }
+
+    /// The statement holds more than it may.
+    pub fn out_of_memory(&self) -> QueryError {
+        let max = self.limits.memory;
+        let text =
+            format!("statement memory limit reached (sql.statement_memory_max = {max} bytes)");
+        let hint = "Sort, group and select less at a time.".to_owned();
+        QueryError::new(State::OutOfMemory, text).hint(hint)
+    }
+
+    /// Counts bytes outside of SQLite that the statement holds from now on.
+    pub fn hold(&self, bytes: u64) -> rusqlite::Result<()> {
+        memory::count(i64::try_from(bytes).unwrap_or(i64::MAX));
+        match memory::is_exceeded() {
+            true => Err(self.fail(self.out_of_memory())),
+            false => Ok(()),
+        }
     }
 
     /// Counts bytes that are handed to SQLite.
     pub fn spend(&self, bytes: u64) -> rusqlite::Result<()> {
         let spent = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let max = self.bytes_max.load(Ordering::Relaxed);
+        let max = self.limits.bytes;
         if spent <= max {
             return Ok(());
         }

@@ -8,19 +8,23 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::budget::Budget;
 use crate::error::{QueryError, State, alike};
 use crate::functions::{self, Type};
+use crate::pool::{Account, Pool, PoolLimits};
 use crate::rewrite::{Rewritten, rewrite};
 use crate::source::Source;
 use crate::table::Table;
 use crate::value::{Column, Kind, Row, Value};
 use crate::vtab::{self, Shared};
 
-/// SQLite looks at the clock after so many of its steps.
-const STEPS: i32 = 1_000;
+/// The budget is looked at after so many steps of SQLite.
+const STEPS: i32 = 200;
+
+/// A longer statement is not kept prepared: its plan may take many times its length.
+const KEPT_TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// A question that calls itself makes no longer values than this.
 const RECURSIVE_BYTES_MAX: i32 = 64 << 10;
@@ -32,8 +36,12 @@ pub struct Limits {
     pub time: Duration,
     /// How many rows it may have.
     pub rows: usize,
+    /// How many steps SQLite may take for it.
+    pub steps: u64,
     /// How many bytes it may read and make.
     pub bytes: u64,
+    /// How many bytes it may hold at the same time.
+    pub memory: u64,
     /// How long a value may be.
     pub value_bytes: u32,
     /// How long a question may be.
@@ -45,7 +53,9 @@ impl Default for Limits {
         Limits {
             time: Duration::from_secs(30),
             rows: 100_000,
+            steps: 2_000_000_000,
             bytes: 512 << 20,
+            memory: 64 << 20,
             value_bytes: 8 << 20,
             text_bytes: 1 << 20,
         }
@@ -54,12 +64,29 @@ impl Default for Limits {
 
 /// Ends an answer that is being made.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    is_cancelled: Arc<AtomicBool>,
+    time: Option<Duration>,
+}
 
 impl Cancel {
+    /// Ends an answer by itself after this time, if that is less than it may take.
+    pub fn within(time: Option<Duration>) -> Self {
+        Cancel { time, ..Cancel::default() }
+    }
+
     /// Ends the answer. It stays ended.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// How long the answer may take, if otherwise this.
+    pub(crate) fn time_or_less(&self, time: Duration) -> Duration {
+        self.time.map_or(time, |own| own.min(time))
     }
 }
 
@@ -83,6 +110,34 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
+/// Takes the rows of an answer.
+pub trait Sink {
+    /// Takes a row at once; gives it back if there is no room for it.
+    fn try_put(&mut self, row: Row) -> Result<Option<Row>, QueryError>;
+    /// Waits until there is room, and takes the row. The statement does not compute meanwhile.
+    fn put(&mut self, row: Row) -> Result<(), QueryError>;
+}
+
+/// All rows at once, up to a number.
+struct Collected {
+    rows: Vec<Row>,
+    max: usize,
+}
+
+impl Sink for Collected {
+    fn try_put(&mut self, row: Row) -> Result<Option<Row>, QueryError> {
+        self.put(row).map(|()| None)
+    }
+
+    fn put(&mut self, row: Row) -> Result<(), QueryError> {
+        if self.rows.len() == self.max {
+            return Err(QueryError::too_many_rows(self.max));
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
 /// Answers questions about the tables of a source, one at a time.
 pub struct Engine {
     connection: Mutex<Connection>,
@@ -92,9 +147,20 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for a source. It costs about a millisecond and is worth keeping.
+    /// An engine for a source, with a pool of its own.
     pub fn new(source: Arc<dyn Source>, limits: Limits) -> Result<Self, QueryError> {
-        let shared = Shared { source, budget: Arc::new(Budget::default()) };
+        let pool = Pool::new(PoolLimits::default());
+        Engine::in_pool(source, limits, Account::new(pool, uuid::Uuid::nil(), false))
+    }
+
+    /// An engine for a source whose statements share a pool with others. It costs about a
+    /// millisecond and is worth keeping.
+    pub fn in_pool(
+        source: Arc<dyn Source>,
+        limits: Limits,
+        account: Account,
+    ) -> Result<Self, QueryError> {
+        let shared = Shared { source, budget: Arc::new(Budget::new(account, limits)) };
         let tables: Vec<&'static Table> =
             shared.source.tables().iter().chain(crate::catalog::TABLES).collect();
         let connection = open(&shared, &tables, &limits).map_err(internal)?;
@@ -107,9 +173,10 @@ impl Engine {
             let text = format!("the statement is longer than {} bytes", self.limits.text_bytes);
             return Err(QueryError::new(State::TooMuch, text));
         }
-        let rewritten = rewrite(text, &self.tables)?;
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.budget.take_fault();
+        let _running = self.shared.budget.begin(self.shared.source.now(), Cancel::default())?;
+        let rewritten = rewrite(text, &self.tables)?;
+        let _forget = Forget { connection: &connection, text_bytes: rewritten.sql.len() };
         let statement = connection
             .prepare_cached(&rewritten.sql)
             .map_err(|error| self.explain(&error, Some(&rewritten)))?;
@@ -137,17 +204,9 @@ impl Engine {
         parameters: &[Value],
         cancel: &Cancel,
     ) -> Result<Rows, QueryError> {
-        let mut rows = Vec::new();
-        self.each(prepared, parameters, cancel, |row| {
-            if rows.len() == self.limits.rows {
-                let text = format!("the answer has more than {} rows", self.limits.rows);
-                let hint = "Use LIMIT, or ask for a part.".to_owned();
-                return Err(QueryError::new(State::TooMuch, text).hint(hint));
-            }
-            rows.push(row);
-            Ok(())
-        })?;
-        Ok(Rows { columns: prepared.columns.clone(), rows })
+        let mut sink = Collected { rows: Vec::new(), max: self.limits.rows };
+        self.each(prepared, parameters, cancel, &mut sink)?;
+        Ok(Rows { columns: prepared.columns.clone(), rows: sink.rows })
     }
 
     /// Answers a question row by row, without a limit of rows.
@@ -156,7 +215,7 @@ impl Engine {
         prepared: &Prepared,
         parameters: &[Value],
         cancel: &Cancel,
-        mut take: impl FnMut(Row) -> Result<(), QueryError>,
+        sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
         let (wanted, given) = (prepared.parameters.len(), parameters.len());
         if wanted != given {
@@ -165,12 +224,12 @@ impl Engine {
         }
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let budget = &self.shared.budget;
-        let now = self.shared.source.now();
-        budget.begin(now, self.limits.time, self.limits.bytes, Arc::clone(&cancel.0));
+        let _running = budget.begin(self.shared.source.now(), cancel.clone())?;
         let longest = self.limits.value_bytes.min(i32::MAX as u32) as i32;
         let longest = if prepared.recursive { longest.min(RECURSIVE_BYTES_MAX) } else { longest };
         let said = |error: rusqlite::Error| self.explain(&error, None);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(internal)?;
+        let _forget = Forget { connection: &connection, text_bytes: prepared.sql.len() };
         let mut statement = connection.prepare_cached(&prepared.sql).map_err(said)?;
         for (n, (value, kind)) in parameters.iter().zip(&prepared.parameters).enumerate() {
             let value = value.clone().fit(*kind, n + 1)?;
@@ -201,7 +260,9 @@ impl Engine {
                 budget.spend(value.size()).map_err(said)?;
                 values.push(value);
             }
-            take(values)?;
+            if let Some(values) = sink.try_put(values)? {
+                budget.aside(|| sink.put(values))??;
+            }
         }
     }
 
@@ -209,6 +270,9 @@ impl Engine {
     fn explain(&self, error: &rusqlite::Error, rewritten: Option<&Rewritten>) -> QueryError {
         if let Some(fault) = self.shared.budget.take_fault() {
             return fault;
+        }
+        if error.sqlite_error_code() == Some(ErrorCode::OutOfMemory) {
+            return self.shared.budget.out_of_memory();
         }
         let said = match error {
             rusqlite::Error::SqliteFailure(_, Some(text)) => text.clone(),
@@ -261,6 +325,20 @@ impl Engine {
     }
 }
 
+/// Forgets prepared statements when the one that ends was long.
+struct Forget<'a> {
+    connection: &'a Connection,
+    text_bytes: usize,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if self.text_bytes > KEPT_TEXT_BYTES_MAX {
+            self.connection.flush_prepared_statement_cache();
+        }
+    }
+}
+
 fn internal(error: rusqlite::Error) -> QueryError {
     QueryError::new(State::Internal, error.to_string())
 }
@@ -299,7 +377,9 @@ fn open(
     ] {
         connection.set_limit(limit, most)?;
     }
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(16);
+    // What is sorted and grouped counts as memory, and never fills a disk.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     for table in tables {
         vtab::register(&connection, table, shared.clone())?;
     }
@@ -307,7 +387,7 @@ fn open(
     let names: HashSet<String> = tables.iter().map(|table| table.inner_name()).collect();
     connection.authorizer(Some(move |context: AuthContext<'_>| allow(&names, &context)))?;
     let budget = Arc::clone(&shared.budget);
-    connection.progress_handler(STEPS, Some(move || budget.is_over()))?;
+    connection.progress_handler(STEPS, Some(move || budget.step(STEPS as u64)))?;
     Ok(connection)
 }
 

@@ -27,6 +27,8 @@ pub enum State {
     Cancelled,
     /// It needs more than it may have.
     TooMuch,
+    /// It needs more memory than it may have.
+    OutOfMemory,
     /// Whoever asks may not.
     Refused,
     /// The source cannot answer now.
@@ -53,6 +55,7 @@ impl State {
             State::InvalidPattern => "2201B",
             State::Cancelled => "57014",
             State::TooMuch => "54000",
+            State::OutOfMemory => "53200",
             State::Refused => "42501",
             State::Unavailable => "57P03",
             State::Mismatch => "42804",
@@ -79,6 +82,12 @@ impl QueryError {
     /// An error without a place.
     pub fn new(state: State, text: impl Into<String>) -> Self {
         QueryError { state, text: text.into(), at: None, hint: None }
+    }
+
+    /// There are more rows than an answer may have.
+    pub fn too_many_rows(max: usize) -> Self {
+        let text = format!("the answer has more than {max} rows");
+        QueryError::new(State::TooMuch, text).hint("Use LIMIT, or ask for a part.".to_owned())
     }
 
     /// With the place.

@@ -10,20 +10,28 @@
 //!
 //! The connection has no file and no table of its own. An authorizer refuses everything but reading
 //! the tables of the source, whatever the text says; so what a source hides stays hidden.
+//!
+//! A statement has a budget of time, steps and memory, and shares a [`Pool`] with all others: only
+//! some of them compute at the same time, by turns.
 
 mod budget;
 mod catalog;
 mod engine;
 mod error;
 mod functions;
+mod memory;
+mod pool;
 mod rewrite;
 mod source;
 mod table;
+mod turns;
 mod value;
 mod vtab;
 
-pub use engine::{Cancel, Engine, Limits, Prepared, Rows};
+pub use engine::{Cancel, Engine, Limits, Prepared, Rows, Sink};
 pub use error::{QueryError, State};
+pub use memory::count_memory;
+pub use pool::{Account, Pool, PoolLimits};
 pub use source::{Constraint, Is, Order, Pages, Scan, Session, Source, Used};
 pub use table::{Field, Keys, Table, tables_markdown};
 pub use value::{Column, Kind, Row, Value, show_time};

@@ -154,7 +154,7 @@ impl Value {
     }
 
     /// How many bytes it takes, about.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match self {
             Value::Text(text) => text.len() as u64,
             Value::Bytes(bytes) => bytes.len() as u64,

@@ -19,6 +19,9 @@ use crate::source::{Constraint, Is, Order, Pages, Scan, Source, Used};
 use crate::table::{Keys, Table};
 use crate::value::{Kind, Row, Value};
 
+/// What a value takes besides its text.
+const VALUE_BYTES: u64 = 32;
+
 /// What every table of a connection knows.
 #[derive(Clone)]
 pub(crate) struct Shared {
@@ -76,6 +79,7 @@ unsafe impl<'vtab> VTab<'vtab> for Tab<'vtab> {
             shared: self.shared.clone(),
             pages: None,
             rows: Vec::new(),
+            held: 0,
             at: 0,
             number: 0,
             life: PhantomData,
@@ -265,6 +269,8 @@ struct Cursor<'vtab> {
     shared: Shared,
     pages: Option<Box<dyn Pages>>,
     rows: Vec<Row>,
+    /// The bytes of the rows, which count as memory of the statement.
+    held: u64,
     at: usize,
     number: i64,
     life: PhantomData<&'vtab ()>,
@@ -279,15 +285,33 @@ impl Cursor<'_> {
                 return Err(Error::ModuleError("interrupted".into()));
             }
             match pages.next() {
-                Ok(Some(rows)) => (self.rows, self.at) = (rows, 0),
+                Ok(Some(rows)) => self.load(rows)?,
                 Ok(None) => {
                     self.pages = None;
-                    (self.rows, self.at) = (Vec::new(), 0);
+                    self.load(Vec::new())?;
                 }
                 Err(error) => return Err(self.shared.budget.fail(error)),
             }
         }
         Ok(())
+    }
+
+    /// Replaces the page, and counts what it takes.
+    fn load(&mut self, rows: Vec<Row>) -> Result<()> {
+        self.release();
+        self.held = rows.iter().flatten().map(|value| value.size() + VALUE_BYTES).sum();
+        (self.rows, self.at) = (rows, 0);
+        self.shared.budget.hold(self.held)
+    }
+
+    fn release(&mut self) {
+        crate::memory::count(-i64::try_from(std::mem::take(&mut self.held)).unwrap_or(0));
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -295,7 +319,8 @@ impl Cursor<'_> {
 unsafe impl VTabCursor for Cursor<'_> {
     fn filter(&mut self, _: c_int, plan: Option<&str>, args: &Filters<'_>) -> Result<()> {
         let scan = Plan::read(plan.unwrap_or_default(), self.table, args)?;
-        (self.pages, self.rows, self.at, self.number) = (None, Vec::new(), 0, 0);
+        (self.pages, self.number) = (None, 0);
+        self.load(Vec::new())?;
         // No value is equal to nothing.
         let empty =
             |constraint: &Constraint| matches!(&constraint.is, Is::In(values) if values.is_empty());

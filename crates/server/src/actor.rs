@@ -28,6 +28,7 @@ use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
+use crate::reads::Reads;
 use crate::scheduler::{Answer, Scheduler};
 use crate::scram::{self, Proof};
 
@@ -74,6 +75,10 @@ pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
         details,
     }
 }
+
+/// Marks the answer to a request with a valid key, for the listener.
+#[derive(Clone, Copy)]
+pub(crate) struct Authenticated;
 
 /// Knows who has which key.
 pub trait Authority: Send + Sync + 'static {
@@ -290,7 +295,9 @@ async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Resu
     let everywhere = actor.privileges.has(Privilege::AdministerCluster);
     match tenant.filter(|tenant| everywhere || *tenant == actor.tenant) {
         Some(tenant) if tenant == actor.tenant => Ok(actor),
-        Some(tenant) => Ok(access::Actor { tenant, run_as: Vec::new(), ..actor }),
+        Some(tenant) => {
+            Ok(access::Actor { tenant, run_as: Vec::new(), databases: Vec::new(), ..actor })
+        }
         None => Err(Problem::new(Code::TenantNotFound, format!("there is no tenant {name:?}"))),
     }
 }
@@ -306,6 +313,7 @@ pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
 pub(crate) async fn require_key(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,
+    Extension(reads): Extension<Arc<Reads>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
@@ -320,8 +328,14 @@ pub(crate) async fn require_key(
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let reading = match method.is_safe() {
+        true => Some(reads.enter(&actor).await?),
+        false => None,
+    };
     let answered = as_author(actor.name.clone(), idempotency::once(&app, request, next)).await;
+    drop(reading);
     let mut response = answered.unwrap_or_else(Problem::into_response);
+    response.extensions_mut().insert(Authenticated);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {

@@ -178,7 +178,8 @@ impl Keys {
                 return Some(actor);
             }
             let everywhere = actor.privileges.has(Privilege::AdministerCluster);
-            let place = access::Actor { tenant: guest.place, run_as: Vec::new(), ..actor };
+            let (run_as, databases) = (Vec::new(), Vec::new());
+            let place = access::Actor { tenant: guest.place, run_as, databases, ..actor };
             everywhere.then_some(place)
         }))
     }

@@ -13,6 +13,8 @@ use vault::Keeper;
 use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
+use crate::queries::Queries;
+use crate::reads::ReadLimits;
 use crate::scheduler::Scheduler;
 use crate::trials::Trials;
 
@@ -43,6 +45,8 @@ pub struct Parts {
     pub zones: Zones,
     /// Tries databases and channels out.
     pub trials: Arc<dyn Trials>,
+    /// Where questions are answered.
+    pub queries: Arc<Queries>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }
@@ -54,6 +58,8 @@ pub struct Options {
     pub strict_concurrency: bool,
     /// Whether `/metrics` answers without a key.
     pub open_metrics: bool,
+    /// Whether clients reach the server over TLS of its own.
+    pub has_tls: bool,
     /// The largest body of a request, in bytes.
     pub body_bytes_max: usize,
     /// The largest body of a bulk request, in bytes.
@@ -65,6 +71,8 @@ pub struct Options {
     pub rate: Rate,
     /// How often requests may come from one address without a valid key.
     pub failure_rate: Rate,
+    /// How many requests may read at the same time.
+    pub reads: ReadLimits,
     /// The databases of the settings: addresses by name.
     pub databases: BTreeMap<String, String>,
 }
@@ -74,11 +82,13 @@ impl Default for Options {
         Options {
             strict_concurrency: false,
             open_metrics: false,
+            has_tls: false,
             body_bytes_max: 2 << 20,
             bulk_bytes_max: 64 << 20,
             stall_seconds_max: 15,
             rate: Rate::default(),
             failure_rate: Rate::default(),
+            reads: ReadLimits::default(),
             databases: BTreeMap::new(),
         }
     }

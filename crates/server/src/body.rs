@@ -40,6 +40,10 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(OptionalBody(T::default()));
         }
         typed?;
+        // A list would be read as the values of the fields in their order.
+        if bytes.trim_ascii_start().first() == Some(&b'[') {
+            return Err(Problem::new(Code::InvalidRequest, "the body must be a JSON object"));
+        }
         parse(&bytes).map(OptionalBody)
     }
 }

@@ -11,6 +11,9 @@ use crate::problem::{Code, Problem};
 /// The header that carries the id of a request.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The header by which clients know that an answer comes from a Punctual server.
+pub const SERVER_MARK: HeaderName = HeaderName::from_static("punctual-api");
+
 /// The longest id that is accepted from a caller.
 const ID_BYTES_MAX: usize = 128;
 
@@ -62,9 +65,22 @@ pub(crate) async fn envelope(State(app): State<App>, request: Request, next: Nex
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
+    headers.insert(SERVER_MARK, HeaderValue::from_static("v1"));
     // Nobody shows our answers inside of theirs.
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // No page of ours has a script, a style or a picture of any origin.
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
+    );
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if app.options.has_tls {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }

@@ -21,11 +21,15 @@ mod news;
 mod oidc;
 mod openapi;
 mod page;
+mod pending;
 mod pg;
 mod problem;
+mod queries;
+mod reads;
 mod rest;
 mod scheduler;
 mod scram;
+mod shared_key;
 pub mod sql;
 mod sweeper;
 mod sys;
@@ -42,9 +46,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use limit::Limits;
+use reads::Reads;
 
 pub use actor::{Actor, Authority, Keys};
 pub use app::{App, Options, Parts};
+pub use envelope::SERVER_MARK;
 pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
 pub use listen::{Patience, serve};
@@ -52,8 +58,14 @@ pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use oidc::{Fetcher, Issuer, Mapping, Oidc};
 pub use openapi::describe;
-pub use pg::{Door as SqlDoor, Shown as ShownCertificate, Terms as SqlTerms, Tls as SqlTls};
+pub use pending::{Pending, PendingConnections};
+pub use pg::{
+    Door as SqlDoor, SessionLimits, Shown as ShownCertificate, Terms as SqlTerms, Tls as SqlTls,
+};
 pub use problem::{Code, Detail, Problem};
+pub use queries::{Queries, QueryLimits, lower_priority};
+pub use query::{PoolLimits, count_memory};
+pub use reads::ReadLimits;
 pub use rest::shape;
 pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
@@ -87,6 +99,7 @@ pub fn router_with_agents(app: App, agents: Arc<AgentDoor>) -> Router {
 fn assembled(app: App, more: Router<App>) -> Router {
     let (public, _) = public_routes().split_for_parts();
     let (private, _) = rest::routes().split_for_parts();
+    let reads = Arc::new(Reads::new(app.options.reads));
     // An address that does not exist is behind the door too: it looks like one that does.
     let private =
         private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
@@ -94,6 +107,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
         .merge(public)
         .merge(more)
         .layer(Extension(Arc::new(Limits::default())))
+        .layer(Extension(reads))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), envelope::envelope))
         .with_state(app)

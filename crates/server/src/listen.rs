@@ -1,8 +1,9 @@
 //! The listener: takes callers in, and lets nobody hold a place for long without saying something.
 //!
 //! A caller has so long to send the head of a request, also on a connection that was used before,
-//! and so long for its body. There are only so many places; whoever comes when all are taken waits
-//! at the door.
+//! and so long for its body. There are only so many places, and fewer for callers of one address
+//! that have sent no request with a valid key: of these, the one that has been silent for longest
+//! makes way for the next.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,17 +16,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
+use axum::response::Response;
 use axum::serve::Listener;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Sleep, sleep, timeout};
 use tower::ServiceExt;
 
+use crate::actor::Authenticated;
 use crate::limit::Caller;
+use crate::pending::{Pending, PendingConnections};
 
 /// How long callers may take, and how many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub struct Patience {
     pub body: Duration,
     /// Connections at the same time.
     pub connections_max: usize,
+    /// Connections of one address at the same time without a request with a valid key.
+    pub unauthenticated_per_address: usize,
 }
 
 impl Default for Patience {
@@ -44,6 +50,7 @@ impl Default for Patience {
             head: Duration::from_secs(20),
             body: Duration::from_secs(120),
             connections_max: 4096,
+            unauthenticated_per_address: 256,
         }
     }
 }
@@ -51,6 +58,9 @@ impl Default for Patience {
 /// How often a silent connection of HTTP/2 is asked whether somebody is there, and how long the
 /// answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether a connection can make way when all places are taken.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -66,20 +76,25 @@ pub async fn serve<L>(
 {
     let most = patience.connections_max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
     let places = Arc::new(Semaphore::new(most));
+    let pending = PendingConnections::new(most, patience.unauthenticated_per_address);
     let (closing, closed) = watch::channel(());
     let mut stop = pin!(stop);
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
+            let place = free_place(&places, &pending).await;
             (place, listener.accept().await)
         };
         let (place, (io, caller)) = tokio::select! {
             next = next => next,
             () = &mut stop => break,
         };
+        let Some(own) = pending.enter(caller.ip()) else {
+            tracing::debug!(%caller, "too many connections of this address without a valid key");
+            continue;
+        };
         let (router, closed) = (router.clone(), closed.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection::<L>(io, caller, router, patience, closed).await {
+            if let Err(error) = connection::<L>(io, caller, own, router, patience, closed).await {
                 tracing::debug!(%caller, error, "a connection ended early");
             }
             drop(place);
@@ -90,9 +105,27 @@ pub async fn serve<L>(
     let _ = places.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
 
+/// Waits for a place. A connection that is silent and unknown makes way.
+async fn free_place(
+    places: &Arc<Semaphore>,
+    pending: &PendingConnections,
+) -> Option<OwnedSemaphorePermit> {
+    loop {
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Some(place);
+        }
+        pending.evict_one();
+        let place = Arc::clone(places).acquire_owned();
+        if let Ok(place) = timeout(LOOK_EVERY, place).await {
+            return place.ok();
+        }
+    }
+}
+
 async fn connection<L: Listener<Addr = SocketAddr>>(
     io: L::Io,
     caller: SocketAddr,
+    pending: Pending,
     router: Router,
     patience: Patience,
     mut closed: watch::Receiver<()>,
@@ -110,13 +143,26 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
         .keep_alive_timeout(ASK_EVERY)
         .max_header_list_size(HEAD_BYTES_MAX as u32);
     let begun = Arc::new(AtomicBool::new(false));
+    let (pending, known) = (Arc::new(pending), Arc::new(AtomicBool::new(false)));
     let service = {
-        let begun = Arc::clone(&begun);
+        let (begun, pending) = (Arc::clone(&begun), Arc::clone(&pending));
         service_fn(move |request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
+            pending.leave();
             let mut request = request.map(|body| Body::new(Timely::new(body, patience.body)));
             request.extensions_mut().insert(Caller(caller.ip()));
-            router.clone().oneshot(request)
+            let answered = router.clone().oneshot(request);
+            let (pending, known) = (Arc::clone(&pending), Arc::clone(&known));
+            async move {
+                let response = answered.await;
+                if response.as_ref().is_ok_and(is_authenticated) {
+                    known.store(true, Ordering::Relaxed);
+                }
+                if !known.load(Ordering::Relaxed) {
+                    pending.come_back();
+                }
+                response
+            }
         })
     };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
@@ -132,12 +178,19 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
                     return Err("no request came in time".to_owned());
                 }
             }
+            () = pending.evicted() => {
+                return Err("it made way for another of its address".to_owned());
+            }
             _ = closed.changed(), if open => {
                 open = false;
                 connection.as_mut().graceful_shutdown();
             }
         }
     }
+}
+
+fn is_authenticated(response: &Response) -> bool {
+    response.extensions().get::<Authenticated>().is_some()
 }
 
 /// A body that must come in time.

@@ -56,6 +56,53 @@ const STRANGERS_EVERY: SignedDuration = SignedDuration::from_mins(1);
 /// The shortest and the longest password.
 const PASSWORD_BYTES: std::ops::RangeInclusive<usize> = 8..=256;
 
+/// The fewest different characters of a password.
+const DISTINCT_MIN: usize = 5;
+
+/// Passwords that are tried first, as words without what is written behind them.
+const COMMON: &[&str] = &[
+    "password",
+    "passwort",
+    "motdepasse",
+    "administrator",
+    "changeme",
+    "letmein",
+    "welcome",
+    "iloveyou",
+    "qwertyui",
+    "qwertyuiop",
+    "qwerty",
+    "qwertz",
+    "asdfghjk",
+    "asdfghjkl",
+    "yxcvbnm",
+    "superman",
+    "football",
+    "baseball",
+    "princess",
+    "sunshine",
+    "whatever",
+    "trustno",
+    "dragon",
+    "monkey",
+    "master",
+    "shadow",
+    "punctual",
+    "postgres",
+    "admin",
+    "secret",
+    "test",
+    "user",
+    "root",
+    "1q2w3e4r",
+    "1qaz2wsx",
+    "abcd1234",
+    "q1w2e3r4",
+    "1234qwer",
+    "qwer1234",
+    "a1b2c3d4",
+];
+
 /// Somebody wants a key for a password.
 pub struct Login {
     /// The name of their tenant.
@@ -78,8 +125,10 @@ pub struct Session {
 pub(crate) async fn kept(
     app: &App,
     user: UserId,
+    name: &str,
     password: String,
 ) -> Result<(Option<String>, Option<Box<Verifier>>)> {
+    check_password("password", name, &password)?;
     let hash = hash(password.clone(), (app.random)()).await?;
     let verifier = scram::verifier_of(app.scheduler.as_ref(), user, password).await?;
     Ok((Some(hash), Some(verifier)))
@@ -87,18 +136,46 @@ pub(crate) async fn kept(
 
 /// What is kept of a password. `salt` must not repeat.
 async fn hash(password: String, salt: u128) -> Result<String> {
-    check_length("password", &password)?;
     let hash = move || hashed(password.as_bytes(), &salt.to_be_bytes());
     let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
     hash.ok_or_else(|| Problem::new(Code::Internal, "the password could not be hashed"))
 }
 
-fn check_length(field: &'static str, password: &str) -> Result<()> {
-    if PASSWORD_BYTES.contains(&password.len()) {
-        return Ok(());
+/// Refuses a password of a wrong length, and one of those that are tried first.
+fn check_password(field: &'static str, name: &str, password: &str) -> Result<()> {
+    if !PASSWORD_BYTES.contains(&password.len()) {
+        let (least, most) = (PASSWORD_BYTES.start(), PASSWORD_BYTES.end());
+        return Err(Problem::invalid(field, format!("must have {least} to {most} bytes")));
     }
-    let (least, most) = (PASSWORD_BYTES.start(), PASSWORD_BYTES.end());
-    Err(Problem::invalid(field, format!("must have {least} to {most} bytes")))
+    match weakness(name, password) {
+        None => Ok(()),
+        Some(problem) => Err(Problem::invalid(field, problem)),
+    }
+}
+
+/// Why a password is guessed early; none when it is not known to be.
+fn weakness(name: &str, password: &str) -> Option<&'static str> {
+    let lower = password.trim().to_lowercase();
+    let mut letters: Vec<char> = lower.chars().collect();
+    let is_run = letters.windows(2).all(|pair| (pair[0] as u32).abs_diff(pair[1] as u32) <= 1);
+    letters.sort_unstable();
+    letters.dedup();
+    if letters.len() < DISTINCT_MIN {
+        return Some("must have at least five different characters");
+    }
+    if is_run {
+        return Some("must not be a sequence of characters such as 23456789");
+    }
+    // What people write behind a word, and instead of its letters.
+    let word = lower.trim_end_matches(|c: char| !c.is_alphabetic());
+    let plain = |text: &str| text.replace('0', "o").replace('3', "e").replace(['@', '4'], "a");
+    let word = plain(word).replace(['1', '!'], "i").replace(['$', '5'], "s");
+    if COMMON.contains(&word.as_str()) || COMMON.contains(&lower.as_str()) {
+        return Some("is one of the passwords that are tried first");
+    }
+    let name = name.to_lowercase();
+    let is_name = !name.is_empty() && lower.contains(&name) && lower.len() < name.len() + 5;
+    is_name.then_some("must not be the name of the user")
 }
 
 fn hashed(password: &[u8], salt: &[u8]) -> Option<String> {
@@ -287,7 +364,7 @@ impl Keys {
         }
         let standing = self.scheduler.standing(actor.user).await?;
         let standing = standing.ok_or_else(Problem::unauthenticated)?;
-        check_length("new_password", &new)?;
+        check_password("new_password", &standing.user.name, &new)?;
         let (tenant, user) = (standing.tenant.name.clone(), standing.user.name.clone());
         let known = self.proven(&Login { tenant, user, password: old }).await?;
         let wrong = || Problem::field(Code::Forbidden, "old_password", "is wrong");

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing here reads SQL. A client costs no more memory than its longest message, what it has
-//! prepared, and one answer; before it has proved who it is, much less.
+//! prepared, and some rows of its answers; before it has proved who it is, much less.
 
 mod answer;
 mod cancel;
@@ -17,11 +17,14 @@ mod copy;
 mod door;
 mod extended;
 mod frame;
+mod places;
 mod portal;
 mod report;
 mod session;
 mod startup;
 mod value;
+mod watch;
 mod wire;
 
 pub use door::{Door, Shown, Terms, Tls};
+pub use places::SessionLimits;

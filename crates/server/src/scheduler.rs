@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::access::{Actor, ApiKey, Award, Entry, Kind, Record, Standing, User, Verifier};
-use domain::audit::{self, Event, Seal};
+use domain::audit::{self, Event, KeptHead};
 use domain::decide::explain::Explanation;
 use domain::id::{JobId, KeyId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
@@ -73,6 +73,8 @@ in_the_name_of_an_actor! {
         /// Starts a run by hand, under the given id if there is one; a run that has it already is the
         /// answer. Durable when it answers.
         trigger(id: JobId, trigger: Trigger, run: Option<RunId>) -> Answer<'a, NewRun>;
+        /// The same of the job that has this id or this name.
+        trigger_named(job: &'a str, trigger: Trigger, run: Option<RunId>) -> Answer<'a, NewRun>;
         /// Starts an ended run once more.
         redrive(run: RunId) -> Answer<'a, NewRun>;
         /// Asks for the end of a run.
@@ -93,6 +95,8 @@ in_the_name_of_an_actor! {
         /// The runs that a filter lets through, newest first.
         list_runs(filter: &'a RunFilter, before: Option<RunId>, limit: u32)
             -> Answer<'a, Page<RunView, RunId>>;
+        /// The jobs of runs that are shown, perhaps as they were a few seconds ago.
+        jobs_of(seen: &'a [RunView]) -> Answer<'a, Vec<Arc<Job>>>;
         /// Ended runs of a job by when they began, latest first.
         latest_starts(filter: &'a StartFilter, after: Option<StartKey>, limit: u32)
             -> Answer<'a, Page<RunView, StartKey>>;
@@ -133,7 +137,7 @@ in_the_name_of_an_actor! {
         audit(filter: &'a AuditFilter, from: Option<i64>, limit: u32)
             -> Answer<'a, Vec<audit::Record>>;
         /// Looks at a tenant's whole chain of what was done.
-        verify_audit(tenant: TenantId, known: Option<Seal>) -> Answer<'a, Verified>;
+        verify_audit(tenant: TenantId, known: Option<KeptHead>) -> Answer<'a, Verified>;
         /// Runs that ended after the cursor and before a time, in that order, and where to go on.
         ended(after: Cursor, until: Timestamp, limit: u32)
             -> Answer<'a, (Vec<EndedRun>, Option<Cursor>)>;

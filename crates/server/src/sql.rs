@@ -16,6 +16,7 @@ mod select;
 mod settings;
 mod shards;
 mod show;
+mod stream;
 
 use domain::id::RunId;
 use engine::as_author;
@@ -29,6 +30,7 @@ use crate::problem::Code;
 pub use answer::{Answer, Described};
 pub use problem::SqlError;
 pub use settings::{SETTINGS, Setting};
+pub use stream::RowStream;
 
 use select::Tables;
 use settings::Settings;
@@ -344,7 +346,8 @@ impl Session {
     /// The same to be written out.
     async fn copy(&self, copy: &sql::Copy) -> Result<Answer> {
         let answer = self.select(&copy.query, &[]).await?;
-        Ok(Answer { tag: format!("COPY {}", answer.rows.len()), ..answer })
+        let tag = answer.tag.replace("SELECT", "COPY");
+        Ok(Answer { tag, ..answer })
     }
 }
 

@@ -62,7 +62,7 @@ pub fn engine(
         runtime: Handle::current(),
         session,
     };
-    Engine::new(Arc::new(source), limits)
+    Engine::in_pool(Arc::new(source), limits, app.queries.account(actor))
 }
 
 impl Sys {

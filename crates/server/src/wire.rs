@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use wire::shape::{AGENT, ASK_BYTES_MAX};
 
+use crate::actor::Authenticated;
 use crate::app::App;
 use crate::body::{parse, read, require_json};
 use crate::key::{Key, KeyHash, KeyKind};
@@ -198,7 +199,9 @@ async fn require_agent(
         return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
     };
     request.extensions_mut().insert(agent);
-    Ok(next.run(request).await)
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(Authenticated);
+    Ok(response)
 }
 
 impl AgentDoor {

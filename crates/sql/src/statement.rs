@@ -251,6 +251,8 @@ pub struct Grant {
 pub enum Given {
     /// A privilege.
     Privilege(Privilege),
+    /// The use of a database, by its name.
+    Database(Spot<String>),
     /// All that a role has.
     Role(Spot<String>),
 }

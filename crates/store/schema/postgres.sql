@@ -75,6 +75,7 @@ audit.hash bytea
 audit_chains.tenant_id uuid not null
 audit_chains.anchor_number bigint not null
 audit_chains.anchor_hash bytea not null
+audit_chains.anchor_at bigint
 audit_chains.head_number bigint not null
 audit_chains.head_hash bytea not null
 awards.id uuid not null

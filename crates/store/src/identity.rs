@@ -134,6 +134,8 @@ pub struct Reach {
     pub privileges: Privileges,
     /// The roles that it has, in no particular order.
     pub roles: Vec<RoleId>,
+    /// The databases that jobs may work in, by name, in no particular order.
+    pub databases: Vec<String>,
 }
 
 /// An expired key is forgotten after this time.
@@ -154,19 +156,17 @@ pub(crate) fn awarded(role: Option<Uuid>, privilege: Option<&str>) -> Result<Awa
         (Some(role), None) => Ok(Awarded::Role(RoleId(role))),
         (None, Some(name)) => {
             let wrong = |error| StoreError::Unreadable(format!("a grant: {error}"));
-            name.parse()
-                .map(Awarded::Privilege)
-                .map_err(|e: domain::access::UnknownPrivilege| wrong(e))
+            Awarded::from_text(name).map_err(wrong)
         }
         _ => Err(StoreError::Unreadable("a grant of nothing".to_owned())),
     }
 }
 
 /// The columns of what is given.
-pub(crate) fn columns(what: Awarded) -> (Option<Uuid>, Option<&'static str>) {
+pub(crate) fn columns(what: &Awarded) -> (Option<Uuid>, Option<String>) {
     match what {
         Awarded::Role(role) => (Some(role.0), None),
-        Awarded::Privilege(privilege) => (None, Some(privilege.name())),
+        other => (None, other.text()),
     }
 }
 
@@ -188,6 +188,7 @@ pub(crate) fn audit_state(entry: &Entry) -> Value {
             "max_concurrent": tenant.max_concurrent,
             "max_jobs": tenant.max_jobs,
             "requests_per_second": tenant.requests_per_second,
+            "external_jobs": tenant.external_jobs,
             "tier": tenant.tier,
         }),
         Entry::User(user) => {
@@ -208,14 +209,15 @@ pub(crate) fn audit_state(entry: &Entry) -> Value {
 
 /// Adds up what a search found.
 pub(crate) fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<Reach> {
-    let (mut privileges, mut roles) = (Vec::new(), Vec::new());
+    let (mut privileges, mut roles, mut databases) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         match row? {
             Awarded::Privilege(privilege) => privileges.push(privilege),
+            Awarded::Database(name) => databases.push(name),
             Awarded::Role(role) => roles.push(role),
         }
     }
-    Ok(Reach { privileges: privileges.into_iter().collect(), roles })
+    Ok(Reach { privileges: privileges.into_iter().collect(), roles, databases })
 }
 
 /// A page of what was asked for with one more than its limit.

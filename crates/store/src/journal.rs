@@ -97,12 +97,14 @@ impl AuditFilter {
 pub struct Chain {
     /// The last row that was forgotten; what comes before the first if none was.
     pub anchor: Seal,
+    /// When that row was written; none if none was forgotten.
+    pub anchor_at: Option<Timestamp>,
     /// The last row.
     pub head: Seal,
 }
 
 impl Default for Chain {
     fn default() -> Self {
-        Chain { anchor: Seal::GENESIS, head: Seal::GENESIS }
+        Chain { anchor: Seal::GENESIS, anchor_at: None, head: Seal::GENESIS }
     }
 }

@@ -94,8 +94,11 @@ pub trait Store: Send + Sync + 'static {
     /// is what the plan was based on. Answers for each whether it was.
     fn fire(&self, batch: &[Fire]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Records runs that somebody asked for, and hands up to `claim` of those that are due to the
-    /// asking node in the same commit. A run whose id is known already is not recorded again.
+    /// Records runs that a client asked for, and hands up to `claim` of those that are due to the
+    /// asking node in the same commit. A run whose id is known already is not recorded again. A run
+    /// that was made of another version of its job than the present one, or of a deleted job, is
+    /// not recorded either: the caller reads the job again. So a caller may make runs of a job that
+    /// it read any time before.
     fn submit(
         &self,
         runs: &[NewRun],
@@ -340,13 +343,22 @@ pub struct Change {
     pub prepared: Prepared,
     /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
     pub plan: Option<Fire>,
+    /// The fields that become others, for the audit; none for a job that is created.
+    pub changed: Vec<&'static str>,
 }
 
 impl Change {
     /// What the audit says about it.
     pub(crate) fn audit_details(&self) -> String {
         let Job { name, version, state, .. } = &self.job;
-        serde_json::json!({ "name": name, "version": version, "state": state }).to_string()
+        let mut details = serde_json::json!({ "name": name, "version": version, "state": state });
+        if !self.changed.is_empty() {
+            details["changed"] = serde_json::json!(self.changed);
+        }
+        if let Some(role) = &self.job.definition.run_as {
+            details["run_as"] = serde_json::json!(role);
+        }
+        details.to_string()
     }
 }
 
@@ -423,6 +435,8 @@ pub struct Submitted {
     pub accepted: Vec<bool>,
     /// Those that the asking node holds now.
     pub claimed: Vec<ClaimedRun>,
+    /// Those that were not recorded because their job has changed or is gone.
+    pub stale: Vec<RunId>,
     /// Jobs that were changed lately, as in [`Pumped`].
     pub changed_jobs: Vec<(JobId, u32)>,
 }
@@ -454,9 +468,18 @@ pub struct Finish {
     pub attempt: Option<EndedAttempt>,
     /// The state that the job takes when this applies, if it takes another one.
     pub job_state: Option<JobState>,
+    /// How many runs of the job that wait in line can be claimed when this ends the run; one for
+    /// each end at least. A node that begins them one after the other by itself names more, and no
+    /// more are woken than it claims with the same call: another node could not begin them.
+    pub followers: u32,
 }
 
 impl Finish {
+    /// The end of a grant under which no attempt was made.
+    pub fn untried(grant: Grant, verdict: Verdict) -> Self {
+        Finish { grant, verdict, attempt: None, job_state: None, followers: 1 }
+    }
+
     /// The number by which a finish that is sent again is known: the fencing token of its attempt.
     /// Where no token is known, it is the number of the claim, negative so that it is not shown.
     pub(crate) fn mark(&self) -> i64 {
@@ -541,6 +564,17 @@ pub struct Pumped {
     pub changed_jobs: Vec<(JobId, u32)>,
     /// The store's clock.
     pub now: Timestamp,
+    /// Whether an end made runs claimable that this call did not claim: the next in line of a job,
+    /// or what depends on a run that ended. The store has hinted at them.
+    pub left_work: bool,
+}
+
+impl Pumped {
+    /// The answer of a call that did nothing at this time.
+    pub fn at(now: Timestamp) -> Self {
+        let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
+        Pumped { applied, claimed, changed_jobs, now, left_work: false }
+    }
 }
 
 /// A question about a run that is about to start.

@@ -19,7 +19,7 @@
 //! `live` and adds a row to `ends`.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use domain::bucket::Buckets;
 use domain::facts::StartFacts;
@@ -34,7 +34,7 @@ use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
     Finish, Fire, JobFilter, Joined, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result,
-    RunFilter, RunView, Store, StoreError, Submitted, Want, asks_for_place,
+    RunFilter, RunView, Store, Submitted, Want, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -66,6 +66,7 @@ mod nodes;
 mod objects;
 mod prune;
 mod read;
+mod readers;
 mod row;
 mod rows;
 mod runs;
@@ -80,8 +81,16 @@ mod writer;
 use clock::Steady;
 pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
 use lock::Lock;
+use readers::Readers;
 use tokens::Tokens;
 use writer::{Tx, Writer};
+
+/// Threads that read for clients. More would not read faster, but each of them is a long list that
+/// others need not wait for.
+const READERS: usize = 4;
+
+/// Threads that read for the engine.
+const PROMPT_READERS: usize = 2;
 
 /// Where the store reads the time. Tests and the simulation hand in their own.
 pub trait Clock: Send + Sync + 'static {
@@ -98,7 +107,10 @@ impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
 /// A store in one SQLite file.
 pub struct SqliteStore {
     writer: Writer,
+    /// For what clients ask.
     readers: Readers,
+    /// For what the start of a run waits for: no client's long list is before it.
+    prompt: Readers,
     clock: Arc<dyn Clock>,
     tokens: Arc<Tokens>,
     changed: Arc<Notify>,
@@ -133,9 +145,20 @@ impl SqliteStore {
         let tokens = Arc::new(Tokens::open(&connection, clock.now())?);
         let (path_of, now) = (path.to_owned(), Arc::clone(&clock));
         let writer = Writer::start(path_of, options, connection, now, Arc::clone(&tokens))?;
-        let readers = Readers { path: path.to_owned(), idle: Mutex::default() };
+        let readers = Readers::start(path, "punctual-read", READERS)?;
+        let prompt = Readers::start(path, "punctual-prompt", PROMPT_READERS)?;
         let (changed, placed, starts) = (Arc::default(), Notify::new(), Arc::default());
-        Ok(SqliteStore { writer, readers, clock, tokens, changed, placed, starts, _lock: lock })
+        Ok(SqliteStore {
+            writer,
+            readers,
+            prompt,
+            clock,
+            tokens,
+            changed,
+            placed,
+            starts,
+            _lock: lock,
+        })
     }
 
     /// Runs were recorded: whoever waits for those that ask for a place hears of it.
@@ -150,35 +173,7 @@ impl SqliteStore {
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let connection = self.readers.take()?;
-        let (answer, connection) =
-            tokio::task::spawn_blocking(move || (query(&connection), connection))
-                .await
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        self.readers.give_back(connection);
-        answer
-    }
-}
-
-/// Read-only connections that are not in use.
-struct Readers {
-    path: std::path::PathBuf,
-    idle: Mutex<Vec<Connection>>,
-}
-
-impl Readers {
-    const IDLE_MAX: usize = 4;
-
-    fn take(&self) -> Result<Connection> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| schema::open_reader(&self.path), Ok)
-    }
-
-    fn give_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < Self::IDLE_MAX {
-            idle.push(connection);
-        }
+        self.readers.read(query).await
     }
 }
 
@@ -200,7 +195,7 @@ impl Store for SqliteStore {
 
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
         let (now, of) = (self.clock.now(), *of);
-        self.read(move |connection| jobs::due(connection, now, ahead, limit, &of)).await
+        self.prompt.read(move |connection| jobs::due(connection, now, ahead, limit, &of)).await
     }
 
     async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
@@ -219,7 +214,11 @@ impl Store for SqliteStore {
 
     async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
         let done = done.to_vec();
-        self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await
+        let pumped = self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await;
+        if pumped.as_ref().is_ok_and(|pumped| pumped.left_work) {
+            self.changed.notify_waiters();
+        }
+        pumped
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
@@ -231,11 +230,11 @@ impl Store for SqliteStore {
         let starts = Arc::clone(&self.starts).read_owned().await;
         let (now, tokens) = (self.clock.now(), Arc::clone(&self.tokens));
         // A reader that begins now sees every change that was acknowledged, and waits for no fsync.
-        self.read(move |connection| {
+        let look = move |connection: &Connection| {
             let _starts = starts;
             facts::facts(connection, node, &questions, now, &tokens)
-        })
-        .await
+        };
+        self.prompt.read(look).await
     }
 
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
@@ -298,7 +297,7 @@ impl Store for SqliteStore {
 
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         let ids = ids.to_vec();
-        self.read(move |connection| jobs::by_id(connection, &ids)).await
+        self.prompt.read(move |connection| jobs::by_id(connection, &ids)).await
     }
 
     async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use agent::{SecretError, Secrets};
 use domain::action::Assignment;
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, ObjectId, TenantId};
 use domain::object::Object;
 use domain::secret::{Scope, SecretPlace};
 use store::{FullStore, KeptSecret, Page, SecretView, Set, as_author};
@@ -113,6 +113,25 @@ impl<S: FullStore> Vault<S> {
             Some(secret) => value(&ring, secret).map(Some),
             None => Ok(None),
         }
+    }
+}
+
+impl<S: FullStore> Vault<S> {
+    /// Whether this node has the master key of the cluster: it can open a value that the first
+    /// node sealed. The first one seals it now. A rotation puts it under the new key like every
+    /// other value.
+    pub async fn has_cluster_key(&self) -> Result<bool, VaultError> {
+        let place = SecretPlace::of_object(TenantId::CLUSTER, ObjectId(JobId::NONE.0), "check");
+        // Of two nodes that come first, one finds the value of the other.
+        for _ in 0..2 {
+            let ring = self.ring.read().await;
+            if let Some(secret) = self.store.secrets(std::slice::from_ref(&place)).await?.first() {
+                return Ok(value(&ring, secret).is_ok());
+            }
+            drop(ring);
+            self.seal(&place, "the master key of the cluster opens this", 0, "punctual").await?;
+        }
+        Ok(false)
     }
 }
 

@@ -14,7 +14,7 @@ fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
 }
 
 fn url(text: &str) -> ServerArgs {
-    ServerArgs { url: Some(text.to_owned()), ..ServerArgs::default() }
+    ServerArgs { server: Some(text.to_owned()), ..ServerArgs::default() }
 }
 
 #[test]
@@ -31,34 +31,48 @@ fn flags_come_before_variables_and_those_before_files() {
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::write(data.join(KEY_FILE), "data-key\n").unwrap();
+    fs::write(data.join(URL_FILE), "http://localhost:2\n").unwrap();
     let home = ("HOME", home.path().to_str().unwrap());
     let data = ("PUNCTUAL_DATA", data.to_str().unwrap());
     let none = ServerArgs::default;
 
     assert_eq!(found(none(), &[home]), "https://far.example/ far-key");
-    assert_eq!(found(none(), &[home, data]), "http://127.0.0.1:8630/ data-key");
+    assert_eq!(found(none(), &[home, data]), "http://localhost:2/ data-key");
     let named = ServerArgs { context: Some("far".to_owned()), ..none() };
     assert_eq!(found(named.clone(), &[home, data]), "https://far.example/ far-key");
     let missing = ServerArgs { context: Some("further".to_owned()), ..none() };
     assert_eq!(found(missing, &[home]), "refused");
     assert_eq!(
-        found(none(), &[home, data, ("PUNCTUAL_URL", "http://localhost:2")]),
+        found(none(), &[home, data, ("PUNCTUAL_SERVER", "http://localhost:2")]),
         "http://localhost:2/ data-key"
     );
     assert_eq!(
-        found(url("http://[::1]:3"), &[home, data, ("PUNCTUAL_URL", "http://localhost:2")]),
-        "http://[::1]:3/ data-key"
+        found(url("http://localhost:2/"), &[home, data, ("PUNCTUAL_SERVER", "http://[::1]:3")]),
+        "http://localhost:2/ data-key"
     );
     let token = ("PUNCTUAL_TOKEN", "t");
     assert_eq!(found(none(), &[home, token]), "https://far.example/ t");
 
-    // No key travels to a server that it does not belong to.
+    // No key travels to a server that it does not belong to, on this machine either.
+    for other in ["http://localhost:3", "http://127.0.0.1:2", "https://localhost:2"] {
+        let expected = format!("{} -", Url::parse(other).unwrap());
+        assert_eq!(found(url(other), &[home, data]), expected);
+    }
     assert_eq!(
         found(url("http://elsewhere.example"), &[home, data]),
         "http://elsewhere.example/ -"
     );
-    let diverted = ServerArgs { url: Some("http://elsewhere.example".to_owned()), ..named };
+    let diverted = ServerArgs { server: Some("http://elsewhere.example".to_owned()), ..named };
     assert_eq!(found(diverted, &[home, data]), "http://elsewhere.example/ -");
+}
+
+#[test]
+fn a_folder_without_an_address_gives_its_key_to_no_server() {
+    let data = tempfile::tempdir().unwrap();
+    fs::write(data.path().join(KEY_FILE), "data-key\n").unwrap();
+    let data = ("PUNCTUAL_DATA", data.path().to_str().unwrap());
+    assert_eq!(found(ServerArgs::default(), &[data]), "http://127.0.0.1:8630/ -");
+    assert_eq!(found(url("http://127.0.0.1:8630"), &[data]), "http://127.0.0.1:8630/ -");
 }
 
 #[test]

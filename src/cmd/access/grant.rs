@@ -18,6 +18,7 @@ pub enum GrantCommand {
     #[command(after_help = "\
 Examples:
   punctual grant create --privilege 'CREATE JOB' --to-user ann
+  punctual grant create --privilege 'USE ON DATABASE sales' --to-role analysts
   punctual grant create --role operators --to-user ann")]
     Create(CreateArgs),
     /// Take grants away
@@ -38,7 +39,7 @@ pub struct ListGrantsArgs {
 /// What is given to whom.
 #[derive(Args)]
 pub struct CreateArgs {
-    /// A privilege, such as 'CREATE JOB'
+    /// A privilege, such as 'CREATE JOB' or 'USE ON DATABASE sales'
     #[arg(long, value_name = "PRIVILEGE", required_unless_present = "role")]
     privilege: Option<String>,
 

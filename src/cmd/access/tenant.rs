@@ -72,6 +72,10 @@ struct Fields {
     /// The most requests a second of each of its keys
     #[arg(long, value_name = "N")]
     requests_per_second: Option<u32>,
+
+    /// Whether its administrators may have commands run, and let others do so [default: false]
+    #[arg(long, value_name = "BOOL")]
+    external_jobs: Option<bool>,
 }
 
 impl Fields {
@@ -82,6 +86,7 @@ impl Fields {
             ("max_jobs", self.max_jobs.map(Value::from)),
             ("max_concurrent", self.max_concurrent.map(Value::from)),
             ("requests_per_second", self.requests_per_second.map(Value::from)),
+            ("external_jobs", self.external_jobs.map(Value::from)),
         ])
     }
 }

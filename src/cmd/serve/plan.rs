@@ -10,7 +10,9 @@ use agent::output::Limits;
 use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
-use server::{Key, Oidc, Patience, Rate, SqlTerms};
+use server::{
+    Key, Oidc, Patience, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
+};
 use store::PostgresAddress;
 use vault::Ring;
 
@@ -31,6 +33,7 @@ pub struct Plan {
     /// The SQL door, and whether somebody chose its address.
     pub(super) pg: Option<(SocketAddr, bool)>,
     pub(super) sql: SqlTerms,
+    pub(super) queries: QueryLimits,
     /// An address of its own for figures and health, and whether figures need no key there.
     pub(super) watch: Option<(SocketAddr, bool)>,
     pub(super) certificate: Option<Arc<Certificate>>,
@@ -127,6 +130,7 @@ impl Plan {
             max_http_calls: config.parse("engine.max_http_calls", number)?,
             max_runs_per_job: config.parse("engine.max_runs_per_job", number)?,
             tenant_max_concurrent: config.parse_optional("engine.tenant_max_concurrent", number)?,
+            default_database: crate::jobs::default_database(config).map(str::to_owned),
             job_timeout_max: match config.text("engine.job_timeout_max") {
                 "" => None,
                 _ => Some(config.duration("engine.job_timeout_max")?),
@@ -165,6 +169,7 @@ impl Plan {
         let agent = jobs::options(config, &data)?;
         let poster = Poster::new(&agent.http.allow_private, clock::now)
             .map_err(|error| Complaint::new(format!("nothing can be posted from here: {error}")))?;
+        let has_tls = certificate.is_some();
         Ok(Plan {
             agent,
             poster,
@@ -178,8 +183,10 @@ impl Plan {
             http,
             pg: pg.map(|address| (address, config.is_set("pg"))),
             sql: SqlTerms {
-                connections_max: config.parse("sql.connections_max", number)?,
+                sessions: sessions(config)?,
                 strangers_max: config.parse("sql.strangers_max", number)?,
+                unauthenticated_per_address: config
+                    .parse("sql.unauthenticated_per_address", number)?,
                 patience: config.duration("sql.login_patience")?.unsigned_abs(),
                 message_bytes_max: config.parse("sql.message_bytes_max", number)?,
                 statement_timeout: config.duration("sql.statement_timeout")?.unsigned_abs(),
@@ -194,6 +201,7 @@ impl Plan {
             options: server::Options {
                 strict_concurrency: config.parse("api.strict_concurrency", yes_or_no)?,
                 open_metrics,
+                has_tls,
                 body_bytes_max: config.parse("api.body_bytes_max", number)?,
                 bulk_bytes_max: config.parse("api.bulk_bytes_max", number)?,
                 stall_seconds_max: config.parse("api.stall_seconds_max", number)?,
@@ -205,15 +213,59 @@ impl Plan {
                     per_second: config.parse("api.failures_per_second", number)?,
                     burst: config.parse("api.failures_burst", number)?,
                 },
+                reads: ReadLimits {
+                    all: config.parse("api.reads_max", number)?,
+                    per_tenant: config.parse("api.tenant_reads_max", number)?,
+                },
                 databases,
             },
+            queries: queries(config)?,
             patience: Patience {
                 head: config.duration("api.head_patience")?.unsigned_abs(),
                 body: config.duration("api.body_patience")?.unsigned_abs(),
                 connections_max: config.parse("api.connections_max", number)?,
+                unauthenticated_per_address: config
+                    .parse("api.unauthenticated_per_address", number)?,
             },
         })
     }
+}
+
+/// How many SQL sessions there may be.
+fn sessions(config: &Config) -> Result<SessionLimits, Complaint> {
+    let number = "a whole number";
+    let limits = SessionLimits {
+        connections_max: config.parse("sql.connections_max", number)?,
+        reserved: config.parse("sql.reserved_connections", number)?,
+        per_user: config.parse("sql.sessions_per_user", number)?,
+        per_tenant: config.parse("sql.sessions_per_tenant", number)?,
+    };
+    if limits.reserved >= limits.connections_max {
+        let right = format!("less than sql.connections_max, which is {}", limits.connections_max);
+        return Err(config.wrong("sql.reserved_connections", &right));
+    }
+    Ok(limits)
+}
+
+/// What questions may use.
+fn queries(config: &Config) -> Result<QueryLimits, Complaint> {
+    let number = "a whole number";
+    let at_least_one = |name: &str| match config.parse::<usize>(name, number)? {
+        0 => Err(config.wrong(name, "at least 1")),
+        most => Ok(most),
+    };
+    Ok(QueryLimits {
+        pool: PoolLimits {
+            running: at_least_one("sql.running_max")?,
+            memory: config.parse("sql.memory_max", number)?,
+            tenant_memory: config.parse("sql.tenant_memory_max", number)?,
+        },
+        statement_steps: config.parse("sql.statement_steps_max", number)?,
+        statement_memory: config.parse("sql.statement_memory_max", number)?,
+        statements: at_least_one("sql.statements_max")?,
+        tenant_statements: at_least_one("sql.tenant_statements_max")?,
+        read_timeout: config.duration("sql.read_timeout")?.unsigned_abs(),
+    })
 }
 
 /// The node's name. Two servers of a machine differ in their ports; one that takes any free port

@@ -19,7 +19,7 @@ pub struct Server {
 /// The binary, without anything that this machine's user has set.
 fn clean<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>, home: &Path) -> Command {
     let mut command = punctual(args);
-    for name in ["URL", "TOKEN", "TOKEN_FILE", "DATA", "CONTEXT", "CONFIG", "TENANT"] {
+    for name in ["SERVER", "TOKEN", "TOKEN_FILE", "DATA", "CONTEXT", "CONFIG", "TENANT"] {
         command.env_remove(format!("PUNCTUAL_{name}"));
     }
     command.env_remove("XDG_CONFIG_HOME").env("HOME", home).current_dir(home);

@@ -1,5 +1,9 @@
 //! How commands end when something is not right.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
 use super::bench::Server;
 use crate::binary::{Ended, ended};
 
@@ -32,11 +36,16 @@ fn the_codes_mean_what_the_help_says() {
         (&["job", "list", "--token", "wrong"], 5, ""),
         (&["job", "list", "--token", "w\nrong"], 5, "the key has characters"),
         (
-            &["job", "list", "--url", "http://127.0.0.1:1"],
+            &["job", "list", "--server", "http://127.0.0.1:1"],
+            5,
+            "there is no key for the server at http://127.0.0.1:1/",
+        ),
+        (
+            &["job", "list", "--server", "http://127.0.0.1:1", "--token", "pk_x"],
             6,
             "cannot reach the server at http://127.0.0.1:1/",
         ),
-        (&["job", "list", "--url", "nonsense"], 2, "is not the address of a server"),
+        (&["job", "list", "--server", "nonsense"], 2, "is not the address of a server"),
         (&["job", "list", "--context", "none"], 2, "there is no context \"none\""),
     ];
     for (args, code, part) in rows {
@@ -51,7 +60,7 @@ fn the_codes_mean_what_the_help_says() {
 #[test]
 fn a_server_that_is_not_there_is_explained() {
     let server = Server::start();
-    let ended = server.run(&["status", "--url", "http://127.0.0.1:1"]);
+    let ended = server.run(&["status", "--server", "http://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(6));
     assert!(ended.stderr.contains("\nhint: start one with `punctual serve`"), "{ended:?}");
 }
@@ -101,12 +110,71 @@ fn keys_come_from_where_they_are_named() {
         command.env_remove("PUNCTUAL_DATA").envs(variables.iter().copied());
         ended(&command.output().unwrap()).code
     };
-    assert_eq!(with(&[("PUNCTUAL_URL", &url)]), Some(5));
-    assert_eq!(with(&[("PUNCTUAL_URL", &url), ("PUNCTUAL_TOKEN", &server.key())]), Some(0));
+    assert_eq!(with(&[("PUNCTUAL_SERVER", &url)]), Some(5));
+    assert_eq!(with(&[("PUNCTUAL_SERVER", &url), ("PUNCTUAL_TOKEN", &server.key())]), Some(0));
     let file = server.path("data/admin.key");
     let file = file.to_str().unwrap();
-    assert_eq!(with(&[("PUNCTUAL_URL", &url), ("PUNCTUAL_TOKEN_FILE", file)]), Some(0));
+    assert_eq!(with(&[("PUNCTUAL_SERVER", &url), ("PUNCTUAL_TOKEN_FILE", file)]), Some(0));
     let contexts = format!("[contexts.here]\nurl = '{url}'\ntoken_file = '{file}'\n");
     server.write(".config/punctual/config.toml", &contexts);
     assert_eq!(with(&[("PUNCTUAL_CONTEXT", "here")]), Some(0));
+}
+
+/// A listener that takes every request for its own and answers 204: its address, and the heads of
+/// the requests that it got.
+fn stranger() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (send, heads) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut part = [0; 16_384];
+            let count = stream.read(&mut part).unwrap_or(0);
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+            if send.send(String::from_utf8_lossy(&part[..count]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, heads)
+}
+
+#[test]
+fn a_key_stays_with_the_server_that_it_belongs_to() {
+    let server = Server::start();
+    let (address, heads) = stranger();
+    let contexts = format!(
+        "current = 'here'\n[contexts.here]\nurl = '{}'\ntoken = '{}'\n",
+        server.url(),
+        server.key()
+    );
+    server.write(".config/punctual/config.toml", &contexts);
+    let delete = ["job", "delete", "a", "--yes", "--server", &address];
+    for context in [None, Some("here")] {
+        let mut args = delete.to_vec();
+        args.extend(context.iter().flat_map(|name| ["--context", name]));
+        let refused = server.run(&args);
+        assert_eq!(refused.code, Some(5), "{refused:?}");
+        assert!(refused.stderr.contains("there is no key for the server at"), "{refused:?}");
+        assert!(refused.stderr.contains("--token"), "{refused:?}");
+    }
+    // Nothing at all was sent there.
+    assert!(heads.try_recv().is_err());
+}
+
+#[test]
+fn an_answer_of_another_program_is_an_error() {
+    let server = Server::start();
+    let (address, heads) = stranger();
+    let to = ["--server", &address, "--token", "pk_given"];
+    let delete = ["job", "delete", "a", "--yes"];
+    let rows: [&[&str]; 4] =
+        [&delete, &["job", "pause", "a"], &["status"], &["secret", "delete", "s", "--yes"]];
+    for args in rows {
+        let ended = server.run(&[args, &to].concat());
+        assert_eq!(ended.code, Some(1), "{args:?} {ended:?}");
+        assert!(ended.stderr.contains("does not come from a Punctual server"), "{ended:?}");
+        assert!(heads.recv().unwrap().contains("pk_given"));
+    }
 }

@@ -142,11 +142,6 @@ impl Ledger {
         self.lock().effects.clone()
     }
 
-    /// Attempts that came after the next one of their run, and were turned away.
-    pub fn stale(&self) -> Vec<Effect> {
-        self.lock().stale.clone()
-    }
-
     /// The seconds without an effect, from the job's first to `last`.
     pub fn missing(&self, job: &str, last: i64) -> Vec<i64> {
         let there: BTreeSet<i64> = self.of(job).iter().map(|effect| effect.second).collect();

@@ -75,7 +75,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     let good = punctual(&data, &["audit", "verify", "--json"]);
     assert_eq!(good.code, Some(0), "{good:?}");
     let found: Value = serde_json::from_str(&good.stdout).unwrap();
-    let head = format!("{}:{}", found["head"], found["head_hash"].as_str().unwrap());
+    let head = head_of(&found);
     server.terminate();
     assert_eq!(server.wait(), Some(0));
 
@@ -135,8 +135,29 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
     server.kill();
     restore(&data, &whole);
+    // Everything is gone, and the anchor says that it was old.
+    let wipe = format!(
+        "UPDATE audit_chains SET anchor_number = head_number, anchor_hash = head_hash,
+             anchor_at = OLD WHERE {MINE};
+         DELETE FROM audit WHERE {MINE}"
+    );
+    for (old, known, lost) in WIPED {
+        let whole_chain = wipe.replace("OLD", old);
+        Connection::open(&file).unwrap().execute_batch(&whole_chain).unwrap();
+        let server = Server::start(&data, &[]);
+        wiped(&data, &head, known, &lost.replace("HEAD", &numbers.to_string()));
+        server.kill();
+        restore(&data, &whole);
+    }
     let server = Server::start(&data, &[]);
     assert_eq!(punctual(&data, &["audit", "verify", "--head", &head]).code, Some(0));
+    // The body is read as well.
+    for (said, valid) in [(&head, true), (&format!("{numbers}:{}", "0".repeat(64)), false)] {
+        let (status, found) = server.call("POST", "/v1/audit:verify", Some(&json!({"head": said})));
+        assert_eq!((status, &found["valid"]), (200, &json!(valid)), "{found}");
+    }
+    let unread = json!({"heads": head});
+    assert_eq!(server.call("POST", "/v1/audit:verify", Some(&unread)).0, 422);
     server.terminate();
     assert_eq!(server.wait(), Some(0));
 }
@@ -182,7 +203,7 @@ fn a_touched_row_is_named_on_postgres_too() {
     let found: Value = serde_json::from_str(&good.stdout).unwrap();
     let numbers = found["head"].as_u64().unwrap();
     assert!(numbers >= 4, "{found}");
-    let head = format!("{numbers}:{}", found["head_hash"].as_str().unwrap());
+    let head = head_of(&found);
     execute(
         &url,
         "CREATE TABLE rows_as_they_were AS TABLE punctual.audit;
@@ -243,5 +264,42 @@ fn a_touched_row_is_named_on_postgres_too() {
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
     execute(&url, restore);
+    for (old, known, lost) in WIPED {
+        let wipe = format!(
+            "UPDATE punctual.audit_chains SET anchor_number = head_number, anchor_hash = head_hash,
+                 anchor_at = {old} WHERE tenant_id = {tenant};
+             DELETE FROM punctual.audit WHERE tenant_id = {tenant}"
+        );
+        execute(&url, &wipe);
+        wiped(&data, &head, known, &lost.replace("HEAD", &numbers.to_string()));
+        execute(&url, restore);
+    }
     assert_eq!(punctual(&data, &["audit", "verify", "--head", &head]).code, Some(0));
+}
+
+/// The end of a chain as the command line prints it.
+fn head_of(found: &Value) -> String {
+    let word = |field: &str| found[field].as_str().unwrap().to_owned();
+    format!("{}:{}@{}", found["head"], word("head_hash"), word("head_at"))
+}
+
+/// A chain is wiped, and its anchor is moved to its head: the time that the anchor has, what of the
+/// head was kept, and what is said to be lost.
+const WIPED: [(&str, &str, &str); 4] = [
+    ("NULL", "", "rows 1 to HEAD: removed"),
+    ("9000000000000000", "", "rows 1 to HEAD: removed"),
+    ("1", "number and hash", "row HEAD: removed"),
+    ("1", "all", "row HEAD: removed, although younger than the audit retention"),
+];
+
+fn wiped(data: &Path, head: &str, known: &str, lost: &str) {
+    let bare = head.split('@').next().unwrap();
+    let more: &[&str] = match known {
+        "all" => &["--head", head],
+        "number and hash" => &["--head", bare],
+        _ => &[],
+    };
+    let bad = punctual(data, &[&["audit", "verify"], more].concat());
+    assert_eq!(bad.code, Some(1), "{known} {bad:?}");
+    assert!(bad.stderr.contains(lost), "{known}: {lost:?} {bad:?}");
 }

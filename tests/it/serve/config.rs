@@ -50,6 +50,41 @@ fn the_data_folder_is_private_and_used_once() {
 }
 
 #[test]
+fn a_folder_that_was_there_is_closed_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("notes"), "old").unwrap();
+    for (path, mode) in [(data.clone(), 0o755), (data.join("notes"), 0o664)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let server = Server::start(&data, &[]);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+            files.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    for name in ["notes", "punctual.db", "server.url", "admin.key"] {
+        assert!(files.iter().any(|file| file == name), "{name} {files:?}");
+    }
+    drop(server);
+}
+
+#[test]
+fn a_master_key_of_one_digit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["serve", "--data", "data", "--http", "127.0.0.1:0", "--pg", "none"];
+    let zeros = "0".repeat(64);
+    let (code, text) = refused(folder.path(), &args, &[("PUNCTUAL_MASTER_KEY", &zeros)]);
+    assert!(code == Some(2) && text.contains("master_key"), "{text}");
+}
+
+#[test]
 fn keys_beside_another_database_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -105,8 +140,11 @@ fn keys_beside_another_postgres_database_are_refused() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("belong to another database than the store"), "{text}");
     Server::start(&data, &["--store", &one]).kill();
-    // Another node of the same database has keys of its own, or the same ones.
-    Server::start(&folder.path().join("second"), &["--store", &one]).kill();
+    // Another node of the same database needs the same master key.
+    let second = folder.path().join("second");
+    std::fs::create_dir(&second).unwrap();
+    std::fs::copy(data.join("master.key"), second.join("master.key")).unwrap();
+    Server::start(&second, &["--store", &one]).kill();
 }
 
 const HOOK_URL: (&str, &str) = ("PUNCTUAL_ALERTS__WEBHOOK_URL", "https://hooks.example.com/");

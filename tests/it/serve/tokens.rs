@@ -108,7 +108,7 @@ fn a_token_of_a_trusted_issuer_is_as_good_as_a_key() {
     let said = |args: &[&str]| -> Ended {
         let url = format!("http://{}", server.address);
         let mut command = punctual(args);
-        command.env("PUNCTUAL_URL", url).env("PUNCTUAL_TOKEN", &good);
+        command.env("PUNCTUAL_SERVER", url).env("PUNCTUAL_TOKEN", &good);
         crate::binary::ended(&command.output().unwrap())
     };
     let listed = said(&["job", "list", "-o", "name"]);

@@ -96,7 +96,7 @@ name length: 63
 keywords: true
 privileges: null sys jobs punctual PUBLIC SELECT
 timeout: 57014
-cancelled: 57014 ERROR: the statement was cancelled by its user
+cancelled: 57014 ERROR: canceling statement due to user request
 afterwards: fine
 heard: punctual_jobs true
 copied: 3 job_name,priority;b1,6;b2,7;b3,5

@@ -76,7 +76,10 @@ fn c4_who_does_not_log_in_is_sent_away_and_keeps_nobody_out() {
 
 #[test]
 fn there_are_no_more_sessions_than_there_may_be() {
-    let bed = Bed::with(&[], &[("PUNCTUAL_SQL__CONNECTIONS_MAX", "2")]);
+    let bed = Bed::with(
+        &[],
+        &[("PUNCTUAL_SQL__CONNECTIONS_MAX", "2"), ("PUNCTUAL_SQL__RESERVED_CONNECTIONS", "0")],
+    );
     let login = || Raw::login(&bed.address, "admin", &bed.server.key, "default");
     let one = login().unwrap();
     let two = login().unwrap();

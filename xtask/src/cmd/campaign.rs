@@ -1,4 +1,4 @@
-//! `cargo xtask campaign`: the test of random faults, for as long as one likes.
+//! `cargo xtask campaign`: random faults on both stores, for as long as one likes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,26 +7,48 @@ use anyhow::Result;
 use crate::step::run_command;
 use crate::workspace::cargo;
 
-/// How long, and which faults.
+/// How long, on which store, and which faults.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long faults go on
+    /// How long faults go on, on each store
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// What decides them: the same seed draws the same faults, though they meet the cluster at
-    /// other moments
+    /// One embedded server on SQLite, or a cluster on PostgreSQL; both when absent
+    #[arg(long, value_enum)]
+    store: Option<Store>,
+    /// What decides them: the same seed draws the same faults and changes, though they meet the
+    /// servers at other moments
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// Runs the campaign with this process's output, after the command that repeats it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Store {
+    Sqlite,
+    Postgres,
+}
+
+impl Store {
+    fn name(self) -> &'static str {
+        match self {
+            Store::Sqlite => "sqlite",
+            Store::Postgres => "postgres",
+        }
+    }
+}
+
+/// Runs the campaign with this process's output, after the command that repeats it. The stores
+/// take turns, so that they do not slow each other down.
 pub fn run(args: &Args) -> Result<()> {
-    let name = "cluster::campaign::random_faults_lose_and_double_nothing";
-    let mut command =
-        cargo(&["test", "-p", "punctual", "--test", "it", "--", "--exact", "--nocapture", name])?;
     let seed = args.seed.unwrap_or_else(fresh);
-    println!("repeat it: cargo xtask campaign --minutes {} --seed {seed}", args.minutes);
+    let store = args.store.map(|store| format!(" --store {}", store.name())).unwrap_or_default();
+    println!("repeat it: cargo xtask campaign --minutes {}{store} --seed {seed}", args.minutes);
+    let arguments =
+        ["test", "-p", "punctual", "--test", "it", "--", "--nocapture", "--test-threads=1"];
+    let mut command = cargo(&arguments)?;
+    command.arg("campaign::faults_break_no_promise");
     command.env("CAMPAIGN_MINUTES", args.minutes.to_string()).env("TEST_SEED", seed.to_string());
+    command.env("CAMPAIGN_STORE", args.store.map_or("", Store::name));
     run_command(&mut command)
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::privilege::{Privilege, Privileges};
+use super::standing::Rights;
 use crate::id::{KeyId, TenantId, UserId};
 
 /// Whoever asks for something, after a door found out who it is.
@@ -24,6 +25,8 @@ pub struct Actor {
     pub read_only: bool,
     /// The database roles that jobs of theirs may act as.
     pub run_as: Vec<String>,
+    /// The databases that jobs of theirs may work in, by name.
+    pub databases: Vec<String>,
     /// How often a second they may ask; none for what the settings say.
     pub requests_per_second: Option<u32>,
 }
@@ -98,6 +101,9 @@ pub enum Refusal {
     /// They may not act as that role on a database.
     #[error("RUN AS needs a grant of the role")]
     RunAs,
+    /// Jobs of theirs may not work in that database.
+    #[error("the database of the job needs a grant: GRANT USE ON DATABASE name TO user")]
+    Database,
 }
 
 /// Whether an actor may do something: the one answer for every door.
@@ -153,6 +159,7 @@ impl Actor {
             privileges: Privileges::ALL,
             read_only: false,
             run_as: Vec::new(),
+            databases: Vec::new(),
             requests_per_second: None,
         }
     }
@@ -161,6 +168,19 @@ impl Actor {
     pub fn may_run_as(&self, role: &str) -> bool {
         self.privileges.has(Privilege::AdministerCluster)
             || self.run_as.iter().any(|granted| granted == role)
+    }
+
+    /// Whether jobs of theirs may work in a database of the tenant.
+    pub fn may_use(&self, database: &str) -> bool {
+        self.privileges.has(Privilege::AdministerTenant)
+            || self.databases.iter().any(|granted| granted == database)
+    }
+
+    /// Whether they have all of some rights: nobody gives or takes what they do not have.
+    pub fn covers(&self, rights: &Rights) -> bool {
+        self.privileges.cover(rights.privileges)
+            && rights.run_as.iter().all(|role| self.may_run_as(role))
+            && rights.databases.iter().all(|database| self.may_use(database))
     }
 }
 
@@ -176,7 +196,7 @@ mod tests {
     fn actor(privileges: &[Privilege]) -> Actor {
         Actor {
             user: ME,
-            privileges: privileges.iter().copied().collect::<Privileges>().expanded(),
+            privileges: privileges.iter().copied().collect::<Privileges>().expanded(true),
             ..Actor::admin()
         }
     }
@@ -249,6 +269,24 @@ mod tests {
 
     #[test]
     fn only_members_and_the_cluster_run_as_a_role() {
+        use Privilege::*;
+        let rights = Rights {
+            run_as: vec!["reporter".into()],
+            databases: vec!["sales".into()],
+            ..Rights::default()
+        };
+        for (privileges, run_as, databases, covers) in [
+            (&[AdministerTenant][..], &[][..], &[][..], false),
+            (&[AdministerTenant], &["reporter"], &[], true),
+            (&[AdministerCluster], &[], &[], true),
+            (&[CreateJob], &["reporter"], &[], false),
+            (&[CreateJob], &["reporter"], &["sales"], true),
+        ] {
+            let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            let (run_as, databases) = (names(run_as), names(databases));
+            let actor = Actor { run_as, databases, ..actor(privileges) };
+            assert_eq!(actor.covers(&rights), covers, "{actor:?}");
+        }
         let member = Actor { run_as: vec!["reporter".into()], ..actor(&[]) };
         assert!(member.may_run_as("reporter") && !member.may_run_as("owner"));
         assert!(!actor(&[Privilege::AdministerTenant]).may_run_as("reporter"));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::privilege::{Privilege, Privileges};
+use super::privilege::{Privilege, Privileges, UnknownPrivilege};
 use crate::fairness::Tier;
 use crate::id::{KeyId, RoleId, TenantId, UserId};
 
@@ -28,6 +28,9 @@ pub struct Tenant {
     pub max_concurrent: Option<u32>,
     /// The most requests a second of each of its keys.
     pub requests_per_second: Option<u32>,
+    /// Whether its administrators may have commands run, and let others do so.
+    #[serde(default)]
+    pub external_jobs: bool,
 }
 
 /// Somebody with rights of their own, a person or a program.
@@ -208,7 +211,7 @@ pub struct Record {
 }
 
 /// What a user or a role was given. The doors call it a grant; here, a grant is the right to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Award {
     /// Where it counts.
     pub tenant: TenantId,
@@ -219,20 +222,67 @@ pub struct Award {
 }
 
 /// What can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Awarded {
     /// A privilege.
     Privilege(Privilege),
+    /// The use of a database of the tenant, by its name, for SQL and procedure jobs.
+    Database(String),
     /// All that a role has.
     Role(RoleId),
+}
+
+/// What the text of a grant of a database begins with; the database's name follows.
+const USE: &str = "USE ON DATABASE ";
+
+impl Awarded {
+    /// The text of what is no role: `CREATE JOB`, `USE ON DATABASE sales`.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Awarded::Privilege(privilege) => Some(privilege.name().to_owned()),
+            Awarded::Database(name) => Some(format!("{USE}{name}")),
+            Awarded::Role(_) => None,
+        }
+    }
+
+    /// Reads such a text. The case of a database's name matters, that of the other words does not.
+    pub fn from_text(text: &str) -> Result<Self, UnknownPrivilege> {
+        match text.split_at_checked(USE.len()) {
+            Some((words, name)) if words.eq_ignore_ascii_case(USE) && !name.trim().is_empty() => {
+                Ok(Awarded::Database(name.trim().to_owned()))
+            }
+            _ => text.parse().map(Awarded::Privilege),
+        }
+    }
 }
 
 impl Award {
     /// Its identity: the same is given once.
     pub fn id(&self) -> Uuid {
-        match self.what {
-            Awarded::Privilege(privilege) => Uuid::new_v5(&self.to, privilege.name().as_bytes()),
-            Awarded::Role(role) => Uuid::new_v5(&self.to, role.0.as_bytes()),
+        match (&self.what, self.what.text()) {
+            (Awarded::Role(role), _) => Uuid::new_v5(&self.to, role.0.as_bytes()),
+            (_, text) => Uuid::new_v5(&self.to, text.unwrap_or_default().as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_read_as_they_are_written() {
+        let sales = Awarded::Database("Sales".into());
+        assert_eq!(sales.text().unwrap(), "USE ON DATABASE Sales");
+        for (text, what) in [
+            ("USE ON DATABASE Sales", Ok(sales.clone())),
+            ("use on database Sales", Ok(sales)),
+            ("create job", Ok(Awarded::Privilege(Privilege::CreateJob))),
+            ("USE ON DATABASE ", Err(())),
+            ("USE", Err(())),
+            ("use on databas\u{e9} x", Err(())),
+        ] {
+            assert_eq!(Awarded::from_text(text).map_err(drop), what, "{text}");
         }
     }
 }

@@ -71,7 +71,8 @@ impl Privilege {
             Privilege::ViewJobHistory => "see every job of the tenant and its runs",
             Privilege::ExecuteExternalJob => "define, trigger and have run jobs that are commands",
             Privilege::AdministerTenant => {
-                "everything above for every job of the tenant; users, roles, grants and keys"
+                "everything above but `EXECUTE EXTERNAL JOB` for every job of the tenant; users, \
+                 roles, grants and keys"
             }
             Privilege::AdministerCluster => "everything in every tenant; tenants and settings",
         }
@@ -133,12 +134,18 @@ impl Privileges {
         Privileges(self.0 & others.0)
     }
 
-    /// With those that an administrator has without being given them.
-    pub fn expanded(self) -> Privileges {
+    /// With those that an administrator has without being given them. Commands run on machines
+    /// that tenants share, so an administrator of a tenant has the privilege for them only if the
+    /// cluster allows it for the tenant (`external_jobs`).
+    pub fn expanded(self, external_jobs: bool) -> Privileges {
         if self.has(Privilege::AdministerCluster) {
             Privileges::ALL
         } else if self.has(Privilege::AdministerTenant) {
-            Privileges(!bit(Privilege::AdministerCluster))
+            let mut implied = !bit(Privilege::AdministerCluster);
+            if !external_jobs {
+                implied &= !bit(Privilege::ExecuteExternalJob);
+            }
+            Privileges(self.0 | implied)
         } else {
             self
         }
@@ -197,12 +204,18 @@ mod tests {
 
     #[test]
     fn administrators_have_what_they_can_give() {
-        let of = |list: &[Privilege]| list.iter().copied().collect::<Privileges>().expanded();
-        assert_eq!(of(&[Privilege::AdministerCluster]), Privileges::ALL);
-        let tenant = of(&[Privilege::AdministerTenant]);
+        let of = |list: &[Privilege], external_jobs| {
+            list.iter().copied().collect::<Privileges>().expanded(external_jobs)
+        };
+        assert_eq!(of(&[Privilege::AdministerCluster], false), Privileges::ALL);
+        let tenant = of(&[Privilege::AdministerTenant], false);
         assert!(!tenant.has(Privilege::AdministerCluster));
-        assert_eq!(tenant.iter().count(), 7);
-        let one = of(&[Privilege::DropJob]);
+        assert!(!tenant.has(Privilege::ExecuteExternalJob), "the cluster did not allow it");
+        assert_eq!(tenant.iter().count(), 6);
+        assert_eq!(of(&[Privilege::AdministerTenant], true).iter().count(), 7);
+        let given = of(&[Privilege::AdministerTenant, Privilege::ExecuteExternalJob], false);
+        assert_eq!(given.iter().count(), 7, "what was given counts");
+        let one = of(&[Privilege::DropJob], true);
         assert_eq!(one.iter().collect::<Vec<_>>(), [Privilege::DropJob]);
         assert!(tenant.cover(one) && !one.cover(tenant));
     }

@@ -18,6 +18,19 @@ pub struct Standing {
     pub privileges: Privileges,
     /// The database roles that jobs of theirs may act as.
     pub run_as: Vec<String>,
+    /// The databases that jobs of theirs may work in, by name.
+    pub databases: Vec<String>,
+}
+
+/// All that a user, a role or a grant is worth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Privileges; what an administrator has anyway is included.
+    pub privileges: Privileges,
+    /// Database roles that jobs may act as.
+    pub run_as: Vec<String>,
+    /// Databases that jobs may work in, by name.
+    pub databases: Vec<String>,
 }
 
 impl Standing {
@@ -39,12 +52,14 @@ impl Standing {
             privileges: self.privileges.within(scopes),
             read_only: key.is_some_and(|key| key.read_only),
             run_as: self.run_as.clone(),
+            databases: self.databases.clone(),
             requests_per_second: self.tenant.requests_per_second,
         }
     }
 
-    /// Why a job of theirs may not run, in words; none when it may.
-    pub fn obstacle(&self, job: &Job) -> Option<String> {
+    /// Why a job of theirs may not run, in words; none when it may. A job that names no database
+    /// works in the default one.
+    pub fn obstacle(&self, job: &Job, default_database: Option<&str>) -> Option<String> {
         let name = &self.user.name;
         if self.user.disabled {
             return Some(format!("the job's owner {name} is disabled"));
@@ -54,8 +69,17 @@ impl Standing {
         if let Some(missing) = needed.iter().find(|privilege| !privileges.has(*privilege)) {
             return Some(format!("the job's owner {name} lacks the privilege {missing}"));
         }
+        let is_home = self.user.tenant == job.tenant;
+        let may_use = |database: &str| {
+            privileges.has(Privilege::AdministerTenant)
+                || is_home && self.databases.iter().any(|granted| granted == database)
+        };
+        let mut databases = databases_of(&job.definition, default_database).into_iter();
+        if let Some(database) = databases.find(|database| !may_use(database)) {
+            return Some(format!("the job's owner {name} has no grant to use database {database}"));
+        }
         let role = job.definition.run_as.as_ref()?;
-        let granted = self.user.tenant == job.tenant && self.run_as.contains(role);
+        let granted = is_home && self.run_as.contains(role);
         let may = granted || privileges.has(Privilege::AdministerCluster);
         (!may).then(|| format!("the job's owner {name} has no grant to run as {role}"))
     }
@@ -75,6 +99,20 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     }
 }
 
+/// The databases that the runs of a job work in, as far as its definition tells: those of shards
+/// are known when a run starts.
+fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec<&'a str> {
+    let of_action = |action: &'a Action| match action {
+        Action::Sql(action) => action.database.as_deref().or(default),
+        Action::Procedure(action) => action.database.as_deref().or(default),
+        Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => None,
+    };
+    let own = of_action(&definition.action);
+    let rows = definition.parameters.from.as_ref();
+    let rows = rows.and_then(|rows| rows.database.as_deref().or(own).or(default));
+    own.into_iter().chain(rows).collect()
+}
+
 impl Actor {
     /// Whether they may have an action carried out.
     pub fn may_do(&self, action: &Action) -> Result<(), Refusal> {
@@ -84,9 +122,18 @@ impl Actor {
         }
     }
 
-    /// Whether they may make a job what a definition says.
-    pub fn may_define(&self, definition: &Definition) -> Result<(), Refusal> {
+    /// Whether they may make a job what a definition says. A job that names no database works in
+    /// the default one.
+    pub fn may_define(
+        &self,
+        definition: &Definition,
+        default_database: Option<&str>,
+    ) -> Result<(), Refusal> {
         self.may_do(&definition.action)?;
+        let databases = databases_of(definition, default_database);
+        if !databases.into_iter().all(|database| self.may_use(database)) {
+            return Err(Refusal::Database);
+        }
         match &definition.run_as {
             Some(role) if !self.may_run_as(role) => Err(Refusal::RunAs),
             _ => Ok(()),
@@ -100,10 +147,11 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::action::{BackupAction, ExternalAction};
+    use crate::action::{BackupAction, ExternalAction, SqlAction};
     use crate::fairness::Tier;
     use crate::id::{JobId, KeyId, UserId};
     use crate::job::JobState;
+    use crate::partition::Rows;
 
     fn standing(privileges: &[Privilege]) -> Standing {
         let tenant = TenantId(Uuid::from_u128(70));
@@ -123,9 +171,11 @@ mod tests {
                 max_jobs: None,
                 max_concurrent: None,
                 requests_per_second: None,
+                external_jobs: false,
             },
-            privileges: privileges.iter().copied().collect::<Privileges>().expanded(),
+            privileges: privileges.iter().copied().collect::<Privileges>().expanded(false),
             run_as: vec!["reporter".into()],
+            databases: vec!["sales".into()],
         }
     }
 
@@ -147,6 +197,20 @@ mod tests {
     fn as_role(role: &str) -> Job {
         let mut job = job(70);
         job.definition.run_as = Some(role.into());
+        job
+    }
+
+    fn in_database(name: Option<&str>) -> Job {
+        let mut job = job(70);
+        let (sql, database) = ("SELECT 1".into(), name.map(str::to_owned));
+        job.definition.action = Action::Sql(SqlAction { sql, database });
+        job
+    }
+
+    fn by_rows_of(name: &str) -> Job {
+        let mut job = job(70);
+        let (sql, database) = ("SELECT 1".into(), Some(name.to_owned()));
+        job.definition.parameters.from = Some(Rows { sql, database });
         job
     }
 
@@ -173,6 +237,8 @@ mod tests {
         let lacks = |name: &str| Some(format!("the job's owner ann lacks the privilege {name}"));
         let no_role =
             |role: &str| Some(format!("the job's owner ann has no grant to run as {role}"));
+        let no_database =
+            |name: &str| Some(format!("the job's owner ann has no grant to use database {name}"));
         for (privileges, job, expected) in [
             (&[ExecuteJob][..], job(70), None),
             (&[CreateJob, ViewJobHistory], job(70), lacks("EXECUTE JOB")),
@@ -181,6 +247,13 @@ mod tests {
             (&[AdministerCluster], job(71), None),
             (&[ExecuteJob], command(), lacks("EXECUTE EXTERNAL JOB")),
             (&[ExecuteJob, ExecuteExternalJob], command(), None),
+            (&[AdministerTenant], command(), lacks("EXECUTE EXTERNAL JOB")),
+            (&[ExecuteJob], in_database(Some("sales")), None),
+            (&[ExecuteJob], in_database(Some("accounts")), no_database("accounts")),
+            (&[ExecuteJob], in_database(None), no_database("main")),
+            (&[ExecuteJob], by_rows_of("accounts"), no_database("accounts")),
+            (&[ExecuteJob], by_rows_of("sales"), None),
+            (&[AdministerTenant], in_database(None), None),
             (&[AdministerTenant], backup(), lacks("ADMINISTER CLUSTER")),
             (&[AdministerCluster], backup(), None),
             (&[ExecuteJob], as_role("reporter"), None),
@@ -188,11 +261,15 @@ mod tests {
             (&[AdministerTenant], as_role("owner"), no_role("owner")),
             (&[AdministerCluster], as_role("owner"), None),
         ] {
-            assert_eq!(standing(privileges).obstacle(&job), expected, "{privileges:?}");
+            assert_eq!(
+                standing(privileges).obstacle(&job, Some("main")),
+                expected,
+                "{privileges:?}"
+            );
         }
         let mut gone = standing(&[AdministerCluster]);
         gone.user.disabled = true;
-        assert_eq!(gone.obstacle(&job(70)), Some("the job's owner ann is disabled".into()));
+        assert_eq!(gone.obstacle(&job(70), None), Some("the job's owner ann is disabled".into()));
     }
 
     #[test]
@@ -214,10 +291,14 @@ mod tests {
         let actor = standing(&[Privilege::CreateJob]).actor(Some(&key));
         assert_eq!(actor.privileges, Privileges::NONE);
         assert_eq!(
-            actor.may_define(&command().definition),
+            actor.may_define(&command().definition, None),
             Err(Refusal::Lacks(Privilege::ExecuteExternalJob))
         );
-        assert_eq!(actor.may_define(&as_role("owner").definition), Err(Refusal::RunAs));
-        assert_eq!(actor.may_define(&as_role("reporter").definition), Ok(()));
+        assert_eq!(actor.may_define(&as_role("owner").definition, None), Err(Refusal::RunAs));
+        assert_eq!(actor.may_define(&as_role("reporter").definition, None), Ok(()));
+        let define = |job: Job| actor.may_define(&job.definition, Some("main"));
+        assert_eq!(define(in_database(Some("sales"))), Ok(()));
+        assert_eq!(define(in_database(None)), Err(Refusal::Database));
+        assert_eq!(define(by_rows_of("accounts")), Err(Refusal::Database));
     }
 }

@@ -57,6 +57,8 @@ pub struct Moment<'a> {
     pub running_here: u32,
     /// How many runs of the job may be under way at a time.
     pub most_running: u32,
+    /// The runs of the job that wait in line on the node, and come before this one.
+    pub line_here: &'a [RunId],
     /// Whether a tick was missed because no scheduler was alive, and what becomes of it.
     pub fate: Fate,
     /// The window in which upstream runs must have ended.
@@ -171,7 +173,10 @@ fn overlap(
             in_line.filter(|it| it.origin == Origin::Schedule).map(|it| it.id).collect()
         }
         Overlap::Skip if is_live => Vec::new(),
-        _ => in_line.map(|earlier| earlier.id).collect(),
+        _ => {
+            let in_line = in_line.map(|earlier| earlier.id);
+            in_line.chain(moment.line_here.iter().copied()).collect()
+        }
     };
     if begun.len() + ahead.len() < moment.most_running as usize {
         return Start::Go;

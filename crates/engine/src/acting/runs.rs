@@ -1,9 +1,12 @@
 //! Runs, as far as whoever asks may see, start and stop them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use domain::access::Deed;
+use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId};
+use domain::job::Job;
 use domain::run::NewRun;
 use domain::tally::EndedRun;
 use jiff::Timestamp;
@@ -12,20 +15,51 @@ use store::{
     StartFilter, StartKey,
 };
 
-use super::{Acting, no_run};
+use super::{Acting, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
 impl<S: FullStore> Acting<'_, S> {
     /// Starts a run by hand, under the given id if there is one. Durable when it answers.
     pub async fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Result<NewRun> {
-        self.job_to_run(id).await?;
-        let mut new = self.node().triggered(id, trigger).await?;
-        new.id = run.unwrap_or(new.id);
-        if self.engine.submit(vec![new.clone()]).await? == [false] {
+        self.trigger_job(Some(id), None, trigger, run).await
+    }
+
+    /// Starts a run by hand of the job that has this id or this name.
+    pub async fn trigger_named(
+        &self,
+        job: &str,
+        trigger: Trigger,
+        run: Option<RunId>,
+    ) -> Result<NewRun> {
+        self.trigger_job(job.parse().ok(), Some(job), trigger, run).await
+    }
+
+    /// Starts a run of a job that may be remembered as it was long ago. The store records no run of
+    /// an older version, and a refusal is repeated by the job as it is: either way it is read again.
+    async fn trigger_job(
+        &self,
+        id: Option<JobId>,
+        name: Option<&str>,
+        trigger: Trigger,
+        run: Option<RunId>,
+    ) -> Result<NewRun> {
+        let make = || async {
+            let job = match self.recall_executable(id, name).await {
+                Err(EngineError::NotFound(_) | EngineError::Refused(_)) => {
+                    self.node().forget_named(self.actor.tenant, id, name);
+                    self.recall_executable(id, name).await?
+                }
+                job => job?,
+            };
+            let new = self.node().triggered_of(&job, trigger.clone());
+            Ok(NewRun { id: run.unwrap_or(new.id), ..new })
+        };
+        let (new, is_new) = self.engine.record_current(make).await?;
+        if !is_new {
             // Sent again, it is the same run; another one under the same id is not this one's.
             let known = self.node().run(new.id).await?;
-            if known.is_none_or(|known| known.job != id) {
+            if known.is_none_or(|known| known.job != new.job) {
                 let text = "another execution has this execution_id; take a new one";
                 return Err(EngineError::WrongState(text.to_owned()));
             }
@@ -33,10 +67,51 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(new)
     }
 
+    /// The job that has this id or this name, as it was at some time, if the actor may execute it.
+    async fn recall_executable(&self, id: Option<JobId>, name: Option<&str>) -> Result<Arc<Job>> {
+        let mut found = None;
+        if let Some(id) = id {
+            found = self.node().recall_job(id).await?.filter(|job| self.sees_job(job));
+        }
+        if let Some(name) = name.filter(|_| found.is_none()) {
+            found = self.node().recall_job_named(self.actor.tenant, name).await?;
+        }
+        let none = || match (id, name) {
+            (_, Some(name)) => EngineError::NotFound(format!("job {name:?}")),
+            (Some(id), None) => no_job(id),
+            (None, None) => EngineError::NotFound("job".to_owned()),
+        };
+        let job = found.filter(|job| self.sees_job(job)).ok_or_else(none)?;
+        self.may_with(&job, Deed::ExecuteJob)?;
+        self.actor.may_do(&job.definition.action)?;
+        Ok(job)
+    }
+
     /// Asks for runs of times that have passed.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         self.job_to_run(id).await?;
+        if !backfill.dry_run {
+            let range =
+                format!("{{\"from\":\"{}\",\"until\":\"{}\"}}", backfill.from, backfill.until);
+            self.record(vec![(Kind::JobBackfilled, Some(id), None, range)]).await?;
+        }
         self.node().backfill(id, backfill).await
+    }
+
+    /// Records what the actor is about to do, before it is done: what cannot be recorded does not
+    /// happen.
+    async fn record(&self, deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>) -> Result<()> {
+        let event = |(kind, job, run, details)| Event {
+            tenant: self.actor.tenant,
+            actor: self.actor.name.clone(),
+            kind,
+            job,
+            run,
+            outcome: "REQUESTED".to_owned(),
+            details,
+        };
+        let events: Vec<Event> = deeds.into_iter().map(event).collect();
+        Ok(self.node().store.record(&events).await?)
     }
 
     /// A run, if the actor sees it.
@@ -88,6 +163,15 @@ impl<S: FullStore> Acting<'_, S> {
         Ok(Page { items: self.seen(items).await?, next })
     }
 
+    /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. What
+    /// was changed on this node is seen at once, what was changed on another one a few seconds
+    /// later.
+    pub async fn jobs_of(&self, seen: &[RunView]) -> Result<Vec<Arc<Job>>> {
+        let mut jobs = self.node().jobs_of_views(seen).await?;
+        jobs.retain(|job| self.sees_job(job));
+        Ok(jobs)
+    }
+
     /// Ended runs of a job by when they began, latest first.
     pub async fn latest_starts(
         &self,
@@ -136,7 +220,8 @@ impl<S: FullStore> Acting<'_, S> {
 
     /// Starts an ended run once more.
     pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
-        self.run_for(run).await?;
+        let job = self.run_for(run).await?.job;
+        self.record(vec![(Kind::RunRetried, Some(job), Some(run), String::new())]).await?;
         self.engine.redrive(run).await
     }
 
@@ -155,13 +240,21 @@ impl<S: FullStore> Acting<'_, S> {
 
     /// Marks dead letters as seen to. Answers for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
-        let mut allowed = HashSet::new();
+        let (mut allowed, mut deeds) = (HashSet::new(), Vec::new());
         for run in runs {
             match self.run_for(*run).await {
-                Ok(_) => drop(allowed.insert(*run)),
+                Ok(view) => {
+                    if allowed.insert(*run) {
+                        let (job, kind) = (Some(view.job), Kind::DeadLetterAcknowledged);
+                        deeds.push((kind, job, Some(*run), String::new()));
+                    }
+                }
                 Err(EngineError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
+        }
+        if !deeds.is_empty() {
+            self.record(deeds).await?;
         }
         let wanted: Vec<RunId> = runs.iter().copied().filter(|run| allowed.contains(run)).collect();
         let mut done = self.node().acknowledge(&wanted).await?.into_iter();

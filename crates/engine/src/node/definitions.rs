@@ -1,17 +1,26 @@
-//! Jobs that were read a moment ago, so that a thousand runs of one job read it once.
+//! Jobs that were read before, so that a thousand runs of one job read it once.
+//!
+//! A start trusts what was read a few seconds ago. A trigger trusts what was read at any time: the
+//! store records no run of another version of its job than the present one, so a job that has
+//! changed since is found out in the same call, and read again.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::id::JobId;
-use domain::job::Job;
+use domain::id::{JobId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState};
+use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
-use store::{CHANGED_JOBS_MAX, Store};
+use store::{CHANGED_JOBS_MAX, RunView, Store};
 
-use super::DEFINITION_TTL;
+use super::Node;
 
 /// Enough for every job of a busy minute; beyond that, all are forgotten and read again.
 const REMEMBERED_MAX: usize = 50_000;
+
+/// How long a remembered definition is trusted.
+const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);
 
 pub(super) struct Definitions {
     /// The longest that an attempt may take, whatever its job says.
@@ -21,9 +30,39 @@ pub(super) struct Definitions {
 
 #[derive(Default)]
 struct Remembered {
+    /// With the time when each was read.
     jobs: HashMap<JobId, (Arc<Job>, Timestamp)>,
+    /// By tenant and name. A job that was renamed or forgotten is not found by its id, or has
+    /// another name there.
+    names: HashMap<TenantId, HashMap<String, JobId>>,
     /// Grows with every change that was heard of: what was read before it is not remembered.
     changes: u64,
+}
+
+impl Remembered {
+    fn by_name(&self, tenant: TenantId, name: &str) -> Option<&Arc<Job>> {
+        let (job, _) = self.jobs.get(self.names.get(&tenant)?.get(name)?)?;
+        Some(job).filter(|job| job.name == name)
+    }
+
+    /// Remembers jobs that were read before so many changes were heard of.
+    fn insert(&mut self, read: &[Arc<Job>], changes: u64, now: Timestamp) {
+        if self.jobs.len() + read.len() > REMEMBERED_MAX {
+            self.jobs.clear();
+            self.names.clear();
+        }
+        if self.changes == changes {
+            self.jobs.extend(read.iter().map(|job| (job.id, (Arc::clone(job), now))));
+        }
+    }
+
+    fn insert_name(&mut self, job: &Job) {
+        let names = self.names.entry(job.tenant).or_default();
+        if names.len() >= REMEMBERED_MAX {
+            names.clear();
+        }
+        names.insert(job.name.clone(), job.id);
+    }
 }
 
 impl Definitions {
@@ -54,6 +93,67 @@ impl Definitions {
                 remembered.changes += 1;
             }
         }
+    }
+
+    /// The job as it was at some time; none when it does not exist.
+    pub(super) async fn recall<S: Store>(
+        &self,
+        store: &S,
+        id: JobId,
+        now: Timestamp,
+    ) -> store::Result<Option<Arc<Job>>> {
+        let changes = {
+            let remembered = self.remembered();
+            if let Some((job, _)) = remembered.jobs.get(&id) {
+                return Ok(Some(Arc::clone(job)));
+            }
+            remembered.changes
+        };
+        let read = store.jobs_by_id(&[id]).await?.pop().map(|job| self.limit(job));
+        self.remembered().insert(read.as_slice(), changes, now);
+        Ok(read)
+    }
+
+    /// The job that had a name at some time; none when no job has it.
+    pub(super) async fn recall_named<S: Store>(
+        &self,
+        store: &S,
+        tenant: TenantId,
+        name: &str,
+        now: Timestamp,
+    ) -> store::Result<Option<Arc<Job>>> {
+        let changes = {
+            let remembered = self.remembered();
+            if let Some(job) = remembered.by_name(tenant, name) {
+                return Ok(Some(Arc::clone(job)));
+            }
+            remembered.changes
+        };
+        let read = store.job_by_name(tenant, name).await?.map(|job| self.limit(job));
+        let mut remembered = self.remembered();
+        remembered.insert(read.as_slice(), changes, now);
+        if let Some(job) = &read {
+            remembered.insert_name(job);
+        }
+        Ok(read)
+    }
+
+    /// Forgets the job that has this id or this name, so that it is read again.
+    pub(super) fn forget_named(&self, tenant: TenantId, id: Option<JobId>, name: Option<&str>) {
+        let mut remembered = self.remembered();
+        let named = name.and_then(|name| remembered.by_name(tenant, name)).map(|job| job.id);
+        for id in named.into_iter().chain(id) {
+            remembered.jobs.remove(&id);
+        }
+        remembered.changes += 1;
+    }
+
+    /// A job as it is carried out: no attempt takes longer than any may.
+    fn limit(&self, mut job: Job) -> Arc<Job> {
+        if let Some(most) = self.timeout_max {
+            job.definition.timeout = job.definition.timeout.min(most);
+        }
+        Arc::new(job)
     }
 
     /// The jobs with these ids, those that exist. What is not remembered, or in an older version,
@@ -88,29 +188,98 @@ impl Definitions {
             return Ok(found);
         }
         let read = store.jobs_by_id(&missing).await?;
+        let read: Vec<Arc<Job>> = read.into_iter().map(|job| self.limit(job)).collect();
         let mut remembered = self.remembered();
-        let is_current = remembered.changes == changes;
-        let jobs = &mut remembered.jobs;
-        if jobs.len() + read.len() > REMEMBERED_MAX {
-            jobs.clear();
-        }
         for id in missing {
-            jobs.remove(&id);
+            remembered.jobs.remove(&id);
         }
-        for mut job in read {
-            if let Some(most) = self.timeout_max {
-                job.definition.timeout = job.definition.timeout.min(most);
-            }
-            let (id, job) = (job.id, Arc::new(job));
-            if is_current {
-                jobs.insert(id, (Arc::clone(&job), now));
-            }
-            found.insert(id, job);
-        }
+        remembered.insert(&read, changes, now);
+        found.extend(read.into_iter().map(|job| (job.id, job)));
         Ok(found)
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl<S: Store> Node<S> {
+    pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
+        let now = self.now();
+        Ok(self.definitions.read(self.store.as_ref(), &[(id, version)], now).await?.remove(&id))
+    }
+
+    /// A job as it was at some time, for a call to the store that finds out whether it has changed
+    /// since; none when it does not exist.
+    pub(crate) async fn recall_job(&self, id: JobId) -> store::Result<Option<Arc<Job>>> {
+        self.definitions.recall(self.store.as_ref(), id, self.now()).await
+    }
+
+    /// The same by its name.
+    pub(crate) async fn recall_job_named(
+        &self,
+        tenant: TenantId,
+        name: &str,
+    ) -> store::Result<Option<Arc<Job>>> {
+        self.definitions.recall_named(self.store.as_ref(), tenant, name, self.now()).await
+    }
+
+    /// The job with this id or this name is to be read again.
+    pub(crate) fn forget_named(&self, tenant: TenantId, id: Option<JobId>, name: Option<&str>) {
+        self.definitions.forget_named(tenant, id, name);
+    }
+
+    /// The jobs of runs that are shown, those that exist: not older than the runs were made of, and
+    /// not longer ago than a moment ([`DEFINITION_TTL`]).
+    pub(crate) async fn jobs_of_views(&self, runs: &[RunView]) -> store::Result<Vec<Arc<Job>>> {
+        let mut wanted: Vec<_> = runs.iter().map(|run| (run.job, run.job_version)).collect();
+        wanted.sort_unstable();
+        // Of each job the newest version.
+        wanted.reverse();
+        wanted.dedup_by_key(|(job, _)| *job);
+        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        Ok(known.into_values().collect())
+    }
+
+    /// The job of each run.
+    pub(super) async fn jobs_of(
+        &self,
+        runs: &[impl Borrow<ClaimedRun>],
+    ) -> store::Result<Vec<Arc<Job>>> {
+        let runs = || runs.iter().map(Borrow::borrow);
+        let mut wanted: Vec<_> = runs().map(|run| (run.run.job, run.run.job_version)).collect();
+        // Neighbours are often of the same job.
+        wanted.dedup();
+        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        let mut jobs: Vec<Arc<Job>> = Vec::new();
+        for run in runs() {
+            let job = match jobs.last() {
+                Some(last) if last.id == run.run.job => Arc::clone(last),
+                _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
+            };
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+
+    /// A job changed here: what is remembered of it is old.
+    pub(crate) fn forget_job(&self, id: JobId) {
+        self.definitions.forget(id);
+    }
+}
+
+/// The job of a run whose job is gone.
+fn orphan(run: &ClaimedRun) -> Arc<Job> {
+    Arc::new(Job {
+        id: run.run.job,
+        tenant: run.run.tenant,
+        owner: UserId::ADMIN,
+        name: run.run.job.to_string(),
+        version: run.run.job_version,
+        state: JobState::Deleted,
+        definition: Definition::default(),
+        next_run: None,
+        created_at: Timestamp::UNIX_EPOCH,
+        updated_at: Timestamp::UNIX_EPOCH,
+    })
 }

@@ -203,8 +203,7 @@ impl<S: Shards> Node<S> {
             finished_at: now,
             result,
         };
-        let ungranted =
-            |verdict| Finish { grant: run.grant, verdict, attempt: None, job_state: None };
+        let ungranted = |verdict| Finish::untried(run.grant, verdict);
         let finish = match turn {
             Turn::Wait => {
                 let until = now.saturating_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
@@ -217,7 +216,7 @@ impl<S: Shards> Node<S> {
                 let verdict = Verdict::End { outcome, reason, dead_letter };
                 let job_state = job_state_after(run, job, &verdict);
                 let attempt = Some(attempt(result));
-                Finish { grant: run.grant, verdict, attempt, job_state }
+                Finish { attempt, job_state, ..Finish::untried(run.grant, verdict) }
             }
         };
         let mut state = self.state();

@@ -187,8 +187,7 @@ impl<S: Store> Node<S> {
                 state.remember_let_go(*grant);
                 state.prepared.remove(&place);
                 state.free[slot] += u32::from(is_let_in);
-                let (grant, verdict) = (*grant, Verdict::Release);
-                released.push(Finish { grant, verdict, attempt: None, job_state: None });
+                released.push(Finish::untried(*grant, Verdict::Release));
             }
             (state.id, released)
         };
@@ -244,8 +243,7 @@ impl<S: Store> Node<S> {
         if let Some(slot) = state.held(grant).map(|held| held.run.run.slot) {
             state.held.remove(&grant.run);
             state.free[slot] += 1;
-            let verdict = Verdict::Release;
-            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            state.done.push(Finish::untried(grant, Verdict::Release));
         }
     }
 

@@ -134,6 +134,7 @@ impl<S: Store> Node<S> {
         state.prepared.clear();
         SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
         state.held.clear();
+        state.lines.clear();
         state.done.clear();
         state.telling.clear();
         state.asked_soon = 0;

@@ -45,9 +45,9 @@ impl<S: Store> Node<S> {
         due: &[Arc<ClaimedRun>],
     ) -> store::Result<Look> {
         let jobs = self.jobs_of(due).await?;
-        let all: Vec<usize> = (0..due.len()).collect();
-        let mut look = Look { jobs, facts: vec![None; due.len()] };
-        let mut stale = all;
+        let facts = self.looked_before(due, &jobs);
+        let mut stale: Vec<usize> = (0..due.len()).filter(|i| facts[*i].is_none()).collect();
+        let mut look = Look { jobs, facts };
         for _ in 0..LOOKS_MAX {
             self.ask_facts(node, due, &stale, &mut look).await?;
             stale.retain(|i| {
@@ -100,6 +100,13 @@ impl<S: Store> Node<S> {
             look.facts[i] = Some(answer);
         }
         Ok(())
+    }
+
+    /// What was found a moment ago about runs that waited here for others of their job.
+    fn looked_before(&self, due: &[Arc<ClaimedRun>], jobs: &[Arc<Job>]) -> Vec<Option<StartFacts>> {
+        let now = self.now();
+        let state = self.state();
+        due.iter().zip(jobs).map(|(run, job)| state.lines.look(run, job, now)).collect()
     }
 
     /// When this node learnt of each claim.

@@ -87,7 +87,7 @@ impl<S: Store> Node<S> {
         let soon = pumped.claimed.len() as u32 - due.total();
         let is_full = PerSlot::from_fn(|slot| due[slot] >= want.due[slot] && want.due[slot] > 0);
         let has_more_soon = soon >= want.soon && soon > 0;
-        let full = is_full.process || is_full.http || has_more_soon;
+        let full = is_full.process || is_full.http || has_more_soon || pumped.left_work;
         {
             let mut state = self.state();
             if state.id != call.node {
@@ -95,7 +95,7 @@ impl<S: Store> Node<S> {
                 return Ok(false);
             }
             for slot in SlotKind::ALL {
-                state.claim_wanted[slot] |= is_full[slot] || has_more_soon;
+                state.claim_wanted[slot] |= is_full[slot] || has_more_soon || pumped.left_work;
             }
         }
         let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
@@ -243,13 +243,13 @@ impl<S: Store> Node<S> {
         let mut state = self.state();
         state.prepared.clear();
         SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
+        state.lines.clear();
         let unstarted = state.held.values().filter(|held| held.running.is_none());
         let mut grants: Vec<Grant> = unstarted.map(|held| held.run.grant).collect();
         grants.sort_unstable_by_key(|grant| grant.fence);
         for grant in grants {
             state.held.remove(&grant.run);
-            let verdict = Verdict::Release;
-            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            state.done.push(Finish::untried(grant, Verdict::Release));
         }
     }
 }
@@ -271,8 +271,7 @@ impl State {
             }
             self.held.remove(&run);
             self.pressure[slot].turned_away = true;
-            let verdict = Verdict::Release;
-            self.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            self.done.push(Finish::untried(grant, Verdict::Release));
         }
     }
 }

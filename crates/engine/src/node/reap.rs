@@ -76,8 +76,7 @@ impl<S: Store> Node<S> {
     fn lost(&self, lost: &LostRun, job: &Job) -> Finish {
         let LostRun { node, run, .. } = lost;
         let Some(begun) = self.may_have_begun(lost, job) else {
-            let (grant, verdict) = (run.grant, Verdict::Release);
-            return Finish { grant, verdict, attempt: None, job_state: None };
+            return Finish::untried(run.grant, Verdict::Release);
         };
         let result = AttemptResult {
             end: AttemptEnd::Lost,

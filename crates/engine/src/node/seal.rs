@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::audit::{Broken, Record, Seal, verify};
+use domain::audit::{Broken, KeptHead, Record, Seal, verify, verify_cut};
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
 use store::Journal;
@@ -30,6 +30,8 @@ pub struct Verified {
     pub anchor: Seal,
     /// The last row that is as it was sealed.
     pub last: Seal,
+    /// When that row was written; none before the first.
+    pub last_at: Option<Timestamp>,
     /// The first one that is not.
     pub broken: Option<Broken>,
 }
@@ -62,29 +64,34 @@ impl<S: Journal> Node<S> {
         Ok(report)
     }
 
-    /// Looks at the whole chain of a tenant, and whether it holds a row that was seen before.
+    /// Checks the whole chain of a tenant, and whether it holds a row that was seen before.
     pub async fn verify_audit(
         &self,
         tenant: TenantId,
-        known: Option<Seal>,
+        known: Option<KeptHead>,
     ) -> store::Result<Verified> {
         let chain = self.store.chain(tenant).await?;
-        let mut found =
-            Verified { rows: 0, anchor: chain.anchor, last: chain.anchor, broken: None };
-        // What was forgotten cannot be looked for any more.
-        let mut known = known.filter(|known| known.number > chain.anchor.number);
-        let bad = |number, problem: &str| Some(Broken { number, problem: problem.to_owned() });
+        let (last, last_at) = (chain.anchor, chain.anchor_at);
+        let mut found = Verified { rows: 0, anchor: chain.anchor, last, last_at, broken: None };
+        let cutoff = self.audit_cutoff().await?;
+        found.broken = verify_cut(chain.anchor, chain.anchor_at, known, cutoff).err();
+        let mut known =
+            known.map(|known| known.seal).filter(|known| known.number > chain.anchor.number);
         while found.broken.is_none() && found.last.number < chain.head.number {
             let batch = self.settings.batch_max;
             let mut part = self.store.sealed(tenant, found.last.number, batch).await?;
             // Rows that were sealed since are looked at another time.
             part.retain(|row| row.seal.is_none_or(|seal| seal.number <= chain.head.number));
             if part.is_empty() {
-                found.broken = bad(found.last.number + 1, "it is missing");
+                let missing = (found.last.number + 1, chain.head.number);
+                found.broken = Some(Broken::rows(missing.0, missing.1, "missing"));
             }
             for row in &part {
                 match verify(found.last, std::slice::from_ref(row)) {
-                    Ok(seal) => (found.last, found.rows) = (seal, found.rows + 1),
+                    Ok(seal) => {
+                        (found.last, found.last_at) = (seal, Some(row.at));
+                        found.rows += 1;
+                    }
                     Err(broken) => {
                         found.broken = Some(broken);
                         break;
@@ -92,7 +99,8 @@ impl<S: Journal> Node<S> {
                 }
                 if known.is_some_and(|known| known.number == found.last.number) {
                     if known != Some(found.last) {
-                        found.broken = bad(found.last.number, "it is not the row that was seen");
+                        let problem = "it is not the row that was seen";
+                        found.broken = Some(Broken::row(found.last.number, problem));
                         break;
                     }
                     known = None;
@@ -100,18 +108,25 @@ impl<S: Journal> Node<S> {
             }
         }
         if found.broken.is_none() && found.last != chain.head {
-            found.broken = bad(found.last.number, "it is not the row that the chain ended with");
+            let problem = "it is not the row that the chain ended with";
+            found.broken = Some(Broken::row(found.last.number, problem));
         }
-        if found.broken.is_none() && known.is_some() {
-            found.broken = bad(found.last.number + 1, "it is missing, and was seen before");
+        if let (None, Some(known)) = (&found.broken, known) {
+            let first = found.last.number + 1;
+            found.broken = Some(Broken::rows(first, known.number, "missing, and seen before"));
         }
         Ok(found)
     }
 
+    /// Rows of the audit that were written at this time or later are kept.
+    async fn audit_cutoff(&self) -> store::Result<Timestamp> {
+        let days = SignedDuration::from_hours(24 * i64::from(self.settings.audit_retention_days));
+        Ok(self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN))
+    }
+
     /// Forgets one batch of each tenant's old audit. Answers how many rows it was.
     pub async fn prune_audit(&self) -> store::Result<u64> {
-        let days = SignedDuration::from_hours(24 * i64::from(self.settings.audit_retention_days));
-        let before = self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN);
+        let before = self.audit_cutoff().await?;
         let mut gone = 0;
         for tenant in self.store.audited_tenants().await? {
             gone += self.store.prune_audit(tenant, before, self.settings.batch_max).await?;

@@ -83,7 +83,7 @@ impl<S: Shards> Node<S> {
         if state.frees_slot(node, run) {
             state.held.remove(&run.grant.run);
             let (grant, verdict) = (run.grant, Verdict::Release);
-            state.done.push(Finish { grant, verdict, attempt: None, job_state: None });
+            state.done.push(Finish::untried(grant, verdict));
         }
     }
 
@@ -183,7 +183,7 @@ impl<S: Shards> Node<S> {
                 // The job was changed since this node was handed the run.
                 Decision::Release => self.give_back(node, run),
                 Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
-                Decision::Stale => {}
+                Decision::Stale | Decision::WaitsHere => {}
                 Decision::TurnAway(Start::Early(by)) => {
                     self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
                 }
@@ -223,18 +223,29 @@ impl<S: Shards> Node<S> {
         for i in order {
             let (run, job, facts) = (&due[i], &look.jobs[i], look.facts[i].as_ref());
             let of_job = begun.entry(job.id).or_default();
-            let here = Here { begun: of_job, count: state.begun.of(job.id) };
+            let line = state.line_before(run);
+            let here = Here { begun: of_job, count: state.begun.of(job.id), line: &line };
             let verdict = match facts {
                 Some(facts) => self.decide(run, job, facts, (here, &outages), now),
                 None if self.is_one_too_many(run, job, here.count) => {
+                    state.note_line(job.id);
                     Start::Wait(Wait::Overlap, None)
                 }
                 None => Start::Go,
             };
+            let is_in_line = verdict == Start::Wait(Wait::Overlap, None) && self.skill.is_none();
             let is_divided = is_divided(run, job);
             let active = ActiveRun { id: run.run.id, origin: run.run.origin };
             let decision = if parts.contains_key(&run.run.id) {
                 Decision::Gather
+            } else if is_in_line
+                && let Some(facts) = facts
+                && state.waits_here(run, job, facts, now)
+            {
+                match state.wait_in_line(node, run, facts, now) {
+                    true => Decision::WaitsHere,
+                    false => Decision::Stale,
+                }
             } else if verdict != Start::Go {
                 Decision::TurnAway(verdict)
             } else if is_divided && job.definition.rows_action().is_none() {
@@ -255,6 +266,11 @@ impl<S: Shards> Node<S> {
                     Decision::Stale
                 }
             };
+            match decision {
+                Decision::WaitsHere => {}
+                Decision::Begin(token) => state.lines.begin(run, token),
+                _ => state.leave_line(run),
+            }
             decided[i] = decision;
         }
         decided
@@ -339,9 +355,10 @@ impl<S: Shards> Node<S> {
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         let window = window(definition, at, previous, next);
         let fate = self.fate(run, definition, outages);
-        let (begun_here, running_here) = (here.begun, here.count);
+        let Here { begun: begun_here, count: running_here, line: line_here } = here;
         let most_running = definition.most_running(self.settings.max_runs_per_job);
-        let moment = Moment { now, begun_here, running_here, most_running, fate, window };
+        let moment =
+            Moment { now, begun_here, running_here, most_running, line_here, fate, window };
         start(run, definition, facts, &moment)
     }
 
@@ -412,7 +429,7 @@ impl<S: Shards> Node<S> {
                 });
             }
             let job_state = job_state_after(run, job, &verdict);
-            state.done.push(Finish { grant: run.grant, verdict, attempt: None, job_state });
+            state.done.push(Finish { job_state, ..Finish::untried(run.grant, verdict) });
         }
         Ok(())
     }
@@ -453,6 +470,8 @@ impl<S: Store> Node<S> {
 struct Here<'a> {
     begun: &'a [ActiveRun],
     count: u32,
+    /// Those that wait on this node and come before the run in question.
+    line: &'a [RunId],
 }
 
 /// What becomes of a run of a batch.
@@ -469,6 +488,8 @@ enum Decision {
     ChangeSlot(SlotKind),
     /// It is not this node's any more.
     Stale,
+    /// It waits on this node for other runs of its job.
+    WaitsHere,
     /// It does not begin now.
     TurnAway(Start),
 }
@@ -506,7 +527,7 @@ impl State {
     }
 
     /// Whether a grant is held and its run has neither started nor been turned away.
-    fn is_waiting(&self, grant: Grant) -> bool {
+    pub(super) fn is_waiting(&self, grant: Grant) -> bool {
         self.held(grant).is_some_and(|held| held.running.is_none())
     }
 
@@ -525,7 +546,7 @@ impl State {
 
     /// The slot that was taken for a run is free again, unless the node is another one by now.
     /// Answers whether the run still waits for it.
-    fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
+    pub(super) fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
         let same = self.id == node;
         self.free[run.run.slot] += u32::from(same);
         same && self.is_waiting(run.grant)
@@ -571,7 +592,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
         Settlement::Retry { delay } => Verdict::Retry { delay },
     };
     let job_state = job_state_after(run, job, &verdict);
-    Finish { grant: run.grant, verdict, attempt: Some(attempt), job_state }
+    Finish { attempt: Some(attempt), job_state, ..Finish::untried(run.grant, verdict) }
 }
 
 /// A one-time job has done its work when the run of its time has ended.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
 use store::{FullStore, StoreError, Submitted};
@@ -99,6 +100,7 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
             }
             let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
+            let is_in_line = definition.overlap != Overlap::Allow;
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
             let (stop, stopped) = watch::channel(None);
@@ -128,6 +130,10 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
                 let text = format!("its parts cannot be recorded: {error}");
                 let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
                 driver.node.complete(grant, AttemptResult::failed(failed, text));
+            }
+            if is_in_line {
+                // The next run of the job may wait here.
+                driver.shared.prepared.notify_one();
             }
             driver.shared.news.notify_one();
             if driver.shared.stopping.load(Ordering::Relaxed) {
@@ -504,9 +510,14 @@ impl<S: FullStore> Driver<S> {
                 // What was let in begins before anybody is told.
                 tokio::task::yield_now().await;
                 let mut accepted = submitted.accepted.into_iter();
+                let mut all = runs.iter();
                 let part = |size: &usize| {
+                    let mut stale = Vec::new();
+                    for run in all.by_ref().take(*size).filter(|_| !submitted.stale.is_empty()) {
+                        stale.extend(submitted.stale.iter().filter(|id| **id == run.id));
+                    }
                     let accepted = accepted.by_ref().take(*size).collect();
-                    Ok(Submitted { accepted, ..Submitted::default() })
+                    Ok(Submitted { accepted, stale, ..Submitted::default() })
                 };
                 sizes.iter().map(part).collect()
             }

@@ -212,12 +212,12 @@ impl<S: FullStore> Engine<S> {
         let driver =
             Driver { node: Arc::clone(&node), shared: Arc::clone(&shared), hands: Arc::new(hands) };
         let mut tasks = JoinSet::new();
-        tasks.spawn(driver.clone().start_prepared());
-        tasks.spawn(driver.clone().attend());
-        tasks.spawn(driver.clone().listen());
-        tasks.spawn(driver.clone().listen_for_places());
-        tasks.spawn(oversee(driver.clone(), Arc::clone(&outbox)));
-        tasks.spawn(driver.pump());
+        tasks.spawn_on(driver.clone().start_prepared(), &self.runtime);
+        tasks.spawn_on(driver.clone().attend(), &self.runtime);
+        tasks.spawn_on(driver.clone().listen(), &self.runtime);
+        tasks.spawn_on(driver.clone().listen_for_places(), &self.runtime);
+        tasks.spawn_on(oversee(driver.clone(), Arc::clone(&outbox)), &self.runtime);
+        tasks.spawn_on(driver.pump(), &self.runtime);
         let tasks = std::sync::Mutex::new(tasks);
         let guest = Arc::new(Guest { node, shared, outbox, tasks, doubts_since });
         let mut guests = self.guests();

@@ -1,10 +1,12 @@
 //! What was recorded is sealed once, whoever does it, and old rows go without breaking the chain.
 
-use domain::audit::Seal;
+use domain::audit::{KeptHead, Seal};
 use domain::id::TenantId;
 use domain::job::Definition;
 use domain::run::AttemptResult;
 use engine::{Settings, as_author};
+use jiff::SignedDuration;
+use store::{Journal, Store};
 
 use crate::world::{Steps, World};
 
@@ -38,12 +40,13 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let found = b.verify_audit(TENANT, None).await.unwrap();
     assert_eq!((found.rows, found.anchor, &found.broken), (11, Seal::GENESIS, &None));
     let head = found.last;
-    assert_eq!(a.verify_audit(TENANT, Some(head)).await.unwrap().broken, None);
+    let kept = KeptHead { seal: head, at: found.last_at };
+    assert_eq!(a.verify_audit(TENANT, Some(kept)).await.unwrap().broken, None);
     // Somebody remembers another end.
-    let wrong = Seal { hash: [7; 32], ..head };
+    let wrong = KeptHead { seal: Seal { hash: [7; 32], ..head }, at: None };
     let broken = a.verify_audit(TENANT, Some(wrong)).await.unwrap().broken.unwrap();
     assert_eq!(broken.number, 11);
-    let longer = Seal { number: 12, ..head };
+    let longer = KeptHead { seal: Seal { number: 12, ..head }, at: None };
     let broken = a.verify_audit(TENANT, Some(longer)).await.unwrap().broken.unwrap();
     assert_eq!(broken.number, 12);
 
@@ -58,6 +61,20 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     assert_eq!(a.prune_audit().await.unwrap(), 0);
     a.pause_job(job.id).await.unwrap();
     a.seal().await.unwrap();
-    let found = a.verify_audit(TENANT, Some(head)).await.unwrap();
+    let found = a.verify_audit(TENANT, Some(kept)).await.unwrap();
     assert_eq!((found.rows, found.anchor, found.last.number, found.broken), (1, head, 12, None));
+
+    // A head without its time does not say that the rows were old.
+    let bare = KeptHead { at: None, ..kept };
+    let broken = a.verify_audit(TENANT, Some(bare)).await.unwrap().broken.unwrap();
+    assert_eq!((broken.number, broken.until), (11, 11));
+    // The rest goes too early and by another hand: the range is named.
+    let store = &world.store;
+    let later = store.now().await.unwrap().saturating_add(SignedDuration::from_secs(1)).unwrap();
+    assert_eq!(store.prune_audit(TENANT, later, 100).await.unwrap(), 1);
+    let broken = a.verify_audit(TENANT, None).await.unwrap().broken.unwrap();
+    assert_eq!((broken.number, broken.until), (1, 12));
+    let fresh = KeptHead { seal: found.last, at: found.last_at };
+    let broken = a.verify_audit(TENANT, Some(fresh)).await.unwrap().broken.unwrap();
+    assert_eq!((broken.number, broken.until), (12, 12));
 }

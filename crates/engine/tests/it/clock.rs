@@ -156,6 +156,7 @@ async fn a_tick_begins_when_its_time_has_come_for_the_store() {
                 expected: Some(1),
                 prepared: Prepared::Return,
                 plan: None,
+                changed: Vec::new(),
             };
             assert_eq!(world.store.define(&[change]).await.unwrap(), [Changed::Done]);
         }

@@ -135,6 +135,8 @@ async fn a_one_time_job_that_was_off_when_its_run_ended_is_not_enabled_either() 
 
 #[tokio::test]
 async fn bad_definitions_are_refused_by_field() {
+    const NAME: &str = "name: a name has 1 to 255 bytes, no spaces around it, and no control, \
+                        invisible or bidirectional characters";
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;
     node.create("taken", Definition::default()).await;
@@ -148,8 +150,8 @@ async fn bad_definitions_are_refused_by_field() {
         Definition { when, ..ok() }
     };
     for (name, definition, expected) in [
-        ("", ok(), "name: a name has 1 to 255 bytes and no control characters"),
-        ("a\u{0}b", ok(), "name: a name has 1 to 255 bytes and no control characters"),
+        ("", ok(), NAME),
+        ("a\u{0}b", ok(), NAME),
         ("taken", ok(), "a job named \"taken\" exists already"),
         (
             "x",
@@ -191,6 +193,7 @@ async fn a_stale_change_is_refused() {
         expected: Some(job.version),
         prepared: store::Prepared::Keep,
         plan: None,
+        changed: Vec::new(),
     };
     stale.job.version += 1;
     let changed = world.store.define(&[stale]).await.unwrap();

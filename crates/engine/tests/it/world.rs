@@ -193,7 +193,7 @@ impl Steps for TestNode {
 
     async fn trigger(&self, job: &Job) -> RunId {
         let run = self.triggered(job.id, Trigger::default()).await.unwrap();
-        self.submit(std::slice::from_ref(&run)).await.unwrap();
+        assert_eq!(self.submit(std::slice::from_ref(&run)).await.unwrap().stale, []);
         run.id
     }
 

@@ -13,6 +13,12 @@ use crate::value::{Kind, Row, Value};
 /// More numbers than these are not made.
 const SERIES_MAX: i64 = 1_000_000;
 
+/// Numbers that are made at a time.
+const SERIES_PAGE: i64 = 1_000;
+
+/// A longer list is not taken apart: its rows take many times its length.
+const LIST_BYTES_MAX: usize = 256 << 10;
+
 /// The numbers of what comes from tables of the source.
 const FIRST_USER: i64 = 20_000;
 
@@ -36,8 +42,12 @@ fn text(text: &str) -> Value {
 pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let make = |values: &[(&str, Value)]| row(scan.table, values);
     let rows: Vec<Row> = match (scan.table.schema, scan.table.name) {
-        (_, "generate_series") => series(scan)?,
+        (_, "generate_series") => return Ok(Box::new(Series::read(scan)?)),
         (_, "unnest") => match scan.values("list").and_then(<[Value]>::first) {
+            Some(Value::Text(list)) if list.len() > LIST_BYTES_MAX => {
+                let text = format!("unnest takes a list of at most {LIST_BYTES_MAX} bytes");
+                return Err(QueryError::new(State::TooMuch, text));
+            }
             Some(Value::Text(list)) => items(list)
                 .into_iter()
                 .map(|item| vec![item.map_or(Value::Null, Value::text), Value::Text(list.clone())])
@@ -383,27 +393,54 @@ fn databases(source: &dyn Source) -> Vec<String> {
     names
 }
 
-fn series(scan: &Scan) -> Result<Vec<Row>, QueryError> {
-    let number = |name| match scan.values(name).and_then(<[Value]>::first) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    };
-    let (Some(start), Some(stop)) = (number("start"), number("stop")) else {
-        return Ok(Vec::new());
-    };
-    let given = scan.values("step").is_some();
-    let step = number("step").unwrap_or(1);
-    if step == 0 {
-        return Err(QueryError::new(State::InvalidValue, "the step must not be 0"));
+/// The numbers from one to another, a page at a time.
+struct Series {
+    start: i64,
+    stop: i64,
+    step: i64,
+    is_step_given: bool,
+    /// How many there are, and how many were made.
+    count: i64,
+    made: i64,
+}
+
+impl Series {
+    fn read(scan: &Scan) -> Result<Self, QueryError> {
+        let number = |name| match scan.values(name).and_then(<[Value]>::first) {
+            Some(Value::Int(number)) => Some(*number),
+            _ => None,
+        };
+        let is_step_given = scan.values("step").is_some();
+        let step = number("step").unwrap_or(1);
+        let (Some(start), Some(stop)) = (number("start"), number("stop")) else {
+            return Ok(Series { start: 0, stop: 0, step, is_step_given, count: 0, made: 0 });
+        };
+        if step == 0 {
+            return Err(QueryError::new(State::InvalidValue, "the step must not be 0"));
+        }
+        let count = (stop.saturating_sub(start) / step).saturating_add(1);
+        if count > SERIES_MAX {
+            let text = format!("generate_series makes at most {SERIES_MAX} rows");
+            return Err(QueryError::new(State::TooMuch, text));
+        }
+        Ok(Series { start, stop, step, is_step_given, count: count.max(0), made: 0 })
     }
-    let count = (stop.saturating_sub(start) / step).saturating_add(1);
-    if count > SERIES_MAX {
-        let text = format!("generate_series makes at most {SERIES_MAX} rows");
-        return Err(QueryError::new(State::TooMuch, text));
+}
+
+impl Pages for Series {
+    fn next(&mut self) -> Result<Option<Vec<Row>>, QueryError> {
+        if self.made >= self.count {
+            return Ok(None);
+        }
+        let end = self.count.min(self.made + SERIES_PAGE);
+        let Series { start, stop, step, .. } = *self;
+        let third = if self.is_step_given { Value::Int(step) } else { Value::Null };
+        let one = |n: i64| {
+            let number = Value::Int(start + n * step);
+            vec![number, Value::Int(start), Value::Int(stop), third.clone()]
+        };
+        let rows = (self.made..end).map(one).collect();
+        self.made = end;
+        Ok(Some(rows))
     }
-    let one = |n: i64| {
-        let third = if given { Value::Int(step) } else { Value::Null };
-        vec![Value::Int(start + n * step), Value::Int(start), Value::Int(stop), third]
-    };
-    Ok((0..count.max(0)).map(one).collect())
 }

@@ -64,8 +64,9 @@ impl Aggregate<Seen, Inner> for List {
 
     fn step(&self, context: &mut Context<'_>, seen: &mut Seen) -> rusqlite::Result<()> {
         let value = context.get_raw(0);
-        self.budget
-            .spend(32 + value.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len) as u64)?;
+        let bytes = size_of(value);
+        self.budget.spend(bytes)?;
+        self.budget.hold(bytes)?;
         seen.0.push(super::own(value));
         if context.len() == 2 {
             seen.1 = match context.get_raw(1) {
@@ -79,8 +80,15 @@ impl Aggregate<Seen, Inner> for List {
 
     fn finalize(&self, _: &mut Context<'_>, seen: Option<Seen>) -> rusqlite::Result<Inner> {
         let (values, second) = seen.unwrap_or_default();
+        let held: u64 = values.iter().map(|value| size_of(value.into())).sum();
+        crate::memory::count(-i64::try_from(held).unwrap_or(0));
         Ok(if values.is_empty() { Inner::Null } else { (self.show)(&values, second) })
     }
+}
+
+/// How many bytes a value takes, about.
+fn size_of(value: ValueRef<'_>) -> u64 {
+    32 + value.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len) as u64
 }
 
 fn show_array(values: &[Inner], _: Option<f64>) -> Inner {

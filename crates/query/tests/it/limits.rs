@@ -73,7 +73,13 @@ fn bombs_do_not_go_off() {
         "SELECT * FROM generate_series(1, 1000000, 0)",
     ] {
         let state = state(text, limits);
-        let known = [State::TooMuch, State::Cancelled, State::InvalidPattern, State::InvalidValue];
+        let known = [
+            State::TooMuch,
+            State::OutOfMemory,
+            State::Cancelled,
+            State::InvalidPattern,
+            State::InvalidValue,
+        ];
         assert!(known.contains(&state), "{text}: {state:?}");
     }
     // A pattern that makes others slow is only matched.
@@ -93,4 +99,56 @@ fn deep_and_long_statements_are_refused() {
     assert_eq!(state(&long, Limits::default()), State::TooMuch);
     let sum = format!("SELECT 1{}", " + 1".repeat(5_000));
     assert_eq!(state(&sum, Limits::default()), State::TooMuch);
+}
+
+#[test]
+fn steps_are_counted() {
+    let limits = Limits { steps: 100_000, ..Limits::default() };
+    let (engine, _) = engine_of(1, limits);
+    let error = ask(&engine, ENDLESS, &[]).unwrap_err();
+    assert_eq!(error.state.code(), "54000");
+    assert!(error.text.contains("sql.statement_steps_max = 100000"), "{error}");
+    assert_eq!(ask(&engine, "SELECT 1", &[]).unwrap().rows.len(), 1);
+}
+
+#[test]
+fn memory_is_counted_wherever_it_is_held() {
+    let limits = Limits { memory: 4 << 20, time: Duration::from_secs(60), ..Limits::default() };
+    let (engine, _) = engine_of(1, limits);
+    let wide = (0..40).map(|n| format!("repeat('x', 500000 + {n})")).collect::<Vec<_>>().join(", ");
+    let many = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t LIMIT 1000000)";
+    for text in [
+        // Sorted, grouped, remembered, joined, aggregated, and in one row.
+        &format!("{many} SELECT n FROM t ORDER BY n || repeat('x', 100) LIMIT 1 OFFSET 900000"),
+        &format!(
+            "{many} SELECT count(*) FROM (SELECT n || repeat('x', 100) AS x FROM t GROUP BY 1)"
+        ),
+        &format!("{many} SELECT count(*) FROM (SELECT DISTINCT n || repeat('x', 100) FROM t)"),
+        &format!(
+            "{many}, u AS MATERIALIZED (SELECT n || repeat('x', 100) AS x FROM t) \
+                  SELECT count(*) FROM u a JOIN u b ON a.x = b.x"
+        ),
+        &format!("{many} SELECT array_agg(n) FROM t"),
+        &format!("{many} SELECT string_agg(repeat('x', 100), ',') FROM t"),
+        &format!("SELECT {wide}"),
+    ] {
+        let error = ask(&engine, text, &[]).unwrap_err();
+        assert!(matches!(error.state.code(), "53200" | "54000"), "{text}: {error:?}");
+        // What it held is given back.
+        assert_eq!(ask(&engine, "SELECT 1", &[]).unwrap().rows.len(), 1, "{text}");
+    }
+    let error = ask(&engine, &format!("SELECT {wide}"), &[]).unwrap_err();
+    assert_eq!(error.state.code(), "53200");
+    assert!(error.text.contains("sql.statement_memory_max = 4194304"), "{error}");
+}
+
+#[test]
+fn pages_of_a_source_count_as_memory() {
+    let limits = Limits { memory: 1 << 20, ..Limits::default() };
+    let (engine, _) = engine_of(1, limits);
+    let tables = (0..60).map(|n| format!("sys.job_runs a{n}")).collect::<Vec<_>>().join(", ");
+    let error = ask(&engine, &format!("SELECT 1 FROM {tables} LIMIT 1"), &[]);
+    // Small pages: this is about the counting, which must not go wrong in either direction.
+    assert!(error.is_ok() || error.unwrap_err().state.code() == "53200");
+    assert_eq!(ask(&engine, "SELECT count(*) FROM sys.job_runs", &[]).unwrap().rows.len(), 1);
 }

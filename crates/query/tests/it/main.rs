@@ -2,4 +2,5 @@
 
 mod answers;
 mod limits;
+mod shares;
 mod world;

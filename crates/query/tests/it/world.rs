@@ -199,6 +199,7 @@ impl Source for Fixed {
 }
 
 pub fn engine_of(times: usize, limits: Limits) -> (Engine, Asked) {
+    assert!(query::count_memory(), "something used SQLite before");
     let asked = Asked::default();
     let source = Fixed { asked: asked.clone(), times };
     (Engine::new(Arc::new(source), limits).unwrap(), asked)

@@ -13,9 +13,11 @@ use sql::{Copy, Discard, Parsed, Spot, Statement};
 use tokio::time::timeout;
 
 use super::copy::Style;
+use super::portal::Rows;
 use super::report::{self, Report, notice};
 use super::session::{Over, Prepared, Step, Talk};
 use super::value::{self, Format, size_of, type_of};
+use super::watch::Watch;
 use crate::limit::Asker;
 use crate::sql::{Answer, Described, SqlError};
 
@@ -47,7 +49,7 @@ pub(super) fn data_row(columns: &[Column], row: &Row, formats: &[Format]) -> Res
     Ok(Out::DataRow(DataRow::new(data, count)))
 }
 
-impl Talk<'_> {
+impl<'a> Talk<'a> {
     /// Settings that a client named when it began. What is unknown is no reason to send it away.
     pub(super) fn adopt(&mut self, parameters: &BTreeMap<String, String>) {
         for (name, value) in parameters {
@@ -78,18 +80,19 @@ impl Talk<'_> {
         for statement in &statements {
             let answer = self.run(text, statement, &[]).await?;
             if let Statement::Copy(copy) = &statement.statement {
-                self.copy_out(copy, answer).await?;
+                self.copy_out(text, copy, answer).await?;
                 continue;
             }
-            let Answer { columns, rows, tag, .. } = answer;
-            if !columns.is_empty() {
-                let formats = vec![Format::Text; columns.len()];
-                self.wire.send(row_description(&columns, &formats)).await?;
-                for row in rows {
-                    self.wire.send(data_row(&columns, &row, &formats)?).await?;
+            let mut rows = Rows::from(answer);
+            if !rows.columns.is_empty() {
+                let mut watch = self.watch();
+                let formats = vec![Format::Text; rows.columns.len()];
+                self.wire.send(row_description(&rows.columns, &formats)).await?;
+                while let Some(row) = rows.next(&mut watch, text).await? {
+                    self.wire.send(data_row(&rows.columns, &row, &formats)?).await?;
                 }
             }
-            self.wire.send(Out::CommandComplete(CommandComplete::new(tag))).await?;
+            self.wire.send(Out::CommandComplete(CommandComplete::new(rows.tag()))).await?;
         }
         Ok(())
     }
@@ -126,9 +129,15 @@ impl Talk<'_> {
     }
 
     /// Writes an answer out.
-    pub(super) async fn copy_out(&mut self, copy: &Copy, answer: Answer) -> Result<(), Step> {
+    pub(super) async fn copy_out(
+        &mut self,
+        text: &str,
+        copy: &Copy,
+        answer: Answer,
+    ) -> Result<(), Step> {
         let style = Style { csv: copy.csv, delimiter: copy.delimiter, null: &copy.null };
-        let Answer { columns, rows, tag, .. } = answer;
+        let (mut rows, mut watch) = (Rows::from(answer), self.watch());
+        let columns = &rows.columns;
         let count = i16::try_from(columns.len()).unwrap_or(i16::MAX);
         let formats = vec![0; columns.len()];
         self.wire.send(Out::CopyOutResponse(CopyOutResponse::new(0, count, formats))).await?;
@@ -136,12 +145,12 @@ impl Talk<'_> {
             let line = style.line(columns.iter().map(|column| Some(column.name.clone())));
             self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
         }
-        for row in rows {
+        while let Some(row) = rows.next(&mut watch, text).await? {
             let line = style.line(row.iter().map(value::text_of));
             self.wire.send(Out::CopyData(CopyData::new(line.into()))).await?;
         }
         self.wire.send(Out::CopyDone(CopyDone::new())).await?;
-        self.wire.send(Out::CommandComplete(CommandComplete::new(tag))).await?;
+        self.wire.send(Out::CommandComplete(CommandComplete::new(rows.tag()))).await?;
         Ok(())
     }
 
@@ -198,30 +207,22 @@ impl Talk<'_> {
         parsed: &Parsed,
         values: &[Value],
     ) -> Result<Result<Answer, SqlError>, Step> {
-        let (wish, door, guest) = (self.registered.wish(), self.door, self.guest.clone());
-        let patience = self.patience();
-        let watch = async {
-            let mut look = tokio::time::interval(super::session::LOOK);
-            loop {
-                look.tick().await;
-                if let Err(report) = super::session::actor_of(door, &guest).await {
-                    return report;
-                }
-            }
-        };
+        let (patience, mut watch) = (self.patience(), self.watch());
         let run = timeout(patience, self.sql.run(&parsed.statement, values));
         tokio::select! {
             done = run => done.map_err(|_| {
-                let text = "the statement took longer than it may";
-                let hint = "ask for less, or SET statement_timeout";
+                let text = format!("statement timeout exceeded ({patience:?})");
+                let hint = "ask for less, or SET statement_timeout; \
+                            no longer than sql.statement_timeout";
                 Report::new(report::CANCELLED, text).hint(hint).into()
             }),
-            () = wish => {
-                let text = "the statement was cancelled by its user";
-                Err(Report::new(report::CANCELLED, text).into())
-            }
-            report = watch => Err(Over::Fatal(report).into()),
+            step = watch.ended() => Err(step),
         }
+    }
+
+    /// Watches whether the client may still be here, and wants its answer.
+    pub(super) fn watch(&self) -> Watch<'a> {
+        Watch::new(self.door, self.guest.clone(), self.registered.wish())
     }
 
     /// How long a question may take: what the session says, and no longer than the door says.

@@ -4,18 +4,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::cancel::Cancels;
+use super::places::{Places, SessionLimits};
 use super::report::{self, Report};
 use super::session;
 use super::startup::{self, Arrived};
 use super::wire::Ended;
 use crate::app::App;
 use crate::limit::Limits;
+use crate::pending::PendingConnections;
 
 /// After an error of the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -24,9 +27,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Sessions at the same time.
-    pub connections_max: usize,
-    /// Clients at the same time that have not proved who they are. More wait at the door.
+    pub sessions: SessionLimits,
+    /// Clients at the same time that have not proved who they are.
     pub strangers_max: usize,
+    /// Those of one address.
+    pub unauthenticated_per_address: usize,
     /// How long that may take.
     pub patience: Duration,
     /// The longest message of a client, in bytes.
@@ -40,8 +45,9 @@ pub struct Terms {
 impl Default for Terms {
     fn default() -> Self {
         Terms {
-            connections_max: 256,
+            sessions: SessionLimits::default(),
             strangers_max: 128,
+            unauthenticated_per_address: 32,
             patience: Duration::from_secs(10),
             message_bytes_max: 4 << 20,
             statement_timeout: Duration::from_secs(60),
@@ -69,20 +75,19 @@ pub struct Door {
     pub(crate) tls: Option<Tls>,
     pub(crate) cancels: Cancels,
     pub(crate) limits: Limits,
-    sessions: Arc<Semaphore>,
-    strangers: Arc<Semaphore>,
-}
-
-fn places(number: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(number.clamp(1, Semaphore::MAX_PERMITS)))
+    pub(crate) places: Places,
+    pending: PendingConnections,
 }
 
 impl Door {
     /// A door to an app; with TLS if there is a certificate.
     pub fn new(app: App, terms: Terms, tls: Option<Tls>) -> Self {
         Door {
-            sessions: places(terms.connections_max),
-            strangers: places(terms.strangers_max),
+            places: Places::new(terms.sessions),
+            pending: PendingConnections::new(
+                terms.strangers_max,
+                terms.unauthenticated_per_address,
+            ),
             app,
             terms,
             tls,
@@ -99,12 +104,8 @@ impl Door {
         let (talking, mut all_gone) = tokio::sync::mpsc::channel::<()>(1);
         let mut stop = std::pin::pin!(stop);
         loop {
-            let next = async {
-                let place = Arc::clone(&door.strangers).acquire_owned().await;
-                (place, listener.accept().await)
-            };
-            let (place, accepted) = tokio::select! {
-                next = next => next,
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
                 () = &mut stop => break,
             };
             let (stream, caller) = match accepted {
@@ -115,17 +116,25 @@ impl Door {
                     continue;
                 }
             };
+            let Some(pending) = door.pending.enter(caller.ip()) else {
+                door.app.metrics.sql_connection("refused");
+                turn_away(&stream, &door.terms);
+                continue;
+            };
             let (door, closed, talking) = (Arc::clone(&door), closed.clone(), talking.clone());
             tokio::spawn(async move {
-                let arrived = door.receive(stream, caller.ip(), closed.clone()).await;
-                drop(place);
+                let arrived = tokio::select! {
+                    arrived = door.receive(stream, caller.ip(), closed.clone()) => arrived,
+                    () = pending.evicted() => Ok(None),
+                };
+                drop(pending);
                 let metrics = &door.app.metrics;
                 metrics.sql_connection(match arrived {
                     Ok(Some(_)) => "admitted",
                     _ => "refused",
                 });
                 let ended = match arrived {
-                    Ok(Some(arrived)) => door.talk(arrived, closed).await,
+                    Ok(Some(arrived)) => session::run(&door, arrived, closed).await,
                     Ok(None) => Ok(()),
                     Err(ended) => Err(ended),
                 };
@@ -153,15 +162,18 @@ impl Door {
             _ = closed.changed() => Ok(None),
         }
     }
+}
 
-    async fn talk(&self, arrived: Arrived, closed: watch::Receiver<()>) -> Result<(), Ended> {
-        let Ok(_place) = Arc::clone(&self.sessions).try_acquire_owned() else {
-            let text = "there are as many sessions as there may be";
-            let report = Report::new(report::TOO_MANY, text);
-            let refused = startup::refuse::<()>(arrived.wire, report).await;
-            return refused.map(|_| ());
-        };
-        let _open = self.app.metrics.sql_session();
-        session::run(self, arrived, closed).await
+/// Tells a client that there are too many like it. What does not fit into the connection at once is
+/// not told.
+fn turn_away(stream: &TcpStream, terms: &Terms) {
+    let Terms { strangers_max, unauthenticated_per_address, .. } = terms;
+    let text = format!(
+        "too many clients are logging in (sql.unauthenticated_per_address = \
+         {unauthenticated_per_address}, sql.strangers_max = {strangers_max})"
+    );
+    let mut bytes = BytesMut::new();
+    if Report::new(report::TOO_MANY, text).fatal().encode(&mut bytes).is_ok() {
+        let _ = stream.try_write(&bytes);
     }
 }

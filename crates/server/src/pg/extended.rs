@@ -133,17 +133,12 @@ impl Talk<'_> {
             let values: Vec<Value> = portal.values.clone();
             let answer = self.run(&prepared.text, statement, &values).await?;
             if let Statement::Copy(copy) = &statement.statement {
-                self.copy_out(copy, answer).await?;
+                self.copy_out(&prepared.text, copy, answer).await?;
                 return self.end_portal(&name);
             }
-            let rows = Rows {
-                columns: answer.columns,
-                rows: answer.rows.into_iter(),
-                tag: answer.tag,
-                is_begun: false,
-            };
+            let rows = Rows::from(answer);
             if rows.columns.is_empty() {
-                self.wire.send(Out::CommandComplete(CommandComplete::new(rows.tag))).await?;
+                self.wire.send(Out::CommandComplete(CommandComplete::new(rows.tag()))).await?;
                 return self.end_portal(&name);
             }
             self.portals.get(&name)?.rows = Some(rows);
@@ -161,18 +156,22 @@ impl Talk<'_> {
 
     /// Gives so many rows of a portal; all when 0.
     async fn give(&mut self, name: &str, limit: usize) -> Done {
+        let mut watch = self.watch();
         let Talk { portals, wire, .. } = self;
         let portal = portals.get(name)?;
+        let prepared = Arc::clone(&portal.prepared);
         let codes = std::mem::take(&mut portal.formats);
         let Some(rows) = &mut portal.rows else { return Ok(()) };
         let formats: Vec<Format> = formats(&codes, rows.columns.len())?;
         let limit = if limit == 0 { usize::MAX } else { limit };
         let mut given = 0;
-        for row in rows.rows.by_ref().take(limit) {
+        while given < limit
+            && let Some(row) = rows.next(&mut watch, &prepared.text).await?
+        {
             wire.send(super::answer::data_row(&rows.columns, &row, &formats)?).await?;
             given += 1;
         }
-        let is_more = given == limit && rows.rows.len() > 0;
+        let is_more = given == limit && rows.is_more(&mut watch, &prepared.text).await?;
         let was_begun = std::mem::replace(&mut rows.is_begun, true);
         let message = if is_more {
             portal.formats = codes;
@@ -180,7 +179,7 @@ impl Talk<'_> {
         } else {
             portal.is_done = true;
             let rows = portal.rows.take();
-            let tag = rows.map(|rows| rows.tag).unwrap_or_default();
+            let tag = rows.map(|rows| rows.tag()).unwrap_or_default();
             // Who asked for a part of the rows is told how many the last part had.
             let tag = match tag.strip_prefix("SELECT ") {
                 Some(_) if was_begun => format!("SELECT {given}"),

@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use query::{Column, Row};
 
 use super::report::{NO_PORTAL, NO_STATEMENT, Report, TOO_MUCH};
+use super::session::Step;
 use super::value::Format;
+use super::watch::Watch;
+use crate::sql::{Answer, RowStream};
 
 /// Prepared statements of a session.
 const STATEMENTS_MAX: usize = 4096;
@@ -91,12 +94,69 @@ impl<T> Named<T> {
 pub(crate) struct Rows {
     /// The columns.
     pub(crate) columns: Vec<Column>,
-    /// What is left.
-    pub(crate) rows: std::vec::IntoIter<Row>,
-    /// What is said at the end.
-    pub(crate) tag: String,
+    /// What is here and was not given.
+    ready: std::vec::IntoIter<Row>,
+    /// What is still to come.
+    rest: Option<RowStream>,
+    tag: String,
+    /// How many were given.
+    pub(crate) given: usize,
+    /// Whether the number of rows is missing in the tag.
+    is_uncounted: bool,
     /// Whether some were given already.
     pub(crate) is_begun: bool,
+}
+
+impl From<Answer> for Rows {
+    fn from(answer: Answer) -> Self {
+        let Answer { columns, rows, rest, tag, .. } = answer;
+        let is_uncounted = rest.is_some();
+        let ready = rows.into_iter();
+        Rows { columns, ready, rest, tag, given: 0, is_uncounted, is_begun: false }
+    }
+}
+
+impl Rows {
+    /// The next row that is here.
+    pub(super) fn take_ready(&mut self) -> Option<Row> {
+        let row = self.ready.next();
+        self.given += usize::from(row.is_some());
+        row
+    }
+
+    /// The next row; waits for it as long as `watch` allows.
+    pub(super) async fn next(
+        &mut self,
+        watch: &mut Watch<'_>,
+        text: &str,
+    ) -> Result<Option<Row>, Step> {
+        Ok(if self.is_more(watch, text).await? { self.take_ready() } else { None })
+    }
+
+    /// Whether there is another row.
+    pub(super) async fn is_more(
+        &mut self,
+        watch: &mut Watch<'_>,
+        text: &str,
+    ) -> Result<bool, Step> {
+        while self.ready.len() == 0
+            && let Some(rest) = &mut self.rest
+        {
+            match watch.next(rest, text).await? {
+                Some(rows) => self.ready = rows.into_iter(),
+                None => self.rest = None,
+            }
+        }
+        Ok(self.ready.len() > 0)
+    }
+
+    /// What is said at the end.
+    pub(super) fn tag(&self) -> String {
+        match self.is_uncounted {
+            true => format!("{} {}", self.tag, self.given),
+            false => self.tag.clone(),
+        }
+    }
 }
 
 /// The formats of so many things: one for each, one for all, or text.

@@ -96,6 +96,11 @@ pub(crate) async fn run(
         Ok(actor) => actor,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
+    let _place = match door.places.take(&actor) {
+        Ok(place) => place,
+        Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
+    };
+    let _open = door.app.metrics.sql_session();
     let mut talk = Talk {
         sql: Session::new(door.app.clone(), actor.into()).at(
             &tenant,

@@ -269,7 +269,8 @@ pub(crate) async fn test(
 ) -> Result<Json<TrialView>> {
     actor.may(Deed::ChangeAccess)?;
     let object = objects::find(&app, &actor, KIND, &name).await?;
-    Ok(Json(TrialView::of(&app, app.trials.channel(&object)).await))
+    let trial = app.trials.channel(&object);
+    Ok(Json(TrialView::of(&app, &actor, KIND, &object.name, trial).await?))
 }
 
 /// What a channel made of an alert.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::Response;
-use domain::audit::{AuditedRun, Kind, Record, Seal, ended_runs};
+use domain::audit::{AuditedRun, KeptHead, Kind, Record, Seal, ended_runs};
 use domain::id::{JobId, TenantId};
 use engine::{AuditFilter, Verified};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::find;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::Params;
+use crate::body::{OptionalBody, Params};
 use crate::page::{List, bad_cursor, cursor, limit, words};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -31,8 +31,9 @@ pub struct AuditEvent {
     pub at: Timestamp,
     /// What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
     /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
-    /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED` or
-    /// `BACKUP`.
+    /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
+    /// `BACKUP`, `NODE_CHANGED`, `JOB_BACKFILLED`, `RUN_RETRIED`, `DEAD_LETTER_ACKNOWLEDGED` or
+    /// `TESTED`.
     pub event_type: String,
     /// Who; empty for what the schedule did.
     pub actor: String,
@@ -135,9 +136,26 @@ pub struct VerifyParams {
     /// `tenant` (the default), or `cluster`: what concerns no tenant.
     #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
-    /// What the chain must contain: number and hash of an earlier head, as `12:ab…`. It finds a
-    /// chain that was cut off at its end.
-    #[param(pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}$")]
+    /// What the chain must contain: number, hash and time of an earlier head, as
+    /// `12:ab…@2026-01-01T00:00:00Z`. It finds a chain that was cut off at its end or wiped.
+    #[param(
+        pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}(@[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?Z)?$"
+    )]
+    head: Option<String>,
+}
+
+/// The same, for those who would rather not have it in the address.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerifyRequest {
+    /// `tenant` (the default), or `cluster`: what concerns no tenant.
+    #[schema(pattern = "^(tenant|cluster)$")]
+    scope: Option<String>,
+    /// What the chain must contain: number, hash and time of an earlier head, as
+    /// `12:ab…@2026-01-01T00:00:00Z`.
+    #[schema(
+        pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}(@[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?Z)?$"
+    )]
     head: Option<String>,
 }
 
@@ -152,8 +170,11 @@ pub struct Verification {
     pub anchor: u64,
     /// The last row that is as it was sealed.
     pub head: u64,
-    /// Its hash. Keep it elsewhere: a chain that was cut off at its end ends with another one.
+    /// Its hash. Keep it elsewhere, with the number and the time: a chain that was cut off at its
+    /// end ends with another one.
     pub head_hash: String,
+    /// When it was written; null when there is no row.
+    pub head_at: Option<Timestamp>,
     /// The first row that is not as it was sealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<BadRow>,
@@ -164,6 +185,8 @@ pub struct Verification {
 pub struct BadRow {
     /// Its number.
     pub number: u64,
+    /// The number of the last row that is lost with it; the same when it is one row.
+    pub until: u64,
     /// What is wrong with it.
     pub problem: String,
 }
@@ -274,8 +297,12 @@ fn place(asked: Option<&str>) -> Result<(Option<i64>, usize)> {
 }
 
 /// An earlier head.
-fn head(text: &str) -> Result<Seal> {
+fn head(text: &str) -> Result<KeptHead> {
     let read = || {
+        let (text, at) = match text.split_once('@') {
+            Some((text, at)) => (text, Some(at.parse().ok()?)),
+            None => (text, None),
+        };
         let (number, digits) = text.split_once(':')?;
         let mut hash = [0; 32];
         if digits.len() != 64 || !digits.is_ascii() {
@@ -284,10 +311,11 @@ fn head(text: &str) -> Result<Seal> {
         for (at, byte) in hash.iter_mut().enumerate() {
             *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
         }
-        Some(Seal { number: number.parse().ok()?, hash })
+        Some(KeptHead { seal: Seal { number: number.parse().ok()?, hash }, at })
     };
     read().ok_or_else(|| {
-        let text = "must be a number, a colon and 64 hex digits, as a verification answers them";
+        let text = "must be NUMBER:HASH@TIME, as a verification prints it: a number, 64 hex digits \
+                    and a time";
         Problem::field(Code::InvalidRequest, "head", text)
     })
 }
@@ -295,17 +323,22 @@ fn head(text: &str) -> Result<Seal> {
 /// Looks at every row: whether it is as it was sealed, and none is missing.
 #[utoipa::path(
     post, operation_id = "verify_audit", path = "/v1/audit:verify", tag = "audit", params(VerifyParams),
-    responses((status = 200, body = Verification), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    request_body(content = Option<VerifyRequest>),
+    responses((status = 200, body = Verification), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn verify(
     State(app): State<App>,
     actor: Actor,
     Params(params): Params<VerifyParams>,
+    OptionalBody(body): OptionalBody<VerifyRequest>,
 ) -> Result<Json<Verification>> {
-    let tenant = tenant(&actor, params.scope.as_deref())?;
-    let known = params.head.as_deref().map(head).transpose()?;
+    // What the body says counts more than the address.
+    let scope = body.scope.or(params.scope);
+    let tenant = tenant(&actor, scope.as_deref())?;
+    let known = body.head.or(params.head);
+    let known = known.as_deref().map(head).transpose()?;
     let found = app.scheduler.verify_audit(&actor, tenant, known).await?;
-    let Verified { rows, anchor, last, broken } = found;
+    let Verified { rows, anchor, last, last_at, broken } = found;
     let Seal { number: head, hash } = last;
     Ok(Json(Verification {
         valid: broken.is_none(),
@@ -313,6 +346,11 @@ pub(crate) async fn verify(
         anchor: anchor.number,
         head,
         head_hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
-        first_bad: broken.map(|broken| BadRow { number: broken.number, problem: broken.problem }),
+        head_at: last_at,
+        first_bad: broken.map(|broken| BadRow {
+            number: broken.number,
+            until: broken.until,
+            problem: broken.problem,
+        }),
     }))
 }

@@ -283,5 +283,6 @@ pub(crate) async fn test(
         true => name,
         false => objects::find(&app, &actor, KIND, &name).await?.name,
     };
-    Ok(Json(TrialView::of(&app, app.trials.database(actor.tenant, &name)).await))
+    let trial = app.trials.database(actor.tenant, &name);
+    Ok(Json(TrialView::of(&app, &actor, KIND, &name, trial).await?))
 }

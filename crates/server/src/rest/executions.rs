@@ -154,16 +154,14 @@ pub(crate) async fn list_of_job(
         return Err(Problem::field(Code::InvalidRequest, "job", text));
     }
     let runs = page_of(&app, &actor, RunsOf::Job(job.id), &params).await?;
-    let executions = of_jobs(&app, &actor, runs.items, &[job]).await?;
+    let executions = of_jobs(&app, &actor, runs.items, &[&job]).await?;
     Ok(List::new(executions, runs.next).answer(&uri))
 }
 
 /// Executions with the names of their jobs.
 pub(super) async fn named(app: &App, actor: &Actor, runs: Vec<RunView>) -> Result<Vec<Execution>> {
-    let mut ids: Vec<JobId> = runs.iter().map(|run| run.job).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let jobs = app.scheduler.jobs_by_id(actor, &ids).await?;
+    let jobs = app.scheduler.jobs_of(actor, &runs).await?;
+    let jobs: Vec<&Job> = jobs.iter().map(AsRef::as_ref).collect();
     of_jobs(app, actor, runs, &jobs).await
 }
 
@@ -171,7 +169,7 @@ async fn of_jobs(
     app: &App,
     actor: &Actor,
     runs: Vec<RunView>,
-    jobs: &[Job],
+    jobs: &[&Job],
 ) -> Result<Vec<Execution>> {
     // A part stays one when its job is not divided any more.
     let is_divided = jobs.iter().any(|job| job.definition.is_divided())

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::access::{Award, Awarded, Entry, Kind, Privilege, UnknownPrivilege};
+use domain::access::{Award, Awarded, Entry, Kind, UnknownPrivilege};
 use domain::id::RoleId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -29,7 +29,7 @@ pub struct GrantView {
     /// The role that has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_role: Option<String>,
-    /// A privilege.
+    /// A privilege, or the use of a database: `USE ON DATABASE sales`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privilege: Option<String>,
     /// All that a role has.
@@ -48,7 +48,7 @@ pub struct GrantSpec {
     /// The role that gets it.
     #[serde(default)]
     pub to_role: Option<String>,
-    /// A privilege.
+    /// A privilege, or the use of a database: `USE ON DATABASE sales`.
     #[serde(default)]
     #[schema(example = "CREATE JOB")]
     pub privilege: Option<String>,
@@ -70,7 +70,7 @@ impl GrantSpec {
         let what = match (&self.privilege, &self.role) {
             (Some(name), None) => {
                 let wrong = |e: UnknownPrivilege| Problem::invalid("privilege", e.to_string());
-                Awarded::Privilege(name.parse::<Privilege>().map_err(wrong)?)
+                Awarded::from_text(name).map_err(wrong)?
             }
             (None, Some(role)) => Awarded::Role(RoleId(id(Kind::Role, role).await?)),
             _ => return Err(Problem::invalid("privilege", "give one of privilege and role")),
@@ -96,9 +96,9 @@ async fn shown(app: &App, actor: &Actor, award: Award) -> Result<GrantView> {
         (Kind::User, name) => to_user = Some(name),
         (_, name) => to_role = Some(name),
     }
-    match award.what {
-        Awarded::Privilege(given) => privilege = Some(given.name().to_owned()),
+    match &award.what {
         Awarded::Role(given) => role = Some(name(given.0).await?.1),
+        other => privilege = other.text(),
     }
     Ok(GrantView { grant_id: award.id(), to_user, to_role, privilege, role })
 }
@@ -188,7 +188,7 @@ pub(crate) async fn create(
     Body(spec): Body<GrantSpec>,
 ) -> Result<Response> {
     let award = spec.award(&app, &actor).await?;
-    let is_new = app.scheduler.award(&actor, award).await?;
+    let is_new = app.scheduler.award(&actor, award.clone()).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let place = HeaderValue::from_str(&format!("/v1/grants/{}", award.id()));
     let place = place.unwrap_or(HeaderValue::from_static("/v1/grants"));

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::access::{ApiKey, Entry, Kind, Privilege, Privileges, Record};
 use domain::id::{TenantId, UserId};
+use domain::text::is_deceptive;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -227,8 +228,12 @@ fn scopes_of(names: &[String]) -> Result<Privileges> {
 }
 
 fn check_label(label: &str) -> Result<()> {
-    if label.len() > LABEL_BYTES_MAX || label.chars().any(char::is_control) {
-        let text = format!("has at most {LABEL_BYTES_MAX} bytes and no control characters");
+    let is_bad = |c: char| c.is_control() || is_deceptive(c);
+    if label.len() > LABEL_BYTES_MAX || label.chars().any(is_bad) {
+        let text = format!(
+            "has at most {LABEL_BYTES_MAX} bytes and no control, invisible or bidirectional \
+             characters"
+        );
         return Err(Problem::invalid("label", text));
     }
     Ok(())

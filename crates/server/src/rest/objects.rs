@@ -5,6 +5,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
+use domain::audit::{self, Event};
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind, check_name};
 use domain::secret::SecretPlace;
@@ -62,15 +63,31 @@ pub struct TrialView {
 }
 
 impl TrialView {
-    /// Waits for a trial.
-    pub async fn of(app: &App, trial: crate::trials::Tried<'_>) -> Self {
+    /// Records who tries what out, and waits for the trial.
+    pub async fn of(
+        app: &App,
+        actor: &Actor,
+        kind: ObjectKind,
+        name: &str,
+        trial: crate::trials::Tried<'_>,
+    ) -> Result<Self> {
+        let event = Event {
+            tenant: actor.tenant,
+            actor: actor.name.clone(),
+            kind: audit::Kind::Tested,
+            job: None,
+            run: None,
+            outcome: "REQUESTED".to_owned(),
+            details: serde_json::json!({ word(kind): name }).to_string(),
+        };
+        app.scheduler.record(event).await?;
         let began = app.now();
         let (ok, message) = match trial.await {
             Ok(message) => (true, message),
             Err(message) => (false, message),
         };
         let took = app.now().duration_since(began).as_millis();
-        TrialView { ok, message, duration_ms: u64::try_from(took).unwrap_or(0) }
+        Ok(TrialView { ok, message, duration_ms: u64::try_from(took).unwrap_or(0) })
     }
 }
 

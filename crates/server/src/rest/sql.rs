@@ -96,6 +96,9 @@ pub(crate) async fn run(
         let answer = session.perform(&parsed.statement, &parameters).await;
         let answer =
             answer.map_err(|error| told(error, &sql, (count > 1).then_some((i, count))))?;
+        let answer = gathered(answer, room).await;
+        let answer =
+            answer.map_err(|error| told(error, &sql, (count > 1).then_some((i, count))))?;
         results.push(shown(answer, &mut room));
     }
     if session.block() != BlockState::Idle
@@ -104,6 +107,19 @@ pub(crate) async fn run(
         last.notices.push("the transaction block did not end with COMMIT: it is forgotten".into());
     }
     Ok(Json(SqlAnswer { results }))
+}
+
+/// An answer with all its rows, or with one more than there is room for.
+async fn gathered(mut answer: Answer, room: usize) -> std::result::Result<Answer, SqlError> {
+    if let Some(mut rest) = answer.rest.take() {
+        while answer.rows.len() <= room
+            && let Some(rows) = rest.next().await?
+        {
+            answer.rows.extend(rows);
+        }
+        answer.tag = format!("{} {}", answer.tag, answer.rows.len());
+    }
+    Ok(answer)
 }
 
 /// A value for `$1`.
@@ -121,7 +137,7 @@ fn cell(value: Value) -> Cell {
 }
 
 fn shown(answer: Answer, room: &mut usize) -> SqlResult {
-    let Answer { columns, mut rows, tag, notices } = answer;
+    let Answer { columns, mut rows, tag, notices, .. } = answer;
     let truncated = rows.len() > *room;
     rows.truncate(*room);
     *room -= rows.len();

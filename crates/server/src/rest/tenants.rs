@@ -34,6 +34,8 @@ pub struct TenantView {
     pub max_concurrent: Option<u32>,
     /// The most requests a second of each of its keys.
     pub requests_per_second: Option<u32>,
+    /// Whether its administrators may have commands run, and let others do so.
+    pub external_jobs: bool,
     /// Grows with every change.
     pub version: u32,
     /// When it was made.
@@ -64,6 +66,10 @@ pub struct TenantSpec {
     #[serde(default)]
     #[schema(maximum = 4294967295_u32)]
     pub requests_per_second: Option<u32>,
+    /// Whether its administrators may have commands run, and let others do so: `false` when
+    /// absent.
+    #[serde(default)]
+    pub external_jobs: Option<bool>,
 }
 
 impl Shown for TenantView {
@@ -79,6 +85,7 @@ impl Shown for TenantView {
             max_jobs: tenant.max_jobs,
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
+            external_jobs: tenant.external_jobs,
             version,
             created_at,
             updated_at,
@@ -98,6 +105,7 @@ impl TenantSpec {
             max_jobs: tenant.max_jobs,
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
+            external_jobs: Some(tenant.external_jobs),
         }
     }
 
@@ -109,6 +117,7 @@ impl TenantSpec {
             max_jobs: self.max_jobs,
             max_concurrent: self.max_concurrent,
             requests_per_second: self.requests_per_second,
+            external_jobs: self.external_jobs.unwrap_or(false),
         })
     }
 }

@@ -121,7 +121,7 @@ pub(crate) async fn create(
     actor.may(Deed::ChangeAccess)?;
     let (id, tenant) = (UserId(entry::new_id(&app)), actor.tenant);
     let (password, scram) = match password {
-        Some(password) => login::kept(&app, id, password).await?,
+        Some(password) => login::kept(&app, id, &name, password).await?,
         None => (None, None),
     };
     let entry = Entry::User(User { id, tenant, name, password, scram, disabled });
@@ -151,7 +151,7 @@ pub(crate) async fn patch(
     let now = UserSpec { name: user.name.clone(), disabled: user.disabled, password: None };
     let UserSpec { name, disabled, password } = entry::patched(&now, patch)?;
     let (password, scram) = match password {
-        Some(password) => login::kept(&app, user.id, password).await?,
+        Some(password) => login::kept(&app, user.id, &name, password).await?,
         None if is_named => (None, None),
         None => (user.password.clone(), user.scram.clone()),
     };

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use domain::id::RunId;
 use domain::run::NewRun;
 use domain::schedule::CatchUpPolicy;
-use engine::Trigger;
+use engine::{EngineError, Trigger};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -122,7 +122,6 @@ pub(crate) async fn trigger(
     headers: HeaderMap,
     OptionalBody(mut body): OptionalBody<TriggerBody>,
 ) -> Result<Response> {
-    let job = find::job(&app, &actor, &job).await?;
     if body.execution_id.is_some_and(|id| id.get_version_num() != 7) {
         return Err(Problem::invalid("execution_id", "must be a version 7 UUID"));
     }
@@ -135,7 +134,12 @@ pub(crate) async fn trigger(
     let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
     let trigger =
         Trigger { at: body.scheduled_time, parameters, with_dependencies: body.with_dependencies };
-    let run = app.scheduler.trigger(&actor, job.id, trigger, body.execution_id.map(RunId)).await?;
+    let id = body.execution_id.map(RunId);
+    let run = app.scheduler.trigger_named(&actor, &job, trigger, id).await;
+    let run = run.map_err(|error| match error {
+        EngineError::NotFound(_) => Problem::no_job(format_args!("{job:?}")),
+        error => error.into(),
+    })?;
     Ok(accepted(&run))
 }
 

@@ -51,6 +51,7 @@ impl Session {
             for given in &grant.what {
                 let what = match given {
                     Given::Privilege(privilege) => Awarded::Privilege(*privilege),
+                    Given::Database(name) => Awarded::Database(name.value.clone()),
                     Given::Role(role) => {
                         Awarded::Role(RoleId(self.entry(Kind::Role, role).await?.entry.id()))
                     }
@@ -91,7 +92,7 @@ impl Session {
         let password = match &asked.password {
             None => None,
             Some(None) => Some((None, None)),
-            Some(Some(Hidden(password))) => Some(self.kept(id, password, asked.name.at).await?),
+            Some(Some(Hidden(password))) => Some(self.kept(id, &asked.name, password).await?),
         };
         let name = asked.rename.as_ref().unwrap_or(&asked.name);
         let user = match known {
@@ -129,17 +130,17 @@ impl Session {
     async fn kept(
         &self,
         user: UserId,
+        name: &Spot<String>,
         password: &str,
-        at: usize,
     ) -> Result<(Option<String>, Option<Box<Verifier>>)> {
         // psql's \password sends what PostgreSQL keeps, and not the password.
         if password.starts_with("SCRAM-SHA-256$") || password.starts_with("md5") {
             let text = "a password that is hashed already cannot be taken";
-            let error = SqlError::new(Code::NotSupported, text).or_at(at);
+            let error = SqlError::new(Code::NotSupported, text).or_at(name.at);
             return Err(error.with_hint("Send the password itself, over TLS."));
         }
-        let kept = login::kept(&self.app, user, password.to_owned()).await;
-        kept.map_err(|problem: Problem| SqlError::from(problem).or_at(at))
+        let kept = login::kept(&self.app, user, &name.value, password.to_owned()).await;
+        kept.map_err(|problem: Problem| SqlError::from(problem).or_at(name.at))
     }
 
     pub(super) async fn role(&self, asked: &RoleStatement) -> Result<Answer> {

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use query::{Column, Kind, Row, Value};
 use sql::{Literal, Statement};
 
+use super::stream::RowStream;
+
 /// What a statement answered.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Answer {
     /// The columns of its rows; none if it answers none.
     pub columns: Vec<Column>,
-    /// Its rows.
+    /// Its rows, or the first of them.
     pub rows: Vec<Row>,
-    /// What it did, as clients of PostgreSQL expect it: `CREATE JOB`, `SELECT 3`.
+    /// The others.
+    pub rest: Option<RowStream>,
+    /// What it did, as clients of PostgreSQL expect it: `CREATE JOB`, `SELECT 3`. The number of
+    /// rows is missing where some are still to come.
     pub tag: String,
     /// What its author should know.
     pub notices: Vec<String>,
@@ -30,7 +35,8 @@ pub struct Described {
 impl Answer {
     /// Something was done.
     pub(super) fn done(tag: &str) -> Self {
-        Answer { columns: Vec::new(), rows: Vec::new(), tag: tag.to_owned(), notices: Vec::new() }
+        let (columns, rows, notices) = (Vec::new(), Vec::new(), Vec::new());
+        Answer { columns, rows, rest: None, tag: tag.to_owned(), notices }
     }
 
     /// Rows of a statement.

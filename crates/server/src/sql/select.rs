@@ -1,115 +1,144 @@
-//! Questions about tables: the room `query` answers them, on a thread that may wait, in the name of
+//! Questions about tables: the crate `query` answers them, on a thread that may wait, in the name of
 //! whoever asks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use query::{Cancel, Engine, Limits, Prepared, QueryError, State, Value};
+use query::{Cancel, Column, Engine, Prepared, QueryError, State, Value};
 use sql::Spot;
+use tokio::sync::oneshot;
 
+use super::stream::{Batches, EndedWith, RowStream, within};
 use super::{Answer, Result, Session, SqlError};
 use crate::actor::Actor;
 use crate::problem::Code;
+use crate::queries::Admitted;
 use crate::sys;
 
-/// The engine of a session, which knows for whom it answers.
-#[derive(Default)]
+/// How long a statement may take where nothing else says.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// An engine, and for whom it answers.
+type Kept = (Actor, Engine);
+
+/// The engine of a session. A statement takes it, and gives it back when it has ended; a second
+/// statement of the session meanwhile, of another portal, makes one of its own.
 pub(super) struct Tables {
-    engine: Mutex<Option<(Actor, Arc<Engine>)>>,
+    idle: Arc<Mutex<Option<Kept>>>,
     /// What `current_database()` and `pg_backend_pid()` answer.
-    pub(super) database: String,
-    pub(super) backend: i32,
-    pub(super) limits: Limits,
+    database: String,
+    backend: i32,
+    time_max: Duration,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let (idle, database) = (Arc::default(), String::new());
+        Tables { idle, database, backend: 0, time_max: TIME_MAX }
+    }
 }
 
 impl Tables {
-    /// The engine for an actor; a new one when their rights have changed.
-    fn engine(
-        &self,
-        app: &crate::App,
-        actor: &Actor,
-    ) -> std::result::Result<Arc<Engine>, QueryError> {
-        let mut kept = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((whose, engine)) = kept.as_ref()
-            && whose == actor
-        {
-            return Ok(Arc::clone(engine));
+    /// An engine for an actor; a new one when their rights have changed.
+    fn take(&self, app: &crate::App, actor: &Actor) -> std::result::Result<Engine, QueryError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match idle.filter(|(whose, _)| whose == actor) {
+            Some((_, engine)) => Ok(engine),
+            None => {
+                let limits = app.queries.statement(self.time_max);
+                sys::engine(app, actor, &self.database, self.backend, limits)
+            }
         }
-        let made = sys::engine(app, actor, &self.database, self.backend, self.limits)?;
-        let made = Arc::new(made);
-        *kept = Some((actor.clone(), Arc::clone(&made)));
-        Ok(made)
     }
 }
 
-/// Ends what is being answered when nobody waits for it any more.
-struct EndedWith(Cancel);
-
-impl Drop for EndedWith {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
+/// What a question is answered with: an engine, and a place among the statements.
+struct Desk {
+    engine: Engine,
+    give_back: Box<dyn FnOnce(Engine) + Send>,
+    admitted: Admitted,
 }
 
 impl Session {
     /// The same session where clients of PostgreSQL ask: in a database of this name, as a process
     /// of this number, and with so much time for a question.
-    pub fn at(mut self, database: &str, backend: i32, time: Duration) -> Self {
-        let limits = Limits { time, ..Limits::default() };
-        self.tables =
-            Tables { database: database.to_owned(), backend, limits, ..Tables::default() };
+    pub fn at(mut self, database: &str, backend: i32, time_max: Duration) -> Self {
+        let database = database.to_owned();
+        self.tables = Tables { database, backend, time_max, ..Tables::default() };
         self
+    }
+
+    /// Lets a statement in, and finds it an engine.
+    fn desk(&self) -> Result<Desk> {
+        let admitted = self.app.queries.admit(&self.actor)?;
+        let engine = self.tables.take(&self.app, &self.actor)?;
+        let (idle, actor) = (Arc::clone(&self.tables.idle), self.actor.clone());
+        let give_back = Box::new(move |engine| {
+            *idle.lock().unwrap_or_else(PoisonError::into_inner) = Some((actor, engine));
+        });
+        Ok(Desk { engine, give_back, admitted })
     }
 
     /// Reads a question.
     pub(super) async fn prepare(&self, question: &Spot<String>) -> Result<Prepared> {
         let text = question.value.clone();
-        let read = self.on_a_thread(move |engine, _| engine.prepare(&text)).await;
-        read.map_err(|error| within(error, question))
+        let Desk { engine, give_back, admitted } = self.desk()?;
+        let work = move || {
+            let prepared = engine.prepare(&text);
+            give_back(engine);
+            drop(admitted);
+            prepared
+        };
+        let thread = self.app.queries.spawn(work).ok_or_else(SqlError::internal)?;
+        let prepared = thread.await.map_err(|_| SqlError::internal())?;
+        prepared.map_err(|error| within(error.into(), place_of(question)))
     }
 
-    /// Asks a question about tables.
+    /// Asks a question about tables. The answer has the first rows; the others come as they are
+    /// read.
     pub(super) async fn select(
         &self,
         question: &Spot<String>,
         parameters: &[Value],
     ) -> Result<Answer> {
         let (text, parameters) = (question.value.clone(), parameters.to_vec());
-        let ask = move |engine: &Engine, cancel: &Cancel| {
-            let prepared = engine.prepare(&text)?;
-            engine.run(&prepared, &parameters, cancel)
+        let Desk { engine, give_back, admitted } = self.desk()?;
+        let limits = self.app.queries.statement(self.tables.time_max);
+        let patience = self.app.queries.limits.read_timeout;
+        let (mut batches, receive) = Batches::new(limits.rows, patience);
+        let (told, columns) = oneshot::channel::<Vec<Column>>();
+        let cancel = Cancel::within(self.statement_timeout());
+        let mut stream = RowStream {
+            batches: receive,
+            is_over: false,
+            patience,
+            place: place_of(question),
+            _end: EndedWith(cancel.clone()),
         };
-        let asked = self.on_a_thread(ask);
-        let answer = match self.statement_timeout() {
-            None => asked.await,
-            Some(longest) => tokio::time::timeout(longest, asked).await.unwrap_or_else(|_| {
-                let text = "canceling statement due to statement timeout";
-                Err(SqlError::new(Code::RequestTimeout, text))
-            }),
+        let work = move || {
+            let answer = || {
+                let prepared = engine.prepare(&text)?;
+                let _ = told.send(prepared.columns.clone());
+                engine.each(&prepared, &parameters, &cancel, &mut batches)
+            };
+            let outcome = answer();
+            // Before the end is told: the next statement finds the engine.
+            give_back(engine);
+            batches.finish(outcome, || drop(admitted));
         };
-        let query::Rows { columns, rows } = answer.map_err(|error| within(error, question))?;
-        let tag = format!("SELECT {}", rows.len());
-        Ok(Answer { columns, rows, ..Answer::done(&tag) })
-    }
-
-    async fn on_a_thread<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Engine, &Cancel) -> std::result::Result<T, QueryError> + Send + 'static,
-    ) -> Result<T> {
-        let engine = self.tables.engine(&self.app, &self.actor)?;
-        let cancel = Cancel::default();
-        let _end = EndedWith(cancel.clone());
-        match tokio::task::spawn_blocking(move || work(&engine, &cancel)).await {
-            Ok(done) => Ok(done?),
-            Err(_) => Err(SqlError::internal()),
-        }
+        self.app.queries.spawn(work).ok_or_else(SqlError::internal)?;
+        let rows = stream.next().await?.unwrap_or_default();
+        let columns = columns.await.map_err(|_| SqlError::internal())?;
+        let (tag, rest) = match stream.is_over {
+            true => (format!("SELECT {}", rows.len()), None),
+            false => ("SELECT".to_owned(), Some(stream)),
+        };
+        Ok(Answer { columns, rows, rest, ..Answer::done(&tag) })
     }
 }
 
-/// A mistake in a question, with its place in the whole text.
-fn within(error: SqlError, question: &Spot<String>) -> SqlError {
-    let at = error.at.filter(|at| *at <= question.value.len());
-    SqlError { at: at.map(|at| at + question.at), ..error }
+fn place_of(question: &Spot<String>) -> (usize, usize) {
+    (question.at, question.value.len())
 }
 
 impl From<QueryError> for SqlError {
@@ -120,6 +149,7 @@ impl From<QueryError> for SqlError {
             State::Unavailable => Code::SchedulerUnavailable,
             State::Internal => Code::Internal,
             State::Cancelled => Code::RequestTimeout,
+            State::OutOfMemory => Code::RateLimited,
             State::Syntax => Code::SyntaxError,
             State::NotSupported => Code::NotSupported,
             _ => Code::ValidationFailed,

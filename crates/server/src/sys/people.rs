@@ -77,6 +77,7 @@ pub(super) fn tenants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             number(tenant.max_jobs),
             number(tenant.max_concurrent),
             number(tenant.requests_per_second),
+            Value::Bool(tenant.external_jobs),
         ];
         Some(own.into_iter().chain(kept(record)).collect::<Row>())
     };
@@ -100,15 +101,15 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         let page = sys.app.scheduler.list_awards(&sys.actor, None, after, ROWS);
         let Page { items, next } = sys.ask(page)?;
         for award in items {
-            let (privilege, role) = match award.what {
-                Awarded::Privilege(privilege) => (Some(privilege.name()), None),
-                Awarded::Role(role) => (None, Some(role.0)),
+            let role = match &award.what {
+                Awarded::Role(role) => Some(role.0),
+                Awarded::Privilege(_) | Awarded::Database(_) => None,
             };
             rows.push(vec![
                 Value::Uuid(award.id()),
                 Value::Uuid(award.to),
                 text_of(names.get(&award.to)),
-                text_of(privilege),
+                text_of(award.what.text()),
                 maybe(role, Value::Uuid),
                 text_of(role.and_then(|role| names.get(&role))),
             ]);

@@ -168,7 +168,7 @@ tables! {
         grant_uuid Uuid None "The grant's identity.";
         grantee_uuid Uuid None "The user or role that has it.";
         grantee_name Text None "Their name.";
-        privilege Text None "The privilege, if it is one.";
+        privilege Text None "The privilege, if it is one: CREATE JOB, USE ON DATABASE sales.";
         role_uuid Uuid None "The role, if it is one.";
         role_name Text None "The role's name.";
     }
@@ -179,6 +179,7 @@ tables! {
         max_jobs Int None "The most jobs that it may have.";
         max_concurrent Int None "The most runs that it may have at work at a time.";
         requests_per_second Int None "The most requests a second of each of its keys.";
+        external_jobs Bool None "Whether its administrators may have commands run, and let others do so.";
         version Int None "Grows with every change.";
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";

@@ -246,18 +246,93 @@ async fn to_run_as_a_role_needs_a_grant_then_and_now() {
     assert_eq!(world.ask(&boss, "PATCH", "/v1/roles/reporter", renamed).await.status, 403);
     assert_eq!(create(&ann).await.status, 403);
     let grant = json!({"to_user": "ann", "role": "reporter"});
-    let grant = world.ask(&boss, "POST", "/v1/grants", grant).await;
-    assert_eq!(grant.status, 201, "{}", grant.text);
+    // Who gives a role must have what the role gives: not to others, and not to oneself.
+    for to in ["ann", "boss"] {
+        let grant = json!({"to_user": to, "role": "reporter"});
+        let refused = world.ask(&boss, "POST", "/v1/grants", grant).await;
+        assert_eq!(refused.status, 403, "{}", refused.text);
+    }
+    // By way of another role neither.
+    let inner = json!({"name": "inner"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/roles", inner).await.status, 201);
+    let nested = json!({"to_role": "inner", "role": "reporter"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", nested.clone()).await.status, 403);
+    world.rule("acme", "POST", "/v1/grants", nested).await;
+    let nested = json!({"to_user": "boss", "role": "inner"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", nested).await.status, 403);
+    let given = world.rule("acme", "POST", "/v1/grants", grant.clone()).await;
+    // Nor by way of somebody who has it.
+    assert_eq!(world.ask(&boss, "POST", "/v1/keys", json!({"user": "ann"})).await.status, 403);
     assert_eq!(create(&ann).await.status, 201);
     let run = async || {
         let run = world.ask(&ann, "POST", "/v1/jobs/report/trigger", Value::Null).await.json();
         world.ended_in("acme", run["execution_id"].as_str().unwrap()).await
     };
     assert_eq!(run().await["status"], "COMPLETED");
-    let path = format!("/v1/grants/{}", grant.json()["grant_id"].as_str().unwrap());
-    assert_eq!(world.ask(&boss, "DELETE", &path, Value::Null).await.status, 204);
+    let path = format!("/v1/grants/{}", given["grant_id"].as_str().unwrap());
+    assert_eq!(world.ask(&boss, "DELETE", &path, Value::Null).await.status, 403);
+    world.rule("acme", "DELETE", &path, json!({})).await;
     let run = run().await;
     assert!(run.to_string().contains("has no grant to run as reporter"), "{run}");
+    // Who has the role gives it.
+    world.rule("acme", "POST", "/v1/grants", json!({"to_user": "boss", "role": "inner"})).await;
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", grant).await.status, 201);
+}
+
+/// An ordinary user works in a database only if it was given to them, directly or by a role; when
+/// the job is defined, when it is changed, and whenever it runs.
+async fn a_database_needs_a_grant<S: store::FullStore>(world: &World<S>) {
+    world.tenant("acme").await;
+    let boss = world.person("acme", "boss", &["ADMINISTER TENANT"]).await;
+    let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB", "ALTER JOB"]).await;
+    let sql = |name: &str, payload: Value| {
+        json!({
+            "name": name, "job_type": "MANUAL", "payload": payload,
+            "retry_config": {"max_attempts": 1},
+        })
+    };
+    let script = json!({"type": "SQL", "sql": "SELECT 1", "database": "sales"});
+    let procedure = json!({"type": "PROCEDURE", "procedure": "tidy", "database": "sales"});
+    let mut rows = noop("rows");
+    rows["parameters_from"] = json!({"sql": "SELECT 1 AS n", "database": "sales"});
+    for job in [sql("script", script.clone()), sql("procedure", procedure), rows] {
+        let refused = world.ask(&ann, "POST", "/v1/jobs", job).await;
+        assert_eq!(refused.status, 403, "{}", refused.text);
+        assert!(refused.text.contains("GRANT USE ON DATABASE"), "{}", refused.text);
+    }
+    assert_eq!(world.ask(&ann, "POST", "/v1/jobs", noop("plain")).await.status, 201);
+    let changed = world.ask(&ann, "PATCH", "/v1/jobs/plain", json!({"payload": script})).await;
+    assert_eq!(changed.status, 403, "{}", changed.text);
+    // Nobody gives it to themselves.
+    let own = json!({"to_user": "ann", "privilege": "USE ON DATABASE sales"});
+    assert_eq!(world.ask(&ann, "POST", "/v1/grants", own).await.status, 403);
+    let role = json!({"name": "analysts"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/roles", role).await.status, 201);
+    let given = json!({"to_role": "analysts", "privilege": "use on database sales"});
+    let given = world.ask(&boss, "POST", "/v1/grants", given).await;
+    assert_eq!(given.status, 201, "{}", given.text);
+    assert_eq!(given.json()["privilege"], "USE ON DATABASE sales");
+    let member = json!({"to_user": "ann", "role": "analysts"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", member).await.status, 201);
+    let made = world.ask(&ann, "POST", "/v1/jobs", sql("script", script)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let other = json!({"type": "SQL", "sql": "SELECT 1", "database": "accounts"});
+    assert_eq!(world.ask(&ann, "POST", "/v1/jobs", sql("other", other)).await.status, 403);
+    let path = format!("/v1/grants/{}", given.json()["grant_id"].as_str().unwrap());
+    assert_eq!(world.ask(&boss, "DELETE", &path, Value::Null).await.status, 204);
+    let run = world.ask(&ann, "POST", "/v1/jobs/script/trigger", Value::Null).await.json();
+    let run = world.ended_in("acme", run["execution_id"].as_str().unwrap()).await;
+    assert!(run.to_string().contains("has no grant to use database sales"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_needs_a_grant_then_and_now() {
+    a_database_needs_a_grant(&World::at(START).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_needs_a_grant_on_postgres_too() {
+    a_database_needs_a_grant(&World::of_postgres().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -278,6 +353,24 @@ async fn a_command_needs_its_own_privilege() {
     assert_eq!(world.ask(&ops, "POST", "/v1/jobs", job).await.status, 201);
     // Who may start jobs may not start this one.
     assert_eq!(world.ask(&ann, "POST", "/v1/jobs/job/trigger", Value::Null).await.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_of_a_tenant_are_for_the_cluster_to_allow() {
+    let world = World::at(START).await;
+    acme(&world).await;
+    let boss = world.person("acme", "boss", &["ADMINISTER TENANT"]).await;
+    let command = json!({"type": "EXTERNAL", "command": "/bin/true"});
+    let job = json!({"name": "job", "job_type": "MANUAL", "payload": command});
+    assert_eq!(world.ask(&boss, "POST", "/v1/jobs", job.clone()).await.status, 403);
+    let grant = json!({"to_user": "boss", "privilege": "EXECUTE EXTERNAL JOB"});
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", grant.clone()).await.status, 403);
+    let allow = json!({"external_jobs": true});
+    assert_eq!(world.ask(&boss, "PATCH", "/v1/tenants/acme", allow.clone()).await.status, 403);
+    let tenant = world.rule("default", "PATCH", "/v1/tenants/acme", allow).await;
+    assert_eq!(tenant["external_jobs"], true);
+    assert_eq!(world.ask(&boss, "POST", "/v1/jobs", job).await.status, 201);
+    assert_eq!(world.ask(&boss, "POST", "/v1/grants", grant).await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -415,4 +508,45 @@ async fn another_tenant_is_there_only_for_the_cluster() {
     let made = world.call("POST", "/v1/jobs", &headers, Some(noop("job"))).await;
     assert_eq!(made.status, 201);
     assert_eq!(world.get("/v1/jobs/job").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weak_passwords_and_deceptive_names_are_refused() {
+    let world = World::at(START).await;
+    let ann = json!({"name": "annabelle", "password": "correct horse"});
+    assert_eq!(world.post("/v1/users", ann).await.status, 201);
+    for weak in [
+        "        ",
+        "aaaaaaaa",
+        "abababab",
+        "12345678",
+        "abcdefgh",
+        "87654321",
+        "password",
+        "Password1!",
+        "P@ssw0rd",
+        "changeme123",
+        "qwertyuiop",
+        "annabelle",
+        "Annabelle1",
+    ] {
+        let changed = json!({"password": weak});
+        let reply = world.call("PATCH", "/v1/users/annabelle", &[], Some(changed)).await;
+        assert_eq!(reply.error(), (422, "VALIDATION_FAILED".into(), "password".into()), "{weak}");
+        let message = reply.json()["error"]["details"][0]["message"].to_string();
+        assert!(weak == "password" || !message.contains(weak), "{message}");
+    }
+    for good in ["another one", "hunter22", "tr0ub4dor&3", "anna belle has a cat"] {
+        let changed = json!({"password": good});
+        let reply = world.call("PATCH", "/v1/users/annabelle", &[], Some(changed)).await;
+        assert_eq!(reply.status, 200, "{good}: {}", reply.text);
+    }
+    for name in [" ", "\u{a0}", " job", "job ", "a\u{202e}b", "a\u{200b}", "\u{feff}job"] {
+        let reply = world.post("/v1/jobs", noop(name)).await;
+        assert_eq!(reply.error(), (422, "VALIDATION_FAILED".into(), "name".into()), "{name:?}");
+        let mut job = noop("job");
+        job["tags"] = json!([name]);
+        let reply = world.post("/v1/jobs", job).await;
+        assert_eq!(reply.error(), (422, "VALIDATION_FAILED".into(), "tags[0]".into()), "{name:?}");
+    }
 }

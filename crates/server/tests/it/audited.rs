@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use agent::backup::{Backup, BackupError, BackupStream, Backups, Making};
 use domain::action::BackupAction;
 use serde_json::{Value, json};
+use server::Options;
 
 use crate::world::{World, until};
 
@@ -223,5 +224,58 @@ async fn no_backup_is_made_unrecorded() {
     assert!(world.post("/v1/backups", order).await.status >= 500);
     assert!(world.get("/v1/backup").await.status >= 500);
     assert_eq!(made(), 2);
+    world.rename_table("audit_gone", "audit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_changes_retries_backfills_and_tests_is_recorded() {
+    let databases = [("main".to_owned(), "postgres://u:geheim@db/d".to_owned())].into();
+    let options = Options { databases, ..Options::default() };
+    let world = World::with(START.parse().unwrap(), options).await;
+    let ann = world.person("default", "ann", &["ADMINISTER TENANT"]).await;
+    let ask = async |method: &str, path: &str, body: Value| {
+        let reply = world.ask(&ann, method, path, body).await;
+        assert!(reply.status < 300, "{method} {path}: {} {}", reply.status, reply.text);
+        reply
+    };
+    let job = json!({
+        "name": "job", "job_type": "CRON", "cron_expression": "0 * * * *",
+        "payload": {"type": "NOOP"},
+    });
+    ask("POST", "/v1/jobs", job).await;
+    ask("PATCH", "/v1/jobs/job", json!({"priority": 7, "tags": ["a"]})).await;
+    ask("POST", "/v1/jobs/job/pause", Value::Null).await;
+    let details: Vec<Value> = events(&world, "default", "event_type=JOB_MODIFIED")
+        .await
+        .into_iter()
+        .map(|(actor, _, details)| json!([actor, details["changed"]]))
+        .collect();
+    assert_eq!(details, [json!(["ann", ["priority", "tags"]]), json!(["ann", ["status"]])]);
+
+    let later = json!({"scheduled_time": "2030-01-01T00:00:00Z"});
+    let run = ask("POST", "/v1/jobs/job/trigger", later).await.json();
+    let run = run["execution_id"].as_str().unwrap().to_owned();
+    ask("POST", &format!("/v1/executions/{run}/cancel"), Value::Null).await;
+    ask("POST", &format!("/v1/executions/{run}/retry"), Value::Null).await;
+    let range = json!({"from": "2025-12-31T00:00:00Z", "until": "2025-12-31T02:00:00Z"});
+    ask("POST", "/v1/jobs/job/backfill", range).await;
+    ask("POST", "/v1/databases/main/test", Value::Null).await;
+    for (kind, detail) in [
+        ("RUN_RETRIED", Value::Null),
+        (
+            "JOB_BACKFILLED",
+            json!({"from": "2025-12-31T00:00:00Z", "until": "2025-12-31T02:00:00Z"}),
+        ),
+        ("TESTED", json!({"database": "main"})),
+    ] {
+        let found = events(&world, "default", &format!("event_type={kind}")).await;
+        let row = ("ann".to_owned(), "REQUESTED".to_owned(), detail);
+        assert_eq!(found, [row], "{kind}");
+    }
+    // What cannot be recorded does not happen.
+    world.rename_table("audit", "audit_gone");
+    for path in [format!("/v1/executions/{run}/retry"), "/v1/databases/main/test".to_owned()] {
+        assert!(world.ask(&ann, "POST", &path, Value::Null).await.status >= 500, "{path}");
+    }
     world.rename_table("audit_gone", "audit");
 }

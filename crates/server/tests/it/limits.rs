@@ -134,7 +134,7 @@ async fn hear(address: SocketAddr, words: &str) -> String {
 async fn callers_who_dawdle_lose_their_place() {
     let short = Duration::from_millis(300);
     // Two places: those who dawdle take both.
-    let patience = Patience { head: short, body: short, connections_max: 2 };
+    let patience = Patience { head: short, body: short, connections_max: 2, ..Patience::default() };
     let door = door(patience).await;
     let slow: Vec<_> =
         ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n"]

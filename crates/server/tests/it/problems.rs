@@ -190,3 +190,26 @@ async fn harmful_request_ids_are_replaced() {
         assert_eq!(reply.header("x-request-id").len(), 36);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_carry_security_headers() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    for path in ["/docs", "/healthz", "/v1/jobs", "/nothing"] {
+        let reply = world.get(path).await;
+        let policy = reply.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; frame-ancestors 'none'"), "{path}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "no-referrer"),
+            ("punctual-api", "v1"),
+        ] {
+            assert_eq!(reply.header(name), value, "{path}");
+        }
+        assert_eq!(reply.header("strict-transport-security"), "", "{path}: it has no TLS");
+    }
+    let options = server::Options { has_tls: true, ..server::Options::default() };
+    let start = "2024-01-15T10:30:00Z".parse().unwrap();
+    let world = World::with(start, options).await;
+    assert_eq!(world.get("/docs").await.header("strict-transport-security"), "max-age=31536000");
+}

@@ -40,7 +40,7 @@ fn actor_of(tenant: &serde_json::Value, privileges: &[Privilege]) -> Actor {
         user: UserId(Uuid::from_u128(77)),
         name: "stranger".into(),
         tenant: TenantId(tenant),
-        privileges: privileges.iter().copied().collect::<Privileges>().expanded(),
+        privileges: privileges.iter().copied().collect::<Privileges>().expanded(false),
         ..Actor::admin()
     }
 }

@@ -350,6 +350,7 @@ impl<S: FullStore> World<S> {
             random: Arc::new(random),
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
+            queries: Arc::new(server::Queries::new(server::QueryLimits::default()).unwrap()),
             options: Arc::new(options),
         });
         let lodging = Arc::clone(&engine) as Arc<dyn server::Lodging>;

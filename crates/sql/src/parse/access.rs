@@ -28,11 +28,15 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         if let Some(privilege) = privilege {
             return Ok(Given::Privilege(privilege));
         }
+        if reader.eat(&["USE", "ON", "DATABASE"]) {
+            return Ok(Given::Database(reader.name("the name of a database")?));
+        }
         reader.eat(&["ROLE"]);
         Ok(Given::Role(reader.name("a privilege or the name of a role")?))
     })?;
     if reader.is(&["ON"]) {
-        let hint = "A privilege holds for all jobs of the tenant; RUN AS needs a grant of a role.";
+        let hint = "A privilege holds for all jobs of the tenant; RUN AS needs a grant of a role, \
+                    a database USE ON DATABASE.";
         return Err(reader.unexpected(preposition).with_hint(hint));
     }
     if !reader.eat(&[preposition]) {

@@ -445,6 +445,8 @@ CREATE TABLE audit_chains (
     tenant_id uuid PRIMARY KEY,
     anchor_number bigint NOT NULL,
     anchor_hash bytea NOT NULL,
+    -- When the last row that was forgotten was written.
+    anchor_at bigint,
     head_number bigint NOT NULL,
     head_hash bytea NOT NULL
 );

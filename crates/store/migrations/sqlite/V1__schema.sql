@@ -423,6 +423,8 @@ CREATE TABLE audit_chains (
     tenant_id BLOB PRIMARY KEY,
     anchor_number INTEGER NOT NULL,
     anchor_hash BLOB NOT NULL,
+    -- When the last row that was forgotten was written.
+    anchor_at INTEGER,
     head_number INTEGER NOT NULL,
     head_hash BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -10,7 +10,7 @@ WITH last AS (
     ) AS o
 ),
 anchored AS (
-    UPDATE audit_chains c SET anchor_number = a.number, anchor_hash = a.hash
+    UPDATE audit_chains c SET anchor_number = a.number, anchor_hash = a.hash, anchor_at = a.at
     FROM audit a, last
     WHERE c.tenant_id = $1 AND a.tenant_id = $1 AND a.number = last.number
 ),

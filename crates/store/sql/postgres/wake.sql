@@ -1,6 +1,6 @@
 -- Runs of jobs have ended or stepped aside: whoever waited for that goes on. While nobody begins to wait, and under the
 -- gate where others depend on these jobs or runs step aside.
--- $1 jobs, $2 how many of their runs, $3 all runs that may have ended, $4 those of them whose job is not known,
+-- $1 jobs, $2 how many in line go on for each, $3 all runs that may have ended, $4 those of them whose job is not known,
 -- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out, $7 and $8 the first and the last
 -- of $3: no other partition of history is looked at. $9 how many runs of the job of each of $5 may be under way at a time.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
@@ -100,4 +100,5 @@ planned AS (
     WHERE j.id BETWEEN n.job_id AND n.job_id AND j.after_dependencies AND j.state || '' = 'ENABLED' AND j.next_run IS NULL
     RETURNING j.id
 )
-SELECT (SELECT count(*) FROM overlap) + (SELECT count(*) FROM upstream) + (SELECT count(*) FROM planned) AS woken
+SELECT
+    ARRAY(SELECT id FROM overlap UNION ALL SELECT id FROM upstream) AS woken, EXISTS (SELECT 1 FROM planned) AS planned

@@ -1,10 +1,10 @@
 //! The end of grants and of runs.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use domain::id::{JobId, NodeId, RunId};
-use domain::run::{EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::run::{ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -60,14 +60,15 @@ impl<'a> Ending<'a> {
     }
 
     /// Lets runs go on, and wakes whoever waited for one of the runs, behind the locks that this
-    /// needs. The gate hands out so many fences. The second column at the place that is returned
-    /// is the time.
+    /// needs. The gate hands out so many fences, and the caller takes so many runs with the same
+    /// call. The second column at the place that is returned is the time.
     pub fn pass_gate(
         &mut self,
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
         holdings: &Holdings,
         fences: i64,
+        taken_at_once: u32,
     ) -> usize {
         let mut agains = Agains::default();
         let mut freed = Freed::default();
@@ -77,7 +78,10 @@ impl<'a> Ending<'a> {
             match &finish.verdict {
                 // Nobody waits for a part of a run but the run.
                 Verdict::End { .. } if finish.grant.run.is_part() => {}
-                Verdict::End { .. } => freed.push(finish.grant.run, known),
+                Verdict::End { .. } => {
+                    freed.push(finish.grant.run, known);
+                    freed.follow(known, finish.followers.min(taken_at_once));
+                }
                 Verdict::Retry { delay } => {
                     agains.push(finish, Some(span_us(*delay)), None);
                     // It has ended only if somebody asked for that.
@@ -133,11 +137,23 @@ impl<'a> Ending<'a> {
         Ok(self.done.iter().map(|finish| found.get(&finish.grant.fence).copied()).collect())
     }
 
-    /// Whether the transaction made runs claimable or jobs due.
-    pub fn woke(&self, answers: &[Vec<Row>]) -> Result<bool> {
-        let woken = self.wake.and_then(|step| answers[step].first());
-        let woken: i64 = woken.map_or(Ok(0), |row| row.try_get(0))?;
-        Ok(woken > 0 || self.agains.is_some_and(|step| !answers[step].is_empty()))
+    /// Whether runs go on that may be claimable now.
+    pub fn goes_on(&self, answers: &[Vec<Row>]) -> bool {
+        self.agains.is_some_and(|step| !answers[step].is_empty())
+    }
+
+    /// Whether an end made runs claimable that the transaction did not claim, or jobs due.
+    pub fn left_work(&self, answers: &[Vec<Row>], claimed: &[ClaimedRun]) -> Result<bool> {
+        let Some(row) = self.wake.and_then(|step| answers[step].first()) else {
+            return Ok(false);
+        };
+        let mut woken: HashSet<Uuid> = row.try_get::<_, Vec<Uuid>>(0)?.into_iter().collect();
+        if !woken.is_empty() {
+            for claimed in claimed {
+                woken.remove(&claimed.run.id.0);
+            }
+        }
+        Ok(!woken.is_empty() || row.try_get(1)?)
     }
 }
 
@@ -354,10 +370,25 @@ impl<'a> Agains<'a> {
     }
 }
 
+/// What the runs of a job made room for.
+#[derive(Default)]
+struct Room {
+    places: u32,
+    /// How many in line the node begins one after the other.
+    followers: u32,
+}
+
+impl Room {
+    /// How many in line go on.
+    fn count(&self) -> i32 {
+        signed(self.places.max(self.followers))
+    }
+}
+
 /// Runs that may have made room for others.
 #[derive(Default)]
 pub(super) struct Freed {
-    jobs: BTreeMap<JobId, i32>,
+    jobs: BTreeMap<JobId, Room>,
     runs: Vec<Uuid>,
     unknown: Vec<Uuid>,
     aside: Vec<Uuid>,
@@ -370,8 +401,15 @@ impl Freed {
     pub fn push(&mut self, run: RunId, job: Option<JobId>) {
         self.runs.push(run.0);
         match job {
-            Some(job) => *self.jobs.entry(job).or_default() += 1,
+            Some(job) => self.jobs.entry(job).or_default().places += 1,
             None => self.unknown.push(run.0),
+        }
+    }
+
+    /// The node begins so many in line one after the other by itself.
+    fn follow(&mut self, job: Option<JobId>, followers: u32) {
+        if let Some(room) = job.and_then(|job| self.jobs.get_mut(&job)) {
+            room.followers = room.followers.max(followers);
         }
     }
 
@@ -387,7 +425,7 @@ impl Freed {
             return None;
         }
         let (jobs, counts): (Vec<Uuid>, Vec<i32>) =
-            self.jobs.into_iter().map(|(job, count)| (job.0, count)).unzip();
+            self.jobs.into_iter().map(|(job, room)| (job.0, room.count())).unzip();
         let (first, last) = ends_of(&self.runs);
         let Freed { runs, unknown, aside, places, .. } = self;
         let values = values![jobs, counts, runs, unknown, aside, fences, first, last, places];

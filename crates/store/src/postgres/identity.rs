@@ -118,7 +118,7 @@ impl Identity for PostgresStore {
     }
 
     async fn award(&self, award: &Award) -> Result<Given> {
-        let (role, privilege) = columns(award.what);
+        let (role, privilege) = columns(&award.what);
         let (id, tenant) = (award.id(), award.tenant.0);
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("identity_bump"), values![]);

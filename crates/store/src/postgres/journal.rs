@@ -60,6 +60,7 @@ impl Journal for PostgresStore {
         let Some(row) = rows.first() else { return Ok(Chain::default()) };
         Ok(Chain {
             anchor: seal_of(row.try_get(0)?, row.try_get(1)?),
+            anchor_at: row.try_get::<_, Option<i64>>(4)?.map(at),
             head: seal_of(row.try_get(2)?, row.try_get(3)?),
         })
     }

@@ -283,7 +283,7 @@ impl Shared {
         let holdings = Holdings::default();
         let mut pipeline = Pipeline::default();
         let mut ending = Ending::before_gate(&mut pipeline, None, &holdings, lost.clone());
-        ending.pass_gate(&mut pipeline, None, &holdings, 0);
+        ending.pass_gate(&mut pipeline, None, &holdings, 0, 0);
         pipeline.push(sql!("node_clear"), values![]);
         let answers = pipeline.commit(&self.pool).await?;
         let applied = ending.applied(&answers)?;

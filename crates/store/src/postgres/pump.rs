@@ -46,8 +46,7 @@ impl Shared {
     pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
         let fences = fences(want);
         if done.is_empty() && fences == 0 {
-            let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
-            return Ok(Pumped { applied, claimed, changed_jobs, now: self.now().await? });
+            return Ok(Pumped::at(self.now().await?));
         }
         // Where there was nothing, there mostly is nothing, and then the gate need not be passed.
         let tidy = done.is_empty() && self.holdings().spent().is_empty();
@@ -56,8 +55,7 @@ impl Shared {
             let is_due = concat!(sql!("lanes"), sql!("claim_due"));
             let due = self.query_one(is_due, values![node.0, ahead]).await?;
             if !due.try_get::<_, bool>(0)? {
-                let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
-                return Ok(Pumped { applied, claimed, changed_jobs, now: at(due.try_get(1)?) });
+                return Ok(Pumped::at(at(due.try_get(1)?)));
             }
         }
         let claiming = self.claiming.read().await;
@@ -67,7 +65,8 @@ impl Shared {
             let holdings = self.holdings();
             let done = done.iter().collect();
             let mut ending = Ending::before_gate(&mut pipeline, Some(node), &holdings, done);
-            let clock = ending.pass_gate(&mut pipeline, Some(node), &holdings, fences);
+            let taken = want.due.total();
+            let clock = ending.pass_gate(&mut pipeline, Some(node), &holdings, fences, taken);
             (ending, clock, holdings.spent())
         };
         if !spent.is_empty() {
@@ -98,14 +97,15 @@ impl Shared {
         let applied = ending.applied(&answers)?;
         self.settle(node, done, &applied, &spent, &claimed);
         drop(claiming);
-        if ending.woke(&answers)? {
+        let left_work = ending.left_work(&answers, &claimed)?;
+        if left_work || ending.goes_on(&answers) {
             self.signal.send();
         }
         let now = at(first(answers.swap_remove(clock))?.try_get(1)?);
         let applied = self.known(done.iter().collect(), applied).await?;
         let thin = self.holdings().thin();
         self.split(thin).await;
-        Ok(Pumped { applied, claimed, changed_jobs, now })
+        Ok(Pumped { applied, claimed, changed_jobs, now, left_work })
     }
 
     /// Where tenants have much and little work, an even share of each does not fill a claim: the

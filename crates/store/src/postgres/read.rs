@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{RunState, Wait};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::Shared;
@@ -68,21 +69,31 @@ impl Shared {
 
     /// Runs by id, newest first.
     pub(super) async fn views(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
-        let mut ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        // A run moves from live to ended, so it is found if it is looked for in that order.
-        let rows = self.query(sql!("view_live"), values![ids.clone()]).await?;
-        let mut views = rows.iter().map(view_live).collect::<Result<Vec<_>>>()?;
-        ids.retain(|id| !views.iter().any(|view| view.id.0 == *id));
-        if !ids.is_empty() {
-            for row in &self.query(sql!("view_ended"), values![ids]).await? {
-                views.push(view_ended(row)?);
-            }
-        }
-        views.sort_unstable_by_key(|view| std::cmp::Reverse(view.id));
+        // A run moves from live to ended, so it is found if it is looked for in that order. One that
+        // moved in between is found twice.
+        let [live, ended] = self.query_both([sql!("view_live"), sql!("view_ended")], &ids).await?;
+        let live = live.iter().map(view_live);
+        let ended = ended.iter().map(view_ended);
+        let mut views = live.chain(ended).collect::<Result<Vec<_>>>()?;
+        views.sort_by_key(|view| std::cmp::Reverse(view.id));
+        views.dedup_by_key(|view| view.id);
         Ok(views)
+    }
+
+    /// The rows of two statements about the same runs, one after the other in one round trip.
+    async fn query_both(&self, sql: [&str; 2], ids: &Vec<Uuid>) -> Result<[Vec<Row>; 2]> {
+        let client = self.pool.get().await?;
+        let first = client.prepare_cached(sql[0]).await?;
+        let second = client.prepare_cached(sql[1]).await?;
+        // Statements leave in the order in which they are polled for the first time.
+        let values: [&(dyn ToSql + Sync); 1] = [ids];
+        let (first, second) =
+            tokio::try_join!(client.query(&first, &values), client.query(&second, &values))?;
+        Ok([first, second])
     }
 
     pub(super) async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {

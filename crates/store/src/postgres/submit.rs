@@ -8,9 +8,9 @@ use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::PerSlot;
 use uuid::Uuid;
 
-use super::pipeline::{Pipeline, ends_of, values};
+use super::pipeline::{Pipeline, Value, ends_of, values};
 use super::pump::changed_lately;
-use super::row::unsigned;
+use super::row::{signed, unsigned};
 use super::runs::{RunColumns, known, place};
 use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
@@ -19,7 +19,8 @@ use crate::{ClaimFor, Result, Submitted};
 const SPLIT_MIN: usize = 500;
 
 /// Everything in one round trip.
-pub(super) const SUBMIT: &str = concat!("WITH born AS (", sql!("run_insert"), sql!("submit"));
+pub(super) const SUBMIT: &str =
+    concat!("WITH born AS (", sql!("run_insert"), sql!("unless_stale"), sql!("submit"));
 
 impl Shared {
     pub(super) async fn submit(
@@ -39,6 +40,7 @@ impl Shared {
         let (mut all, more) =
             tokio::try_join!(self.submit_as_one(first, None), self.submit_as_one(second, None))?;
         all.accepted.extend(more.accepted);
+        all.stale.extend(more.stale);
         Ok(all)
     }
 
@@ -51,6 +53,12 @@ impl Shared {
             && let Some(answer) = record_new(&new, claim).commit_new(&self.pool).await?
         {
             let row = first(answer.into_iter().flatten().collect())?;
+            let mut stale = HashSet::new();
+            if let Some(born) = row.try_get::<_, Option<Vec<Uuid>>>(6)? {
+                let born: HashSet<RunId> = born.into_iter().map(RunId).collect();
+                stale = seen.difference(&born).copied().collect();
+                seen = born;
+            }
             for id in row.try_get::<_, Vec<Uuid>>(0)? {
                 seen.remove(&RunId(id));
             }
@@ -60,7 +68,7 @@ impl Shared {
                 Some(fence) => claimed.zip((fence + 1..).zip(tokens)).collect(),
                 None => HashMap::new(),
             };
-            let mut submitted = self.submitted(runs, claim, seen, claimed);
+            let mut submitted = self.submitted(runs, claim, seen, stale, claimed);
             let changed = row.try_get::<_, Vec<Uuid>>(4)?.into_iter().map(JobId);
             let versions = row.try_get::<_, Vec<i32>>(5)?.into_iter().map(unsigned);
             submitted.changed_jobs = changed.zip(versions).collect();
@@ -68,17 +76,25 @@ impl Shared {
         }
         let mut pipeline = Pipeline::default();
         let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
-        let careful = concat!(sql!("run_insert"), sql!("unless_known"));
-        let insert = pipeline.push(careful, RunColumns::of(new).into_values());
+        let careful = concat!(sql!("run_insert"), sql!("unless_stale"), sql!("unless_known"));
+        let insert = pipeline.push(careful, columns(&new));
+        // After the insert: what is stale stays so, and what was inserted was not stale by then.
+        let (jobs, versions) = made_of(&new);
+        let stale = pipeline.push(sql!("job_stale"), values![jobs, versions]);
         place(&mut pipeline, runs.iter());
         let known = pipeline.push(sql!("run_known"), known(ids));
         let answers = pipeline.commit(&self.pool).await?;
         let ids = |step: usize| answers[step].iter().map(|row| Ok(RunId(row.try_get(0)?)));
         let mut new: HashSet<RunId> = ids(insert).collect::<Result<_>>()?;
+        let pairs = answers[stale].iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        let pairs: HashSet<(Uuid, i32)> = pairs.collect::<Result<_>>()?;
+        let is_stale = |run: &&NewRun| pairs.contains(&(run.job.0, signed(run.job_version)));
+        let stale = runs.iter().filter(is_stale).map(|run| run.id);
+        let stale = stale.filter(|run| !new.contains(run)).collect();
         for id in ids(known) {
             new.remove(&id?);
         }
-        Ok(self.submitted(runs, claim, new, HashMap::new()))
+        Ok(self.submitted(runs, claim, new, stale, HashMap::new()))
     }
 
     /// What became of the runs. One that is named twice was accepted once.
@@ -87,11 +103,13 @@ impl Shared {
         runs: &[NewRun],
         claim: Option<ClaimFor>,
         mut new: HashSet<RunId>,
+        mut stale: HashSet<RunId>,
         mut fences: HashMap<RunId, (i64, i64)>,
     ) -> Submitted {
         let mut submitted = Submitted::default();
         for run in runs {
             submitted.accepted.push(new.remove(&run.id));
+            submitted.stale.extend(stale.take(&run.id));
             if let Some((fence, token)) = fences.remove(&run.id) {
                 let grant = Grant { run: run.id, fence, turn: 0 };
                 let run = run.clone();
@@ -107,9 +125,25 @@ impl Shared {
     }
 }
 
+/// The values of `run_insert` and `unless_stale`.
+fn columns<'a>(new: &[&'a NewRun]) -> Vec<Value<'a>> {
+    let mut values = RunColumns::of(new.iter().copied()).into_values();
+    let (jobs, versions) = made_of(new);
+    values.extend(values![jobs, versions]);
+    values
+}
+
+/// The jobs and versions that runs were made of, each pair once.
+fn made_of(new: &[&NewRun]) -> (Vec<Uuid>, Vec<i32>) {
+    let mut pairs: Vec<_> = new.iter().map(|run| (run.job.0, signed(run.job_version))).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs.into_iter().unzip()
+}
+
 /// The statement that records what was asked for and grants what was wished for.
 fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
-    let mut values = RunColumns::of(new.iter().copied()).into_values();
+    let mut values = columns(new);
     let node = claim.map(|claim| claim.node);
     let most = claim.map_or_else(PerSlot::default, |claim| claim.max);
     let (process, http) = (i64::from(most.process), i64::from(most.http));

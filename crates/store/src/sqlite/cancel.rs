@@ -107,7 +107,8 @@ impl Unheld {
         if run.is_part() {
             return Ok(());
         }
-        freed.ended(self.job, Outcome::Cancelled, finished_at);
-        freed.wake(tx)
+        freed.ended(self.job, Outcome::Cancelled, finished_at, 1);
+        freed.wake(tx, 0)?;
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
-use super::finish::finish;
+use super::finish::{Finished, finish};
 use super::holdings::Held;
 use super::nodes::is_alive;
 use super::row::{claimed, us};
@@ -65,16 +65,18 @@ impl Shares {
 
 pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
     if !is_alive(tx.connection, node)? {
-        return Ok(Pumped {
-            applied: vec![Applied::Stale; done.len()],
-            claimed: Vec::new(),
-            changed_jobs: Vec::new(),
-            now: tx.now,
-        });
+        let applied = vec![Applied::Stale; done.len()];
+        return Ok(Pumped { applied, ..Pumped::at(tx.now) });
     }
-    let applied = finish(tx, node, done)?;
+    let Finished { applied, mut woken } = finish(tx, node, done, want.due.total())?;
     let claimed = claim(tx, node, want)?;
-    Ok(Pumped { applied, claimed, changed_jobs: Vec::new(), now: tx.now })
+    if !woken.is_empty() {
+        for claimed in &claimed {
+            woken.remove(&claimed.run.id.0);
+        }
+    }
+    let left_work = !woken.is_empty();
+    Ok(Pumped { applied, claimed, left_work, ..Pumped::at(tx.now) })
 }
 
 fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {

@@ -126,6 +126,7 @@ pub fn revive(path: &Path, now: Timestamp) -> Result<Revived> {
     let epoch = (now.as_second() - EPOCH_ZERO).max(0) << EPOCH_SHIFT;
     tx.execute(sql!("meta_new_epoch"), (epoch, EPOCH_SHIFT))?;
     tx.execute(sql!("lead_new_epoch"), ((now.as_second() - EPOCH_ZERO).max(0),))?;
+    tx.execute(sql!("audit_restored"), (now.as_microsecond(),))?;
     let revived = Revived {
         jobs: tx.query_row(sql!("count_jobs"), [], |row| row.get(0)).map(i64::cast_unsigned)?,
         running,

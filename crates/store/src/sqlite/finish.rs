@@ -1,11 +1,14 @@
 //! The end of grants and of runs.
 
+use std::collections::HashSet;
+
 use domain::audit::AuditedRun;
 use domain::id::{JobId, NodeId};
 use domain::job::{Definition, When};
 use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
+use uuid::Uuid;
 
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
@@ -17,10 +20,24 @@ use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
-/// Ends the grants of a node that may write.
-pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<Vec<Applied>> {
+/// What became of grants that ended.
+#[derive(Default)]
+pub(super) struct Finished {
+    /// Of each.
+    pub applied: Vec<Applied>,
+    /// The runs that can be claimed and could not before.
+    pub woken: HashSet<Uuid>,
+}
+
+/// Ends the grants of a node that may write, and that takes so many runs with the same call.
+pub(super) fn finish(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    done: &[Finish],
+    taken_at_once: u32,
+) -> Result<Finished> {
     if done.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Finished::default());
     }
     let mut freed = Freed::default();
     let mut applied = Vec::with_capacity(done.len());
@@ -38,8 +55,9 @@ pub(super) fn finish(tx: &mut Tx<'_>, node: NodeId, done: &[Finish]) -> Result<V
     }
     ending.flush(tx)?;
     ending.audit.write(tx, node)?;
-    freed.wake(tx)?;
-    Ok(applied)
+    let mut woken = ending.woken;
+    woken.extend(freed.wake(tx, taken_at_once)?);
+    Ok(Finished { applied, woken })
 }
 
 /// Keeps the short output of an attempt that is recorded with this.
@@ -59,7 +77,7 @@ pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<App
         if is_alive(tx.connection, *node)? {
             applied.push(Applied::Stale);
         } else {
-            applied.extend(self::finish(tx, *node, std::slice::from_ref(finish))?);
+            applied.extend(self::finish(tx, *node, std::slice::from_ref(finish), 0)?.applied);
         }
     }
     Ok(applied)
@@ -71,6 +89,8 @@ struct Ending {
     recorder: Recorder,
     leaving: Leaving,
     audit: EndedTogether,
+    /// The runs that can be claimed again.
+    woken: HashSet<Uuid>,
 }
 
 impl Ending {
@@ -114,11 +134,11 @@ fn leave(
                 freed.stepped_aside(held.job);
             }
             ending.flush(tx)?;
-            begin_to_wait(tx, held, *wait, *until, 1)
+            begin_to_wait(tx, ending, held, (*wait, *until, 1))
         }
         Verdict::Line { places } => {
             ending.flush(tx)?;
-            begin_to_wait(tx, held, Wait::Overlap, None, i64::from(*places))
+            begin_to_wait(tx, ending, held, (Wait::Overlap, None, i64::from(*places)))
         }
         Verdict::Release => {
             release(tx, held)?;
@@ -130,15 +150,15 @@ fn leave(
 /// A run waits. What it waits for may have happened already: then it looks again at once.
 fn begin_to_wait(
     tx: &mut Tx<'_>,
+    ending: &mut Ending,
     held: &Held,
-    wait: Wait,
-    until: Option<Timestamp>,
-    places: i64,
+    (wait, until, places): (Wait, Option<Timestamp>, i64),
 ) -> Result<Applied> {
     // A run that waits for its parts waits for their end, also if its own was asked for.
     let is_asked = held.cancelled && wait != Wait::Parts;
     if is_asked || is_over(tx, wait, (held.run, held.job), held.fence)? {
         release(tx, held)?;
+        ending.woken.insert(held.run.0);
         return Ok(Applied::Again);
     }
     let values = (held.seq, held.turn, wait as u8, until.map(us));
@@ -146,7 +166,7 @@ fn begin_to_wait(
     if wait == Wait::Overlap {
         // Each end wakes one run, so a place that stays free now would stay free.
         let free = places - active_beside(tx, held, places)?;
-        wake::line(tx, held.job, free.max(0))?;
+        ending.woken.extend(wake::line(tx, held.job, free.max(0))?);
     }
     Ok(Applied::Again)
 }
@@ -230,7 +250,7 @@ fn end(
     }
     // Nobody waits for a part of a run but the run.
     if !held.run.is_part() {
-        freed.ended(held.job, outcome, finished_at);
+        freed.ended(held.job, outcome, finished_at, finish.followers);
     }
     Ok(Applied::Ended(outcome))
 }

@@ -77,10 +77,10 @@ impl Identity for SqliteStore {
     }
 
     async fn award(&self, award: &Award) -> Result<Given> {
-        let (award, by) = (*award, author());
+        let (award, by) = (award.clone(), author());
         self.writer
             .write(move |tx| {
-                let (role, privilege) = columns(award.what);
+                let (role, privilege) = columns(&award.what);
                 let id = award.id();
                 let mut insert = tx.connection.prepare_cached(sql!("award_insert"))?;
                 let values = (id, award.tenant.0, award.to, role, privilege);
@@ -298,9 +298,9 @@ fn record_award(tx: &Tx<'_>, award: &Award, outcome: &str, by: &str) -> Result<(
     };
     let (kind, to) = name(award.to)?;
     let to_key = if kind == Some(Kind::Role) { "to_role" } else { "to_user" };
-    let details = match award.what {
-        Awarded::Privilege(privilege) => json!({ "privilege": privilege.name(), to_key: to }),
+    let details = match &award.what {
         Awarded::Role(role) => json!({ "role": name(role.0)?.1, to_key: to }),
+        other => json!({ "privilege": other.text(), to_key: to }),
     };
     record_change(tx, award.tenant, audit::Kind::GrantChanged, outcome, &details, by)
 }

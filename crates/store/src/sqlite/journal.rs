@@ -154,14 +154,13 @@ impl EndedTogether {
 fn chain(connection: &Connection, tenant: TenantId) -> Result<Chain> {
     let mut query = connection.prepare_cached(sql!("audit_chain"))?;
     let found = query.query_row((tenant.0,), |row| {
-        Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?, row.get::<_, Vec<u8>>(3)?))
+        Ok(Chain {
+            anchor: seal_of(row.get(0)?, &row.get::<_, Vec<u8>>(1)?),
+            anchor_at: row.get::<_, Option<i64>>(4)?.and_then(|us| at(us).ok()),
+            head: seal_of(row.get(2)?, &row.get::<_, Vec<u8>>(3)?),
+        })
     });
-    match found.optional()? {
-        None => Ok(Chain::default()),
-        Some((anchor, anchor_hash, head, head_hash)) => {
-            Ok(Chain { anchor: seal_of(anchor, &anchor_hash), head: seal_of(head, &head_hash) })
-        }
-    }
+    Ok(found.optional()?.unwrap_or_default())
 }
 
 fn seal(tx: &Tx<'_>, tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> Result<bool> {

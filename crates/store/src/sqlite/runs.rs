@@ -1,6 +1,8 @@
 //! New runs: planned ones and those that somebody asked for.
 
-use domain::id::NodeId;
+use std::collections::HashMap;
+
+use domain::id::{JobId, NodeId};
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Wait};
 use domain::slot::PerSlot;
 
@@ -41,10 +43,20 @@ pub(super) fn submit(
         Some(claim) if nodes::is_alive(tx.connection, claim.node)? => claim.max,
         _ => PerSlot::default(),
     };
-    let mut new = insert(tx, runs.iter().collect())?;
     let mut submitted = Submitted { accepted: vec![false; runs.len()], ..Submitted::default() };
+    let mut current = Current::default();
+    let (mut recorded, mut places) = (Vec::with_capacity(runs.len()), Vec::new());
+    for (place, run) in runs.iter().enumerate() {
+        if current.is_of(tx, run)? {
+            recorded.push(run);
+            places.push(place);
+        } else {
+            submitted.stale.push(run.id);
+        }
+    }
+    let mut new = insert(tx, recorded)?;
     for new in &new {
-        submitted.accepted[new.place] = true;
+        submitted.accepted[places[new.place]] = true;
     }
     if let Some(claim) = claim {
         let (now, shares) = (tx.now, Shares::read(tx)?);
@@ -63,6 +75,24 @@ pub(super) fn submit(
     }
     enqueue(tx, &new)?;
     Ok(submitted)
+}
+
+/// Which versions of jobs are the present ones. Most runs of a batch are of the same few jobs.
+#[derive(Default)]
+struct Current(HashMap<(JobId, u32), bool>);
+
+impl Current {
+    /// Whether a run was made of its job as it is now.
+    fn is_of(&mut self, tx: &Tx<'_>, run: &NewRun) -> Result<bool> {
+        let made_of = (run.job, run.job_version);
+        if let Some(known) = self.0.get(&made_of) {
+            return Ok(*known);
+        }
+        let mut query = tx.connection.prepare_cached(sql!("job_is_current"))?;
+        let is_current = query.exists((run.job.0, run.job_version))?;
+        self.0.insert(made_of, is_current);
+        Ok(is_current)
+    }
 }
 
 /// Records a run that waits from the beginning. Answers false when its id is known already.

@@ -47,7 +47,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -16384;")?;
     keep_plans(&connection)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }
 

@@ -24,15 +24,18 @@ pub(super) struct Freed {
 #[derive(Default)]
 struct Room {
     places: u32,
+    /// How many in line the node begins one after the other.
+    followers: u32,
     last: Option<(i64, Outcome)>,
     succeeded_at: Option<i64>,
 }
 
 impl Freed {
-    /// A run has ended.
-    pub fn ended(&mut self, job: JobId, outcome: Outcome, finished_at: i64) {
+    /// A run has ended; so many in line may follow each other.
+    pub fn ended(&mut self, job: JobId, outcome: Outcome, finished_at: i64, followers: u32) {
         let room = self.jobs.entry(job).or_default();
         room.places += 1;
+        room.followers = room.followers.max(followers);
         if matches!(outcome, Outcome::Skipped | Outcome::Missed) {
             return;
         }
@@ -47,12 +50,16 @@ impl Freed {
         self.jobs.entry(job).or_default().places += 1;
     }
 
-    /// Wakes whoever waited for this.
-    pub fn wake(self, tx: &mut Tx<'_>) -> Result<()> {
+    /// Wakes the runs that waited for this, and says which. The caller takes so many with the same
+    /// call: beyond the places that are free, no more are woken, so that no other node takes one
+    /// that has to wait for those before it.
+    pub fn wake(self, tx: &mut Tx<'_>, taken_at_once: u32) -> Result<Vec<Uuid>> {
+        let mut woken = Vec::new();
         let mut upstream_known = tx.connection.prepare_cached(sql!("upstream_known"))?;
         for (job, room) in self.jobs {
             tx.note_end(job);
-            line(tx, job, i64::from(room.places))?;
+            let places = room.places.max(room.followers.min(taken_at_once));
+            woken.extend(line(tx, job, i64::from(places))?);
             let Some((finished_at, outcome)) = room.last else { continue };
             if !upstream_known.exists((job.0,))? {
                 continue;
@@ -65,16 +72,18 @@ impl Freed {
             ))?;
             let waiting = waiting(tx, sql!("waiting_upstream"), (job.0,))?;
             waiting.iter().try_for_each(|run| wake(tx, run))?;
+            woken.extend(waiting.iter().map(|run| run.run));
             tx.connection.prepare_cached(sql!("job_wake_after"))?.execute((job.0, tx.now_us()))?;
         }
-        Ok(())
+        Ok(woken)
     }
 }
 
-/// Wakes the first in line of a job; all of them when `places` is negative.
-pub(super) fn line(tx: &Tx<'_>, job: JobId, places: i64) -> Result<()> {
+/// Wakes the first in line of a job, all of them when `places` is negative, and says which.
+pub(super) fn line(tx: &Tx<'_>, job: JobId, places: i64) -> Result<Vec<Uuid>> {
     let waiting = waiting(tx, sql!("waiting_overlap"), (job.0, places))?;
-    waiting.iter().try_for_each(|run| wake(tx, run))
+    waiting.iter().try_for_each(|run| wake(tx, run))?;
+    Ok(waiting.into_iter().map(|run| run.run).collect())
 }
 
 /// Wakes runs that wait for other jobs by a definition that has changed.

@@ -24,8 +24,13 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     let finish = completed(node, &held);
     rename("audit", "audit_gone").await;
     job.version += 1;
-    let change =
-        store::Change { job: job.clone(), expected: Some(1), prepared: Prepared::Keep, plan: None };
+    let change = store::Change {
+        job: job.clone(),
+        expected: Some(1),
+        prepared: Prepared::Keep,
+        plan: None,
+        changed: Vec::new(),
+    };
     assert!(lab.store.define(&[change]).await.is_err());
     assert!(lab.store.cancel(queued.id, &stop()).await.is_err());
     assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
@@ -39,7 +44,13 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert_eq!(lab.state(held.run.id).await, RunState::Running);
     assert_eq!(lab.store.settings().await.unwrap(), []);
     assert_eq!(lab.store.secrets(std::slice::from_ref(&secret.place)).await.unwrap(), []);
-    let change = store::Change { job, expected: Some(1), prepared: Prepared::Keep, plan: None };
+    let change = store::Change {
+        job,
+        expected: Some(1),
+        prepared: Prepared::Keep,
+        plan: None,
+        changed: Vec::new(),
+    };
     lab.store.define(&[change]).await.unwrap();
     lab.finish(node, finish).await;
     assert!(matches!(lab.state(held.run.id).await, RunState::Ended(_)));
@@ -54,6 +65,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
         max_jobs: None,
         max_concurrent: None,
         requests_per_second: None,
+        external_jobs: false,
     };
     let user = |name: &str| User {
         id: UserId(lab.id()),
@@ -97,7 +109,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     let found = lab.store.entries(&ids).await.unwrap();
     assert_eq!(found.iter().map(|found| found.version).collect::<Vec<_>>(), [1, 1, 1]);
     let awards = lab.store.list_awards(tenant.id, None, None, 9).await.unwrap().items;
-    assert_eq!(awards, [given]);
+    assert_eq!(awards, std::slice::from_ref(&given));
     assert!(lab.store.revoke(given.id()).await.unwrap());
     assert_eq!(lab.store.remove_entry(ann.id.0, Some(1)).await.unwrap(), Removed::Done);
 }

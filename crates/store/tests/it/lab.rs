@@ -110,6 +110,7 @@ pub fn ended(node: NodeId, claimed: &ClaimedRun, outcome: Outcome) -> Finish {
         verdict: Verdict::End { outcome, reason: None, dead_letter: false },
         attempt: Some(attempt(node, claimed, end)),
         job_state: None,
+        followers: 1,
     }
 }
 
@@ -130,6 +131,7 @@ pub fn retried(node: NodeId, claimed: &ClaimedRun, delay: SignedDuration) -> Fin
         verdict: Verdict::Retry { delay },
         attempt: Some(attempt(node, claimed, AttemptEnd::Failed)),
         job_state: None,
+        followers: 1,
     }
 }
 
@@ -140,13 +142,14 @@ pub fn lost(node: NodeId, claimed: &ClaimedRun) -> (NodeId, Finish) {
         verdict: Verdict::Retry { delay: SignedDuration::ZERO },
         attempt: Some(attempt(node, claimed, AttemptEnd::Lost)),
         job_state: None,
+        followers: 1,
     };
     (node, finish)
 }
 
 /// The grant ends without an attempt.
 pub fn untried(claimed: &ClaimedRun, verdict: Verdict) -> Finish {
-    Finish { grant: claimed.grant, verdict, attempt: None, job_state: None }
+    Finish::untried(claimed.grant, verdict)
 }
 
 /// A question about nothing but the run itself.
@@ -231,7 +234,8 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn change(&self, job: &Job, expected: Option<u32>, prepared: Prepared) -> Changed {
-        let change = Change { job: job.clone(), expected, prepared, plan: None };
+        let change =
+            Change { job: job.clone(), expected, prepared, plan: None, changed: Vec::new() };
         self.store.define(&[change]).await.unwrap().remove(0)
     }
 
@@ -284,7 +288,9 @@ impl<B: Bench> Lab<B> {
 
     /// Stores runs that must be new.
     pub async fn submit(&self, runs: &[NewRun]) {
-        let Submitted { accepted, claimed, .. } = self.store.submit(runs, None).await.unwrap();
+        let submitted = self.store.submit(runs, None).await.unwrap();
+        let Submitted { accepted, claimed, stale, .. } = submitted;
+        assert_eq!(stale, []);
         assert_eq!(accepted, vec![true; runs.len()]);
         assert_eq!(claimed, []);
     }

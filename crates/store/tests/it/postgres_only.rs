@@ -195,7 +195,13 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     other.batch_execute("BEGIN; LOCK TABLE punctual.audit IN SHARE MODE").await.unwrap();
     (job.state, job.version) = (JobState::Paused, 2);
-    let change = Change { job, expected: Some(1), prepared: Prepared::Return, plan: None };
+    let change = Change {
+        job,
+        expected: Some(1),
+        prepared: Prepared::Return,
+        plan: None,
+        changed: Vec::new(),
+    };
     let writer = Arc::clone(&lab.store);
     let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
     held_up(&look, 1, || false).await;

@@ -78,8 +78,13 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         store.jobs_by_id(&[job.id]).await.unwrap();
         store.list_runs(&RunFilter::of_job(job.id), None, 10).await.unwrap();
         let changed = Job { version: 2, ..job.clone() };
-        let change =
-            Change { job: changed, expected: Some(1), prepared: Prepared::Return, plan: None };
+        let change = Change {
+            job: changed,
+            expected: Some(1),
+            prepared: Prepared::Return,
+            plan: None,
+            changed: Vec::new(),
+        };
         store.define(&[change]).await.unwrap();
         store.renew(node, seconds(3_600)).await.unwrap().unwrap();
         store.reap(10).await.unwrap();

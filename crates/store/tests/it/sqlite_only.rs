@@ -7,5 +7,6 @@ mod copy;
 mod disk;
 mod kill;
 mod plans;
+mod readers;
 mod reopen;
 mod starts;

@@ -143,7 +143,8 @@ promises! {
         a_dead_node_gets_none_of_what_it_submits
         no_room_claims_nothing
         racing_submits_record_a_run_once
-        a_large_batch_records_each_run_once;
+        a_large_batch_records_each_run_once
+        a_run_of_another_version_of_its_job_is_not_recorded;
     fire:
         a_plan_is_recorded_and_the_next_time_moves
         a_job_may_have_no_next_time
@@ -211,6 +212,8 @@ promises! {
         stepping_aside_wakes_the_next
         a_wait_for_what_has_happened_is_none
         no_wait_is_longer_than_its_limit
+        the_end_of_a_run_hands_on_as_many_in_line_as_asked_for
+        a_node_that_takes_nothing_leaves_one_in_line_and_says_so
         a_wait_leaves_the_run_as_it_was;
     upstream:
         the_end_of_an_upstream_job_wakes_its_dependents

@@ -17,7 +17,7 @@ const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
 
 /// Every form of a value: as it is, a line of it, in base64 wherever it begins there, in hex, in a
-/// URL, in JSON.
+/// URL, in JSON, in HTML, quoted for a shell, and as languages print a string.
 pub(super) fn all(value: &str) -> Vec<Vec<u8>> {
     let mut forms: Vec<Vec<u8>> = Vec::new();
     let trimmed = value.trim();
@@ -37,6 +37,8 @@ pub(super) fn all(value: &str) -> Vec<Vec<u8>> {
             forms.push(encoded.into_bytes());
         }
         forms.extend(json(text));
+        forms.extend(html(text));
+        forms.extend(quoted(text));
     }
     forms.retain(|form| form.len() >= BYTES_MIN);
     // The longest first: one may begin with another.
@@ -100,6 +102,50 @@ fn json(value: &str) -> Vec<Vec<u8>> {
     forms.map(String::into_bytes).to_vec()
 }
 
+/// In HTML and XML: the five characters by name or by number, as libraries write them.
+fn html(value: &str) -> Vec<Vec<u8>> {
+    let escaped = |quote: &str, apostrophe: &str| {
+        let text = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        text.replace('"', quote).replace('\'', apostrophe).into_bytes()
+    };
+    let apostrophes = ["'", "&#39;", "&#039;", "&#x27;", "&apos;"];
+    let mut forms = vec![escaped("\"", "'")];
+    for quote in ["&quot;", "&#34;"] {
+        forms.extend(apostrophes.map(|apostrophe| escaped(quote, apostrophe)));
+    }
+    forms
+}
+
+/// As Python's `repr` and its like print a string or bytes, and as shells quote it.
+fn quoted(value: &str) -> Vec<Vec<u8>> {
+    let escaped = |quotes: &[char], is_bytes: bool| {
+        let mut text = String::with_capacity(value.len());
+        for c in value.chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                c if quotes.contains(&c) => text.extend(['\\', c]),
+                c if c.is_ascii_control() => text += &format!("\\x{:02x}", c as u32),
+                c if is_bytes && !c.is_ascii() => {
+                    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                        text += &format!("\\x{byte:02x}");
+                    }
+                }
+                c => text.push(c),
+            }
+        }
+        text.into_bytes()
+    };
+    let mut forms = Vec::new();
+    for quotes in [&[][..], &['\''], &['"'], &['\'', '"']] {
+        forms.extend([false, true].map(|is_bytes| escaped(quotes, is_bytes)));
+    }
+    forms.extend(["'\\''", "'\"'\"'"].map(|end| value.replace('\'', end).into_bytes()));
+    forms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +183,17 @@ mod tests {
             assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
         }
         assert_eq!(all("abc"), [] as [Vec<u8>; 0]);
+        let forms = all("<a&'b\"\\\u{e9}\tc>");
+        for form in [
+            "&lt;a&amp;&#39;b&quot;\\\u{e9}\tc&gt;",
+            "&lt;a&amp;&#x27;b&quot;\\\u{e9}\tc&gt;",
+            "&lt;a&amp;'b\"\\\u{e9}\tc&gt;",
+            "<a&\\'b\"\\\\\u{e9}\\tc>",
+            "<a&'b\\\"\\\\\\xc3\\xa9\\tc>",
+            "<a&'\"'\"'b\"\\\u{e9}\tc>",
+            "<a&'\\''b\"\\\u{e9}\tc>",
+        ] {
+            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+        }
     }
 }

@@ -86,7 +86,8 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
 
 fn moment(begun_here: &[ActiveRun], now: Timestamp) -> Moment<'_> {
     let running_here = begun_here.len() as u32;
-    Moment { now, begun_here, running_here, most_running: 1, fate: Fate::Live, window: day() }
+    let (line_here, fate, window) = (&[][..], Fate::Live, day());
+    Moment { now, begun_here, running_here, most_running: 1, line_here, fate, window }
 }
 
 fn day() -> Window {
@@ -423,4 +424,30 @@ fn proposals_get_rarer_and_never_end() {
     assert_eq!(until(at("12:00")), QUORUM_ROUND);
     assert_eq!(until(at("12:02")), SignedDuration::from_mins(2));
     assert_eq!(until(at("23:00")), QUORUM_ROUND_MAX);
+}
+
+/// Runs that wait on the same node come first, like those that wait in the store.
+#[test]
+fn runs_that_wait_on_the_node_go_first() {
+    use Origin::{Backfill, CatchUp, Manual, Schedule};
+    use Overlap::{Allow, CancelPrevious, Queue, Skip};
+    let before = [RunId(Uuid::from_u128(100))];
+    for (policy, origin, expected) in [
+        (Allow, Manual, "go"),
+        (Skip, Manual, "wait Overlap "),
+        (Skip, Backfill, "wait Overlap "),
+        (Skip, CatchUp, "wait Overlap "),
+        (Skip, Schedule, "go"),
+        (Queue, Manual, "wait Overlap "),
+        (Queue, Schedule, "go"),
+        (CancelPrevious, Manual, "cancel earlier"),
+    ] {
+        let definition = Definition { overlap: policy, ..Definition::default() };
+        let moment = Moment { line_here: &before, ..moment(&[], at("12:00")) };
+        let verdict = start(&run(origin), &definition, &held(), &moment);
+        assert_eq!(words(&verdict), expected, "{policy:?} {origin:?}");
+        let two = Moment { most_running: 2, ..moment };
+        let verdict = start(&run(origin), &definition, &held(), &two);
+        assert_eq!(verdict, Start::Go, "{policy:?} {origin:?}");
+    }
 }

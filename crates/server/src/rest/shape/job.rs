@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, Retention};
 use domain::schedule::Zones;
+use domain::text::is_plain_name;
 use engine::LastRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -473,8 +474,9 @@ pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
         return Err(Problem::invalid("tags", format!("must be at most {TAGS_MAX}")));
     }
     for (i, tag) in tags.iter().enumerate() {
-        if tag.is_empty() || tag.len() > TAG_BYTES_MAX || tag.chars().any(char::is_control) {
-            let text = "a tag has 1 to 255 bytes and no control characters";
+        if tag.len() > TAG_BYTES_MAX || !is_plain_name(tag) {
+            let text = "a tag has 1 to 255 bytes, no spaces around it, and no control, invisible \
+                        or bidirectional characters";
             return Err(Problem::invalid(format!("tags[{i}]"), text));
         }
         if tags[..i].contains(tag) {

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState};
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState};
 use jiff::Timestamp;
 use store::sqlite::SqliteStore;
-use store::{Applied, ClaimFor, NodeInfo, Store};
+use store::{Applied, Change, ClaimFor, NodeInfo, Prepared, Store};
 use uuid::Uuid;
 
 use crate::lab::{completed, processes, seconds, want};
@@ -61,6 +62,17 @@ pub async fn work(file: &Path, life: u64, rounds: u64) {
     if let Err(error) = store.join(node, &NodeInfo::named("child"), seconds(3_600)).await {
         return say(&[format!("refused {error}")]);
     }
+    // A life before this one may have defined it.
+    let change = Change {
+        job: job(),
+        expected: None,
+        prepared: Prepared::Keep,
+        plan: None,
+        changed: Vec::new(),
+    };
+    if let Err(error) = store.define(&[change]).await {
+        say(&[format!("refused {error}")]);
+    }
     let tasks = (0..4).map(|task| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
@@ -103,6 +115,21 @@ async fn turn(store: &SqliteStore, node: NodeId, first: u64, held: &mut Vec<Clai
 
 fn claimed(claimed: &ClaimedRun) -> String {
     format!("claimed {} {}", claimed.run.id, claimed.grant.fence)
+}
+
+fn job() -> Job {
+    Job {
+        id: JobId(Uuid::from_u128(1)),
+        tenant: TenantId::DEFAULT,
+        owner: UserId::ADMIN,
+        name: "job".to_owned(),
+        version: 1,
+        state: JobState::Enabled,
+        definition: Definition::default(),
+        next_run: None,
+        created_at: now(),
+        updated_at: now(),
+    }
 }
 
 fn run(number: u64) -> NewRun {

@@ -60,10 +60,12 @@ async fn a_full_disk_refuses_and_recovers() {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
     let mut answered: Vec<NewRun> = Vec::new();
-    let refused = loop {
-        let batch: Vec<_> = (0..20)
-            .map(|_| NewRun { parameters: Some("x".repeat(500)), ..lab.run(&job, due_at) })
-            .collect();
+    let batch = || -> Vec<NewRun> {
+        let run = |_| NewRun { parameters: Some("x".repeat(500)), ..lab.run(&job, due_at) };
+        (0..20).map(run).collect()
+    };
+    let mut refused = loop {
+        let batch = batch();
         match store.submit(&batch, None).await {
             Ok(submitted) => {
                 assert_eq!(submitted.accepted, [true; 20]);
@@ -84,10 +86,18 @@ async fn a_full_disk_refuses_and_recovers() {
     for run in &answered {
         assert!(store.run(run.id).await.unwrap().is_some());
     }
-    // Many at once share a transaction, and claims that came to nothing are not counted.
+    // Many at once share a transaction, and claims that came to nothing are not counted. Room that
+    // the journal has given back meanwhile is filled first.
+    while let Ok(submitted) = store.submit(&refused.0, None).await {
+        let fresh = refused.0.iter().zip(submitted.accepted).filter(|(_, is_new)| *is_new);
+        answered.extend(fresh.map(|(run, _)| run.clone()));
+        refused.0 = batch();
+    }
     let mut callers = JoinSet::new();
     for _ in 0..8 {
-        let (store, batch) = (Arc::clone(&store), refused.0.clone());
+        // So many that they do not fit where a few of them would.
+        let store = Arc::clone(&store);
+        let batch: Vec<NewRun> = (0..10).flat_map(|_| batch()).collect();
         let born = Some(ClaimFor { node, max: processes(20) });
         callers.spawn(async move { store.submit(&batch, born).await });
     }

@@ -36,7 +36,13 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     read.store(false, Ordering::SeqCst);
     (job.state, job.version) = (JobState::Paused, 2);
-    let change = Change { job, expected: Some(1), prepared: Prepared::Return, plan: None };
+    let change = Change {
+        job,
+        expected: Some(1),
+        prepared: Prepared::Return,
+        plan: None,
+        changed: Vec::new(),
+    };
     let writer = Arc::clone(&store);
     let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
     while !read.load(Ordering::SeqCst) {

@@ -278,15 +278,17 @@ pub async fn a_forgotten_beginning_leaves_its_hash<B: Bench>(lab: &Lab<B>) {
     assert_eq!(prune(later, 10).await, 0);
     seal(lab.store.as_ref(), TenantId::DEFAULT, 4).await;
     assert_eq!(prune(lab.ago(60).await, 10).await, 0);
+    let third = lab.store.sealed(TenantId::DEFAULT, 2, 1).await.unwrap().remove(0);
     assert_eq!(prune(later, 3).await, 3);
     seal(lab.store.as_ref(), TenantId::DEFAULT, 10).await;
-    let Chain { anchor, head } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
+    let Chain { anchor, anchor_at, head } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
     assert_eq!((anchor.number, head.number), (3, 6));
+    assert_eq!(anchor_at, Some(third.at));
     let rows = lab.store.sealed(TenantId::DEFAULT, 0, 10).await.unwrap();
     assert_eq!(rows.len(), 3);
     assert_eq!(verify(anchor, &rows), Ok(head));
     assert_eq!(prune(later, 10).await, 3);
-    let Chain { anchor, head } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
+    let Chain { anchor, head, .. } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
     assert_eq!(anchor, head);
     // The chain goes on behind what is gone.
     record(lab, 1).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState};
-use store::{Applied, ClaimFor, RunFilter, Store, Verdict, Want};
+use store::{Applied, ClaimFor, Prepared, RunFilter, Store, Verdict, Want};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -15,7 +15,10 @@ use crate::lab::{
 
 /// A claim has everything that was asked for.
 pub async fn a_claim_brings_the_whole_run<B: Bench>(lab: &Lab<B>) {
-    let (node, job) = (lab.node().await, lab.job("job").await);
+    let (node, mut job) = (lab.node().await, lab.job("job").await);
+    for _ in 0..3 {
+        lab.update(&mut job, Prepared::Keep).await;
+    }
     let due_at = lab.ago(60).await;
     let run = NewRun {
         tenant: tenant(77),

@@ -51,6 +51,7 @@ pub async fn an_id_belongs_to_one_job<B: Bench>(lab: &Lab<B>) {
         expected: None,
         prepared: Prepared::Keep,
         plan: None,
+        changed: Vec::new(),
     });
     let changed = lab.store.define(&changes).await.unwrap();
     assert_eq!(changed, [Changed::VersionConflict(1), Changed::Done]);
@@ -103,6 +104,7 @@ pub async fn a_conflict_does_not_stop_the_other_changes<B: Bench>(lab: &Lab<B>) 
         expected,
         prepared: Prepared::Keep,
         plan: None,
+        changed: Vec::new(),
     };
     let changes = [
         change(&first, None),
@@ -131,7 +133,13 @@ pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
         let store = Arc::clone(&doors[usize::from(n) % 2]);
         let mut job = Job { version: 2, ..job.clone() };
         job.definition.priority = n;
-        let change = Change { job, expected: Some(1), prepared: Prepared::Keep, plan: None };
+        let change = Change {
+            job,
+            expected: Some(1),
+            prepared: Prepared::Keep,
+            plan: None,
+            changed: Vec::new(),
+        };
         tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
     }
     let mut answers = tasks.join_all().await;
@@ -149,6 +157,7 @@ pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
             expected: None,
             prepared: Prepared::Keep,
             plan: None,
+            changed: Vec::new(),
         };
         tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
     }
@@ -202,6 +211,7 @@ pub async fn due_jobs_are_those_of_some_buckets<B: Bench>(lab: &Lab<B>) {
         expected: None,
         prepared: Prepared::Keep,
         plan: None,
+        changed: Vec::new(),
     };
     let changes: Vec<Change> = made.iter().map(change).collect();
     assert_eq!(lab.store.define(&changes).await.unwrap(), vec![Changed::Done; 300]);

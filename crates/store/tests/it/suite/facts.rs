@@ -65,9 +65,8 @@ pub async fn the_state_of_the_job_is_told<B: Bench>(lab: &Lab<B>) {
         lab.update(&mut job, Prepared::Keep).await;
         assert_eq!(facts(lab, node, question(&claimed)).await.job_state, Some(state));
     }
-    let unknown = Job { id: JobId(lab.id()), ..job };
-    let claimed = lab.started(node, &unknown).await;
-    assert_eq!(facts(lab, node, question(&claimed)).await.job_state, None);
+    let unknown = FactsFor { job: JobId(lab.id()), ..question(&claimed) };
+    assert_eq!(facts(lab, node, unknown).await.job_state, None);
 }
 
 /// Runs of a job form one line, by when they were first due and then by id. A retry keeps its

@@ -19,7 +19,7 @@ use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, processes, want, want_soon};
 
 fn change(job: &Job, expected: Option<u32>) -> Change {
-    Change { job: job.clone(), expected, prepared: Prepared::Keep, plan: None }
+    Change { job: job.clone(), expected, prepared: Prepared::Keep, plan: None, changed: Vec::new() }
 }
 
 async fn put<B: Bench>(lab: &Lab<B>, entry: &Entry) -> Record {
@@ -37,6 +37,7 @@ async fn tenant<B: Bench>(lab: &Lab<B>, name: &str) -> Tenant {
         max_jobs: None,
         max_concurrent: None,
         requests_per_second: None,
+        external_jobs: false,
     };
     put(lab, &Entry::Tenant(tenant.clone())).await;
     tenant
@@ -210,6 +211,8 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     assert_eq!(give(dev.id.0, Awarded::Privilege(Privilege::CreateJob)).await, Given::Done);
     assert_eq!(give(dev.id.0, Awarded::Role(ops.id)).await, Given::Done);
     assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Done);
+    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, Given::Done);
+    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, Given::Known);
     assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Known);
     assert_eq!(give(ops.id.0, Awarded::Role(dev.id)).await, Given::Cycle);
     assert_eq!(give(ops.id.0, Awarded::Role(ops.id)).await, Given::Cycle);
@@ -219,14 +222,15 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     reach.roles.sort();
     let privileges: Privileges =
         [Privilege::CreateJob, Privilege::ExecuteJob].into_iter().collect();
-    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id] });
+    let databases = vec!["sales".to_owned()];
+    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id], databases });
     let page = lab.store.list_awards(tenant.id, None, None, 3).await.unwrap();
     assert_eq!(page.items.len(), 3);
     let rest = lab.store.list_awards(tenant.id, None, page.next, 3).await.unwrap();
-    assert_eq!((rest.items.len(), rest.next), (1, None));
+    assert_eq!((rest.items.len(), rest.next), (2, None));
     let own = lab.store.list_awards(tenant.id, Some(ann.id.0), None, 9).await.unwrap().items;
     assert_eq!(own.len(), 1);
-    assert_eq!(lab.store.award_by_id(own[0].id()).await.unwrap(), Some(own[0]));
+    assert_eq!(lab.store.award_by_id(own[0].id()).await.unwrap(), Some(own[0].clone()));
     lab.store.remove_entry(dev.id.0, None).await.unwrap();
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
     let award =
@@ -323,7 +327,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
     let (long, session) = (users_key.unwrap(), sessions_key.unwrap());
     let limits = |jobs: &str| {
         let rest = r#""requests_per_second":null,"tier":"PREMIUM""#;
-        format!(r#"{{"max_concurrent":null,"max_jobs":{jobs},{rest}}}"#)
+        format!(r#"{{"external_jobs":false,"max_concurrent":null,"max_jobs":{jobs},{rest}}}"#)
     };
     let of_tenant = |jobs: &str, version: u32| {
         let state = limits(jobs);

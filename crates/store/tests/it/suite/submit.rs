@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use domain::id::NodeId;
-use domain::run::{Outcome, RunState};
-use store::{Cancelled, ClaimFor, RunFilter, Store};
+use domain::job::JobState;
+use domain::run::{NewRun, Outcome, RunState};
+use store::{Cancelled, ClaimFor, Prepared, RunFilter, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -155,4 +156,51 @@ pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(held.len(), 701);
     let held: HashSet<_> = held.into_iter().collect();
     assert!(held.contains(&known.id) && accepted.iter().all(|id| held.contains(id)));
+}
+
+/// A caller may have read the job long ago: the store records no run of what the job is not any
+/// more, and says so.
+pub async fn a_run_of_another_version_of_its_job_is_not_recorded<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let (mut job, other) = (lab.job("job").await, lab.job("other").await);
+    let (mut deleted, unknown) = (lab.job("deleted").await, lab.draft("unknown").await);
+    let due_at = lab.ago(60).await;
+    let old = lab.run(&job, due_at);
+    lab.update(&mut job, Prepared::Keep).await;
+    let of_deleted = lab.run(&deleted, due_at);
+    deleted.state = JobState::Deleted;
+    lab.update(&mut deleted, Prepared::Drop).await;
+    let of_deleted_now = lab.run(&deleted, due_at);
+    let batch = [
+        old.clone(),
+        lab.run(&job, due_at),
+        of_deleted.clone(),
+        of_deleted_now.clone(),
+        lab.run(&unknown, due_at),
+        lab.run(&other, due_at),
+    ];
+    let stale = vec![batch[0].id, batch[2].id, batch[3].id, batch[4].id];
+    let born = Some(ClaimFor { node, max: processes(9) });
+    let submitted = lab.store.submit(&batch, born).await.unwrap();
+    assert_eq!(submitted.accepted, [false, true, false, false, false, true]);
+    assert_eq!(submitted.stale, stale);
+    assert_eq!(ids(&submitted.claimed), [batch[1].id, batch[5].id]);
+    for id in &stale {
+        assert_eq!(lab.store.run(*id).await.unwrap(), None);
+    }
+    // Where some are known already, the others are looked at as closely.
+    let again = lab.store.submit(&batch, born).await.unwrap();
+    assert_eq!((again.accepted, again.stale), (vec![false; 6], stale));
+    assert_eq!(again.claimed, []);
+    // And so they are where a batch is large.
+    let mut many: Vec<_> = (0..600).map(|_| lab.run(&job, due_at)).collect();
+    many.extend([old.clone(), lab.run(&other, due_at)]);
+    let submitted = lab.store.submit(&many, born).await.unwrap();
+    assert_eq!(submitted.stale, [old.id]);
+    assert_eq!(submitted.accepted.iter().filter(|new| **new).count(), 601);
+    // What was recorded before the job changed is known, whatever version it is sent with.
+    lab.update(&mut job, Prepared::Keep).await;
+    let known = NewRun { job_version: job.version, ..batch[1].clone() };
+    let submitted = lab.store.submit(&[known], None).await.unwrap();
+    assert_eq!((submitted.accepted, submitted.stale), (vec![false], vec![]));
 }

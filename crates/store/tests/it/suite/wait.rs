@@ -1,7 +1,10 @@
 //! Waits: in the line of a job, for other jobs, and not for ever.
 
+use std::future::Future;
+use std::time::Duration;
+
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
-use store::{Applied, Cancelled, Store, Verdict, Want};
+use store::{Applied, Cancelled, Finish, Store, Verdict, Want};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -172,4 +175,56 @@ pub async fn a_wait_leaves_the_run_as_it_was<B: Bench>(lab: &Lab<B>) {
     assert_eq!((again.run, again.attempts, again.lost), (run, 0, 0));
     let pumped = lab.store.pump(node, &[], Want::default()).await.unwrap();
     assert_eq!((pumped.applied, pumped.claimed), (vec![], vec![]));
+}
+
+/// A node that begins those in line one after the other gets several of them with the end of a run,
+/// in their order, and no more than it takes with the same call.
+pub async fn the_end_of_a_run_hands_on_as_many_in_line_as_asked_for<B: Bench>(lab: &Lab<B>) {
+    for (followers, wanted, expected) in [
+        (vec![4], 99, 4),
+        (vec![99], 99, 6),
+        (vec![99], 3, 3),
+        (vec![0], 99, 1),
+        (vec![1, 1], 99, 2),
+        (vec![1, 4], 99, 4),
+        (vec![4, 1, 1], 1, 1),
+    ] {
+        let (node, job) = (lab.node().await, lab.job(&format!("{followers:?} {wanted}")).await);
+        let held = lab.line(node, &job, followers.len() as i64 + 6).await;
+        let (ending, waiting) = held.split_at(followers.len());
+        for waiting in waiting {
+            lab.wait(node, waiting, Wait::Overlap, None).await;
+        }
+        let done = ending.iter().zip(&followers);
+        let done = done.map(|(held, n)| Finish { followers: *n, ..completed(node, held) });
+        let done: Vec<Finish> = done.collect();
+        let pumped = lab.store.pump(node, &done, want(wanted)).await.unwrap();
+        let next: Vec<_> = waiting.iter().map(|held| held.run.id).collect();
+        assert_eq!(ids(&pumped.claimed), next[..expected], "{followers:?} {wanted}");
+        // Each end makes room for one; another node finds those and no more.
+        let others = followers.len().saturating_sub(expected);
+        let left = ids(&lab.claim(lab.node().await, want(99)).await);
+        assert_eq!(left, next[expected..expected + others], "{followers:?} {wanted}");
+        assert_eq!(pumped.left_work, others > 0, "{followers:?} {wanted}");
+    }
+}
+
+/// A node that ends a run and takes none leaves the next in line to the others, one for each end.
+pub async fn a_node_that_takes_nothing_leaves_one_in_line_and_says_so<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 4).await;
+    for waiting in &held[1..] {
+        lab.wait(node, waiting, Wait::Overlap, None).await;
+    }
+    let mut hint = std::pin::pin!(lab.store.changed());
+    let is_pending = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(hint.as_mut().poll(context).is_pending())
+    });
+    assert!(is_pending.await, "nothing has happened yet");
+    let done = [Finish { followers: 3, ..completed(node, &held[0]) }];
+    let pumped = lab.store.pump(node, &done, Want::default()).await.unwrap();
+    assert!(pumped.left_work);
+    tokio::time::timeout(Duration::from_secs(30), hint).await.expect("a hint");
+    let other = lab.node().await;
+    assert_eq!(ids(&lab.claim(other, want(9)).await), [held[1].run.id]);
 }

@@ -1,0 +1,72 @@
+//! The addresses that a server listens on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use server::Patience;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+
+use crate::complaint::Complaint;
+use crate::exit::Failure;
+use crate::tls::{Certificate, TlsListener};
+
+/// Answers callers of an address until the server closes.
+pub(super) fn open_door(
+    front: &Handle,
+    listener: TcpListener,
+    router: axum::Router,
+    patience: Patience,
+    certificate: Option<&Arc<Certificate>>,
+    mut closed: tokio::sync::watch::Receiver<()>,
+) -> Result<tokio::task::JoinHandle<()>, Failure> {
+    let closed = async move { while closed.changed().await.is_ok() {} };
+    Ok(match certificate {
+        None => front.spawn(server::serve(listener, router, patience, closed)),
+        Some(certificate) => {
+            let per_address = patience.unauthenticated_per_address;
+            let listener = TlsListener::new(front, listener, Arc::clone(certificate), per_address)?;
+            front.spawn(server::serve(listener, router, patience, closed))
+        }
+    })
+}
+
+/// Takes the port of the SQL door. When it is the usual one and somebody else has it, the server
+/// does without: most who start a second one do not know of it.
+pub(super) async fn listen_for_sql(
+    front: &Handle,
+    address: SocketAddr,
+    is_chosen: bool,
+) -> Result<Option<TcpListener>, Failure> {
+    match bind(front, address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !is_chosen => {
+            tracing::warn!(
+                %address,
+                "SQL is not answered here: another process has the port; --pg chooses another"
+            );
+            Ok(None)
+        }
+        Err(error) => {
+            let text = format!("cannot listen on {address}: {error}");
+            let hint = "choose another address with --pg 127.0.0.1:PORT, or --pg none";
+            Err(Failure::Failed(Complaint::new(text).hint(hint)))
+        }
+    }
+}
+
+/// Takes an address, for the threads of the listeners.
+pub(super) async fn bind(front: &Handle, address: SocketAddr) -> std::io::Result<TcpListener> {
+    front.spawn(TcpListener::bind(address)).await.map_err(std::io::Error::other)?
+}
+
+pub(super) fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
+    let text = format!("cannot listen on {http}: {error}");
+    let complaint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => Complaint::new(text).hint(
+            "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",
+        ),
+        _ => Complaint::new(text),
+    };
+    Failure::Failed(complaint)
+}
