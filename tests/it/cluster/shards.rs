@@ -35,8 +35,8 @@ fn sixteen_shards_are_done_by_their_owners_and_by_others_when_one_is_killed() {
         let (status, made) = cluster.server(&witness).call("POST", "/v1/shards", Some(&shard));
         assert_eq!(status, 201, "{made}");
     }
-    let all = until(|| owners(cluster.server(&witness), &["a", "b", "c"]));
-    assert_eq!(all.len(), 3, "{all:?}");
+    // The leader may know two of the nodes before it knows the third, which then gets its share.
+    until(|| owners(cluster.server(&witness), &["a", "b", "c"]).filter(|all| all.len() == 3));
     let job = json!({
         "job_type": "MANUAL", "interval_seconds": null, "partition": {"strategy": "ALL_SHARDS"},
     });
