@@ -127,7 +127,7 @@ impl DataFolder {
             Ok(metadata) if metadata.len() > 0 => return Ok(()),
             Ok(_) => "is empty",
             Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing",
-            // Whoever opens it says what is wrong with it.
+            // Opening it reports what is wrong with it.
             Err(_) => return Ok(()),
         };
         match is_used {

@@ -4,7 +4,7 @@
 pub struct Key {
     /// Its path in the file.
     pub name: &'static str,
-    /// Its value when nobody says.
+    /// Its value when it is not set.
     pub default: &'static str,
     /// Whether it is never shown.
     pub is_secret: bool,
@@ -64,7 +64,7 @@ pub const KEYS: &[Key] = &[
     key(
         "auth.oidc.roles",
         "",
-        "`WORD=ROLE`: the role here of a word there, `*` for everybody; the one of the same name when empty",
+        "`WORD=ROLE`: the role here of a word there, `*` for all users; the one of the same name when empty",
     ),
     key(
         "api.rate_per_second",

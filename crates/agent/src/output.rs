@@ -5,7 +5,7 @@
 //! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
 //! ```
 //!
-//! What is short and ends soon has no files at all: it is handed to whoever records the attempt,
+//! What is short and ends soon has no files at all: it is handed on with the record of the attempt,
 //! and kept in memory for a while ([`Outputs::keeping_short`]).
 //!
 //! A file is a chain of frames that is only ever added to, so whatever kills the process leaves

@@ -2,21 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::cluster::Class;
 use domain::decide::plan::{plan_resume, tick};
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
-use domain::text::is_plain_name;
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Change, Changed, Fire, Prepared, Shards, Store};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// The longest name of a job.
-const NAME_BYTES_MAX: usize = 255;
+mod check;
 
 /// The most runs that one backfill asks for.
 const BACKFILL_MAX: u64 = 10_000;
@@ -522,93 +519,6 @@ impl<S: Store> Node<S> {
             (_, None) => None,
         })
     }
-
-    fn check(&self, job: &Job) -> Result<()> {
-        let invalid =
-            |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
-        let definition = &job.definition;
-        if job.name.len() > NAME_BYTES_MAX || !is_plain_name(&job.name) {
-            let problem = "a name has 1 to 255 bytes, no spaces around it, and no control, \
-                           invisible or bidirectional characters";
-            return invalid("name", problem);
-        }
-        if let Err(error) = definition.run_on.check() {
-            return invalid("run_on", &error.to_string());
-        }
-        if definition.priority > 9 {
-            return invalid("priority", "a priority is 0 to 9; higher is more urgent");
-        }
-        if definition.concurrency == Some(0) {
-            return invalid("concurrency", "at least one run must be allowed");
-        }
-        if definition.retry.max_attempts == 0 {
-            return invalid("max_attempts", "at least one attempt must be allowed");
-        }
-        if !definition.retry.multiplier.is_finite() || definition.retry.multiplier < 1.0 {
-            return invalid("backoff_multiplier", "a multiplier is a number of at least 1");
-        }
-        for (field, duration) in
-            [("timeout", definition.timeout), ("backoff", definition.retry.backoff)]
-        {
-            if duration.is_negative() || duration.is_zero() {
-                return invalid(field, "a duration must be longer than nothing");
-            }
-        }
-        if let Some(rule) = &definition.partition {
-            if let Err(problem) = rule.check() {
-                return invalid("partition", &problem);
-            }
-            if definition.class == Class::LeaderOnly || !definition.run_on.is_empty() {
-                return invalid(
-                    "partition",
-                    "the owner of a shard executes its runs: leave LEADER_ONLY and RUN ON out, and \
-                     give the shard labels or a node",
-                );
-            }
-        }
-        if let Err(problem) = definition.parameters.check() {
-            return invalid("parameters", &problem);
-        }
-        definition.action.check()?;
-        definition.when.compile(&self.parts.zones)?;
-        if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
-            return invalid(
-                "depends_on",
-                "a job without a schedule of its own needs jobs to run after",
-            );
-        }
-        Ok(())
-    }
-
-    /// Every upstream job exists, and following them never leads back.
-    async fn check_dependencies(&self, job: &Job) -> Result<()> {
-        if job.definition.depends_on.is_empty() {
-            return Ok(());
-        }
-        let wanted: Vec<JobId> =
-            job.definition.depends_on.iter().map(|dependency| dependency.job).collect();
-        let found = self.store.jobs_by_id(&wanted).await?;
-        if let Some(missing) = wanted.iter().find(|id| {
-            **id != job.id
-                && !found.iter().any(|found| found.id == **id && found.tenant == job.tenant)
-        }) {
-            return Err(EngineError::NotFound(format!("upstream job {missing}")));
-        }
-        let mut upstream: HashMap<JobId, Vec<JobId>> = HashMap::new();
-        for (from, to) in self.store.dependencies(job.tenant).await? {
-            upstream.entry(from).or_default().push(to);
-        }
-        upstream.insert(job.id, wanted);
-        let Some(cycle) = cycle_through(job.id, &upstream) else { return Ok(()) };
-        let mut names = self.names(&cycle).await?;
-        if let Some(first) = names.first_mut() {
-            first.clone_from(&job.name);
-        }
-        if let Some(last) = names.last_mut() {
-            last.clone_from(&job.name);
-        }
-        Err(EngineError::Cycle(names))
-    }
 }
 
 impl<S: Shards> Node<S> {
@@ -630,35 +540,6 @@ fn to_microsecond(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
-/// A way from a job back to itself, if there is one.
-fn cycle_through(start: JobId, upstream: &HashMap<JobId, Vec<JobId>>) -> Option<Vec<JobId>> {
-    let mut came_from: HashMap<JobId, JobId> = HashMap::new();
-    let mut open = vec![start];
-    while let Some(job) = open.pop() {
-        for next in upstream.get(&job).into_iter().flatten() {
-            if *next == start {
-                let mut path = vec![start, job];
-                let mut at = job;
-                while at != start {
-                    at = came_from[&at];
-                    path.push(at);
-                }
-                path.dedup();
-                path.reverse();
-                if path.len() == 1 {
-                    path.push(start);
-                }
-                return Some(path);
-            }
-            if !came_from.contains_key(next) {
-                came_from.insert(*next, job);
-                open.push(*next);
-            }
-        }
-    }
-    None
-}
-
 fn answer(change: Change, changed: Changed) -> Result<Job> {
     let job = change.job;
     match changed {
@@ -669,30 +550,5 @@ fn answer(change: Change, changed: Changed) -> Result<Job> {
         }
         Changed::NotFound => Err(EngineError::NotFound(format!("job {}", job.name))),
         Changed::TooMany => Err(EngineError::TooManyJobs),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    #[test]
-    fn ten_thousand_jobs_in_a_row_are_followed_to_their_end() {
-        let id = |n: u128| JobId(Uuid::from_u128(n));
-        let mut upstream: HashMap<JobId, Vec<JobId>> =
-            (1..10_000).map(|n| (id(n), vec![id(n + 1)])).collect();
-        assert_eq!(cycle_through(id(1), &upstream), None);
-        upstream.insert(id(10_000), vec![id(1)]);
-        let cycle = cycle_through(id(1), &upstream).unwrap();
-        assert_eq!((cycle.len(), cycle[0], cycle[10_000]), (10_001, id(1), id(1)));
-        let names = cycle.iter().map(|job| job.to_string()).collect();
-        let said = EngineError::Cycle(names).to_string();
-        assert!(said.contains("(9981 others)") && said.len() < 2_000, "{said}");
-        // A wide one: everybody waits for everybody below.
-        let wide: HashMap<JobId, Vec<JobId>> =
-            (1..300).map(|n| (id(n), (n + 1..=300).map(id).collect())).collect();
-        assert_eq!(cycle_through(id(1), &wide), None);
     }
 }

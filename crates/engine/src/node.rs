@@ -55,6 +55,7 @@ mod prune;
 mod pump;
 mod reap;
 mod seal;
+mod settle;
 mod share;
 mod slots;
 mod start;
@@ -420,7 +421,7 @@ impl<S: Store> Node<S> {
             result,
         };
         let took = finished_at.duration_since(started_at);
-        let mut finish = start::settled(&run, &job, attempt);
+        let mut finish = settle::settled(&run, &job, attempt);
         let is_over = matches!(finish.verdict, Verdict::End { .. });
         if is_over && frees_slot && self.skill.is_none() {
             finish.followers = state.end_in_line(&run, &job, took);

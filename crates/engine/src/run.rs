@@ -89,7 +89,7 @@ pub struct Engine<S> {
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
     here: Arc<dyn Hands<S>>,
-    /// Where its loops run, whoever asks for more of them.
+    /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
     guests: Mutex<Vec<Weak<Guest<S>>>>,

@@ -162,7 +162,7 @@ impl State {
         if self.tenants.get(&id).is_some_and(|it| idle(it) && it.used <= floor) {
             self.tenants.remove(&id);
         }
-        // Nobody competes any more: all begin anew.
+        // No tenant competes any more: all begin anew.
         if self.tenants.values().all(idle) {
             self.tenants.clear();
             self.floor = Duration::ZERO;

@@ -21,7 +21,7 @@ use crate::limit::{Caller, Limits};
 use crate::metrics::Asked;
 use crate::problem::{ErrorBody, Result};
 
-/// How long the store may take to answer. Whoever asks about readiness waits for this at most.
+/// How long the store may take to answer. A request about readiness waits for this at most.
 const PING: Duration = Duration::from_secs(2);
 
 /// How much a caller wants to know.

@@ -15,7 +15,7 @@ use crate::limit::neighbourhood;
 /// A connection that has been silent for less than this does not make way for another.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The connections of a listener that nobody has authenticated.
+/// The connections of a listener that have not authenticated.
 #[derive(Clone)]
 pub struct PendingConnections {
     state: Arc<Mutex<State>>,

@@ -68,7 +68,7 @@ impl Reads {
         if is_administrator(actor) {
             return Ok(Reading(None));
         }
-        // Whoever waits for the tenant's other requests keeps no place from other tenants.
+        // A request that waits for others of its tenant keeps no place from other tenants.
         let own = self.of_tenant(actor.tenant);
         let entered = timeout(self.patience, async {
             Some([

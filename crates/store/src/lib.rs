@@ -31,8 +31,8 @@ use domain::bucket::Buckets;
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::{Outage, StartFacts};
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState, Retention};
-use domain::run::{ClaimedRun, EndedAttempt, Grant, LedgerEntry, NewRun, Outcome, Reason, Wait};
+use domain::job::{Job, Retention};
+use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Outcome, Reason};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
@@ -43,6 +43,7 @@ mod desk;
 mod error;
 mod filter;
 mod follow;
+mod grant;
 mod identity;
 mod journal;
 mod lane;
@@ -63,6 +64,8 @@ pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};
+pub use grant::{Applied, Finish, Pumped, Verdict, Want};
+pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use journal::{AuditFilter, Chain, Journal};
 pub use objects::{Objects, Put};
@@ -443,139 +446,6 @@ pub struct Submitted {
 
 /// So many changed jobs are told along with a claim. When there are more, there is one more.
 pub const CHANGED_JOBS_MAX: usize = 1_000;
-
-/// The fencing tokens of a second begin at this number. A store goes on there when it is opened, or
-/// when a database comes back after a restore or a failover: what was drawn before is smaller, at
-/// fewer than a million starts a second.
-pub(crate) fn token_floor(now: Timestamp) -> i64 {
-    (now.as_second() - TOKENS_SINCE).max(0) << TOKEN_BITS
-}
-
-/// The first second that tokens are counted from: 2026-01-01.
-pub(crate) const TOKENS_SINCE: i64 = 1_767_225_600;
-
-/// The bits of a token that count within a second.
-pub(crate) const TOKEN_BITS: u32 = 20;
-
-/// The end of a grant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finish {
-    /// The grant.
-    pub grant: Grant,
-    /// What becomes of the run.
-    pub verdict: Verdict,
-    /// The attempt that was made, if one was.
-    pub attempt: Option<EndedAttempt>,
-    /// The state that the job takes when this applies, if it takes another one.
-    pub job_state: Option<JobState>,
-    /// How many runs of the job that wait in line can be claimed when this ends the run; one for
-    /// each end at least. A node that begins them one after the other by itself names more, and no
-    /// more are woken than it claims with the same call: another node could not begin them.
-    pub followers: u32,
-}
-
-impl Finish {
-    /// The end of a grant under which no attempt was made.
-    pub fn untried(grant: Grant, verdict: Verdict) -> Self {
-        Finish { grant, verdict, attempt: None, job_state: None, followers: 1 }
-    }
-
-    /// The number by which a finish that is sent again is known: the fencing token of its attempt.
-    /// Where no token is known, it is the number of the claim, negative so that it is not shown.
-    pub(crate) fn mark(&self) -> i64 {
-        let token = self.attempt.as_ref().and_then(|attempt| attempt.fence);
-        token.unwrap_or(-self.grant.fence)
-    }
-}
-
-/// The fencing token that a mark is, if it is one.
-pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
-    mark.filter(|mark| *mark > 0)
-}
-
-/// What becomes of a run when a grant ends.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// It ends. If somebody asked for its cancellation meanwhile, it ends cancelled.
-    End {
-        /// How.
-        outcome: Outcome,
-        /// Why.
-        reason: Option<Reason>,
-        /// Whether it waits for somebody to look at it.
-        dead_letter: bool,
-    },
-    /// It is due again after a delay. If somebody asked for its cancellation, it ends cancelled.
-    Retry {
-        /// The delay.
-        delay: SignedDuration,
-    },
-    /// It waits for something, at most until then.
-    Wait(Wait, Option<Timestamp>),
-    /// It waits in line for other runs of its job, of which so many may be under way at a time.
-    Line {
-        /// So many.
-        places: u32,
-    },
-    /// It goes back as it was.
-    Release,
-}
-
-/// How many runs that wait in line look again when their job is changed, if it has no limit of its
-/// own. Those that are too many wait again.
-pub(crate) const LINE_WAKE: u32 = 16;
-
-/// What became of a [`Finish`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// The run ended like this.
-    Ended(Outcome),
-    /// The run goes on without the grant.
-    Again,
-    /// The grant was not valid any more; nothing was written.
-    Stale,
-}
-
-/// How many runs a node can take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Want {
-    /// Runs that are due, by their kind of slot.
-    pub due: PerSlot<u32>,
-    /// Runs that become due soon, to be prepared: of any kind, as they take no slot yet. None of a
-    /// tenant that may hold only so many: what is prepared starts by itself.
-    pub soon: u32,
-    /// How soon.
-    pub ahead: SignedDuration,
-    /// The most runs that one tenant may hold at a time, on all nodes together.
-    pub tenant_max: Option<u32>,
-}
-
-/// What a pump brought.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pumped {
-    /// What became of each [`Finish`].
-    pub applied: Vec<Applied>,
-    /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
-    /// priority with ageing, then by time.
-    pub claimed: Vec<ClaimedRun>,
-    /// Jobs that were changed lately and their versions: a node that remembers an older version
-    /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it
-    /// forgets all. Empty on a store whose changes are all made by the same process.
-    pub changed_jobs: Vec<(JobId, u32)>,
-    /// The store's clock.
-    pub now: Timestamp,
-    /// Whether an end made runs claimable that this call did not claim: the next in line of a job,
-    /// or what depends on a run that ended. The store has hinted at them.
-    pub left_work: bool,
-}
-
-impl Pumped {
-    /// The answer of a call that did nothing at this time.
-    pub fn at(now: Timestamp) -> Self {
-        let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
-        Pumped { applied, claimed, changed_jobs, now, left_work: false }
-    }
-}
 
 /// A question about a run that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub(super) fn open_door(
     })
 }
 
-/// Takes the port of the SQL door. When it is the usual one and somebody else has it, the server
+/// Takes the port of the SQL door. When it is the usual one and another process has it, the server
 /// does without: most who start a second one do not know of it.
 pub(super) async fn listen_for_sql(
     front: &Handle,

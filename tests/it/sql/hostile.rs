@@ -1,5 +1,5 @@
-//! Users without privileges who ask for as much as they can: what they cost, and that nobody else
-//! notices.
+//! Users without privileges who ask for as much as they can: what they cost, and that other
+//! users do not notice.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a, \
 const LONG: &str = "SELECT n, repeat('x', 1000) FROM generate_series(1, 99999) AS t(n)";
 
 /// A user of a tenant who may do nothing.
-fn nobody(bed: &Bed, tenant: &str, user: &str) {
+fn unprivileged(bed: &Bed, tenant: &str, user: &str) {
     let said = bed.server.call("POST", "/v1/tenants", Some(&json!({ "name": tenant })));
     assert!(matches!(said.0, 201 | 409), "{said:?}");
     let sql = format!("CREATE USER \"{user}\" PASSWORD 'a password of {user}'");
@@ -64,8 +64,8 @@ fn threads(bed: &Bed) -> Vec<(String, i64)> {
 #[test]
 fn endless_questions_keep_neither_the_scheduler_nor_an_administrator_waiting() {
     let bed = Bed::with(&[], &[("PUNCTUAL_SQL__STATEMENT_TIMEOUT", "10m")]);
-    nobody(&bed, "acme", "eve");
-    nobody(&bed, "other", "ann");
+    unprivileged(&bed, "acme", "eve");
+    unprivileged(&bed, "other", "ann");
     let job = json!({ "name": "beat", "job_type": "MANUAL", "payload": { "type": "NOOP" } });
     let said = bed.server.call("POST", "/v1/jobs", Some(&job));
     assert_eq!(said.0, 201, "{said:?}");
@@ -96,7 +96,7 @@ fn endless_questions_keep_neither_the_scheduler_nor_an_administrator_waiting() {
     // More than a tenant may have at the same time are refused, and say which setting it was.
     let mut more: Vec<Raw> = (0..24).map(|_| login(&bed, "acme", "eve").unwrap()).collect();
     more.iter_mut().for_each(|raw| begin(raw, ENDLESS));
-    nobody(&bed, "acme", "eva");
+    unprivileged(&bed, "acme", "eva");
     let mut last = login(&bed, "acme", "eva").unwrap();
     until(|| last.query("SELECT 1").contains(&"53400".to_owned()).then_some(()));
 }
@@ -104,7 +104,7 @@ fn endless_questions_keep_neither_the_scheduler_nor_an_administrator_waiting() {
 #[test]
 fn answers_that_are_not_read_take_no_memory() {
     let bed = Bed::new();
-    nobody(&bed, "acme", "eve");
+    unprivileged(&bed, "acme", "eve");
     let before = rss_mb(&bed);
     let mut unread: Vec<Raw> = (0..20).map(|_| login(&bed, "acme", "eve").unwrap()).collect();
     unread.iter_mut().for_each(|raw| begin(raw, LONG));
@@ -126,7 +126,7 @@ fn a_client_that_does_not_read_loses_its_statement() {
         &[],
         &[("PUNCTUAL_SQL__READ_TIMEOUT", "1s"), ("PUNCTUAL_SQL__TENANT_STATEMENTS_MAX", "1")],
     );
-    nobody(&bed, "acme", "eve");
+    unprivileged(&bed, "acme", "eve");
     let mut unread = login(&bed, "acme", "eve").unwrap();
     begin(&mut unread, LONG);
     assert!(unread.stream.peek(&mut [0]).unwrap() > 0);
@@ -149,7 +149,7 @@ fn a_user_and_a_tenant_have_so_many_sessions_and_administrators_a_reserve() {
         ],
     );
     for (tenant, user) in [("acme", "eve"), ("acme", "eva"), ("other", "ann")] {
-        nobody(&bed, tenant, user);
+        unprivileged(&bed, tenant, user);
     }
     let mut held = Vec::new();
     for (tenant, user, refused) in [

@@ -33,9 +33,9 @@ use request::Request;
 
 /// What HTTP jobs may do and use.
 pub struct HttpOptions {
-    /// Targets that are not public and may be called all the same, by everybody.
+    /// Targets that are not public and may be called all the same, by jobs of all tenants.
     pub allow_private: Vec<Rule>,
-    /// The same for the jobs of one tenant, besides what everybody may call.
+    /// The same for the jobs of one tenant, besides those of all tenants.
     pub allow_private_for: BTreeMap<TenantId, Vec<Rule>>,
     /// Certificates of authorities to trust besides those of the machine, in PEM.
     pub root_certificates: Vec<String>,
@@ -65,7 +65,7 @@ impl Default for HttpOptions {
 
 /// Carries out HTTP actions.
 pub(crate) struct Http {
-    everybody: Result<Client, String>,
+    all_tenants: Result<Client, String>,
     /// Tenants that may call more have a client of their own, so that nobody else meets one of
     /// its open connections.
     tenants: BTreeMap<TenantId, Result<Client, String>>,
@@ -113,7 +113,7 @@ impl Http {
         });
         Http {
             tenants: tenants.collect(),
-            everybody: client(options.allow_private.clone()),
+            all_tenants: client(options.allow_private.clone()),
             connect_timeout: options.connect_timeout,
             idle_timeout: options.idle_timeout,
             body_bytes_max: options.body_bytes_max,
@@ -135,7 +135,7 @@ impl Http {
     }
 
     fn client(&self, tenant: TenantId) -> &Result<Client, String> {
-        self.tenants.get(&tenant).unwrap_or(&self.everybody)
+        self.tenants.get(&tenant).unwrap_or(&self.all_tenants)
     }
 
     /// Carries out an attempt. A wish to stop drops the request where it is: there is nothing to

@@ -134,7 +134,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
         && !locked(&attempt.sink).has_files()
         && let Some(total) = locked(&attempt.pending).defer()
     {
-        // Whoever follows it reads it from memory.
+        // A follower reads it from memory.
         attempt.progress.send_modify(|progress| progress.written = total);
         return false;
     }

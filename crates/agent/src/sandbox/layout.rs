@@ -171,7 +171,7 @@ impl Layout {
         }
     }
 
-    /// A file that everybody may read. One that belongs to the system is there anyway.
+    /// A file that all users may read. One that belongs to the system is there anyway.
     fn copy(&mut self, path: &Path) {
         let Ok(real) = path.canonicalize() else { return };
         let Ok(metadata) = fs::metadata(&real) else { return };

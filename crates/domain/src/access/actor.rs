@@ -176,7 +176,7 @@ impl Actor {
             || self.databases.iter().any(|granted| granted == database)
     }
 
-    /// Whether they have all of some rights: nobody gives or takes what they do not have.
+    /// Whether they have all of some rights: a user gives or takes only rights that they have.
     pub fn covers(&self, rights: &Rights) -> bool {
         self.privileges.cover(rights.privileges)
             && rights.run_as.iter().all(|role| self.may_run_as(role))

@@ -11,7 +11,7 @@ use super::Wait;
 pub enum RunState {
     /// Its time has not come, or it waits for another run.
     Pending,
-    /// Its time has come and nobody holds it.
+    /// Its time has come and no node holds it.
     Queued,
     /// Its time has come and a node holds it.
     Running,
@@ -32,7 +32,7 @@ pub enum Event {
     Wait,
     /// An attempt ends and another will follow: failed, timed out or lost.
     Retry,
-    /// The last attempt ends, or somebody decides that there will be none.
+    /// The last attempt ends, or it is decided that there will be none.
     End(Outcome),
 }
 
@@ -45,7 +45,7 @@ pub enum Outcome {
     Completed = 1,
     /// Its work failed for the last time.
     Failed = 2,
-    /// Somebody stopped it.
+    /// It was cancelled.
     Cancelled = 3,
     /// Its last attempt took too long.
     Timeout = 4,
@@ -113,7 +113,7 @@ impl fmt::Display for Event {
             }
             Event::End(Outcome::Completed) => f.write_str("the work is done"),
             Event::End(Outcome::Failed) => f.write_str("the last attempt failed or was lost"),
-            Event::End(Outcome::Cancelled) => f.write_str("somebody cancels it"),
+            Event::End(Outcome::Cancelled) => f.write_str("it is cancelled"),
             Event::End(Outcome::Timeout) => f.write_str("the last attempt took too long"),
             Event::End(Outcome::Skipped) => {
                 f.write_str("overlap, upstream, catch-up or daylight saving")

@@ -28,7 +28,7 @@ use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
 use store::{Desk, Finish, Move, NodeView, Objects, Shards, Verdict, Whole};
 
-use super::start::{job_state_after, settled};
+use super::settle::{job_state_after, settled};
 use super::{Ended, Node, Running};
 use crate::error::Result;
 

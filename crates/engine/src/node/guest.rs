@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Finish, Shards, Store, Verdict, Want};
 
 use super::divide::is_divided;
-use super::{Ended, Held, Node, Running, Skill, Started, State, start};
+use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
 const LET_GO_MAX: usize = 16_384;
@@ -304,6 +304,6 @@ impl<S: Store> Node<S> {
         let job_version = None;
         let attempt =
             EndedAttempt { number, fence, job_version, node, started_at, finished_at, result };
-        start::settled(run, job, attempt)
+        settle::settled(run, job, attempt)
     }
 }

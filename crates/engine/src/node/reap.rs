@@ -8,7 +8,7 @@ use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
 use store::{Applied, Finish, LostRun, Store, Verdict};
 
 use super::start::needs_record;
-use super::{Ended, Node, start};
+use super::{Ended, Node, settle};
 use crate::start_log::BegunRun;
 
 /// What a reaping step did.
@@ -92,7 +92,7 @@ impl<S: Store> Node<S> {
             finished_at: self.now(),
             result,
         };
-        start::settled(run, job, attempt)
+        settle::settled(run, job, attempt)
     }
 
     /// None when a run that a dead node held cannot have begun. Otherwise its start, if that is

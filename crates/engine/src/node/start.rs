@@ -5,20 +5,20 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::cluster::Class;
-use domain::decide::settle::{Settlement, settle, settle_lost};
 use domain::decide::start::{ActiveRun, Moment, Start, StartFacts, start, window};
 use domain::id::{JobId, NodeId, RunId};
-use domain::job::{Definition, Job, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{Definition, Job, OnLost, Overlap};
 use domain::partition::Part;
-use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Grant, Origin, Reason, ReasonCode, Wait};
-use domain::schedule::{Fate, Outage, jitter};
+use domain::run::{ClaimedRun, Grant, Origin, Reason, ReasonCode, Wait};
+use domain::schedule::{Fate, Outage};
 use domain::shard::Shard;
 use domain::slot::SlotKind;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use store::{Finish, Shards, Store, Verdict};
 
 use super::divide::is_divided;
 use super::look::Look;
+use super::settle::job_state_after;
 use super::{Ended, Held, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
@@ -574,41 +574,4 @@ pub(super) fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool
     let mut job = Job::clone(job);
     job.definition.action = action;
     Arc::new(job)
-}
-
-/// What the end of an attempt means for its run.
-pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Finish {
-    let settlement = if attempt.result.end == AttemptEnd::Lost {
-        settle_lost(&job.definition, run.lost)
-    } else {
-        settle(&job.definition, run.attempts, &attempt.result, || chance(run))
-    };
-    let verdict = match settlement {
-        // The letter of a part is that of its run.
-        Settlement::End { outcome, reason, dead_letter } => {
-            let dead_letter = dead_letter && !run.run.id.is_part();
-            Verdict::End { outcome, reason, dead_letter }
-        }
-        Settlement::Retry { delay } => Verdict::Retry { delay },
-    };
-    let job_state = job_state_after(run, job, &verdict);
-    Finish { attempt: Some(attempt), job_state, ..Finish::untried(run.grant, verdict) }
-}
-
-/// A one-time job has done its work when the run of its time has ended.
-pub(super) fn job_state_after(run: &ClaimedRun, job: &Job, verdict: &Verdict) -> Option<JobState> {
-    let over = matches!(verdict, Verdict::End { .. })
-        && run.run.origin.is_tick()
-        && job.definition.when.is_one_time();
-    over.then_some(match job.definition.on_completion {
-        OnCompletion::Preserve => JobState::Completed,
-        OnCompletion::Drop => JobState::Deleted,
-    })
-}
-
-/// A number in 0..1 that is the same whenever this attempt is settled.
-fn chance(run: &ClaimedRun) -> f64 {
-    let scale = SignedDuration::from_secs(1_000);
-    let at = run.run.due_at;
-    jitter(run.grant.run.0.into_bytes(), at, scale).as_secs_f64() / scale.as_secs_f64()
 }

@@ -162,7 +162,7 @@ async fn a_line_outlives_its_node() {
     }
     let first = lost.work().await.remove(0);
     assert!(lost.complete(first.run.grant, AttemptResult::completed()));
-    // The second began when the first had ended, and nobody told the store of either.
+    // The second began when the first had ended, and the store was told of neither.
     assert_eq!(lost.start_due().await.unwrap().len(), 0);
     let second = lost.work().await.remove(0);
     assert!(lost.complete(second.run.grant, AttemptResult::completed()));

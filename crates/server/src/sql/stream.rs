@@ -24,7 +24,7 @@ pub(super) struct Batch {
     pub(super) is_last: bool,
 }
 
-/// Ends what is being answered when nobody waits for it any more.
+/// Ends what is being answered when no client waits for it any more.
 pub(super) struct EndedWith(pub(super) Cancel);
 
 impl Drop for EndedWith {
@@ -51,7 +51,7 @@ impl std::fmt::Debug for RowStream {
 }
 
 impl RowStream {
-    /// The next rows; none at the end. Whoever stops waiting loses nothing.
+    /// The next rows; none at the end. A caller that stops waiting loses nothing.
     pub async fn next(&mut self) -> Result<Option<Vec<Row>>> {
         if self.is_over {
             return Ok(None);

@@ -261,7 +261,7 @@ async fn to_run_as_a_role_needs_a_grant_then_and_now() {
     let nested = json!({"to_user": "boss", "role": "inner"});
     assert_eq!(world.ask(&boss, "POST", "/v1/grants", nested).await.status, 403);
     let given = world.rule("acme", "POST", "/v1/grants", grant.clone()).await;
-    // Nor by way of somebody who has it.
+    // Nor through a user who has it.
     assert_eq!(world.ask(&boss, "POST", "/v1/keys", json!({"user": "ann"})).await.status, 403);
     assert_eq!(create(&ann).await.status, 201);
     let run = async || {
@@ -303,7 +303,7 @@ async fn a_database_needs_a_grant<S: store::FullStore>(world: &World<S>) {
     assert_eq!(world.ask(&ann, "POST", "/v1/jobs", noop("plain")).await.status, 201);
     let changed = world.ask(&ann, "PATCH", "/v1/jobs/plain", json!({"payload": script})).await;
     assert_eq!(changed.status, 403, "{}", changed.text);
-    // Nobody gives it to themselves.
+    // A user cannot grant it to themselves.
     let own = json!({"to_user": "ann", "privilege": "USE ON DATABASE sales"});
     assert_eq!(world.ask(&ann, "POST", "/v1/grants", own).await.status, 403);
     let role = json!({"name": "analysts"});

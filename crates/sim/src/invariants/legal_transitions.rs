@@ -27,7 +27,7 @@ impl Invariant for LegalTransitions {
             && last != *from
             && !last.may_become(run::Event::Ready, *from)
         {
-            return Err(format!("run {run} was {last} and is {from}, and nobody touched it"));
+            return Err(format!("run {run} was {last} and is {from}, and no event changed it"));
         }
         match from.may_become(*event, *to) {
             true => Ok(()),

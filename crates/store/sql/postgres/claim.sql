@@ -3,7 +3,7 @@
 -- $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the most a tenant may
 -- hold, $6 how deep to look, for each kind: where there are many tenants, only so much of each one's work is looked at.
 -- $7 so much is a large claim: to step over what is held already would cost most of it. $8 so many large claims in a row
--- begin where the one before ended, whoever made it; the next one looks at what has come back since. $9 what a point of
+-- begin where the one before ended, of any node; the next one looks at what has come back since. $9 what a point of
 -- priority is worth in waiting, $10 the weight of a tenant without one, $11 a round: every weight divides it.
 -- Goes on behind lanes.
 , clock AS MATERIALIZED (SELECT clock() AS now),

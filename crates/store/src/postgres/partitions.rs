@@ -9,7 +9,7 @@
 //!
 //! They leave no id out, so an end always has a place. Where they begin and end is in the table
 //! `history_ranges`, which changes with them in one transaction, by one process at a time. Nothing
-//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: whoever does not get the lock until
+//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock until
 //! then tries again later, and history works with the partitions that there are
 //! (docs/decisions/028-history-partitions.md).
 
@@ -45,7 +45,7 @@ const KEPT_MAX: i64 = 200_000;
 enum Change {
     /// Partitions are others now; so many rows went with the old ones, about.
     Done(u64),
-    /// Somebody else changes partitions, or has changed them.
+    /// Another process changes partitions, or has changed them.
     Overtaken,
 }
 
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// Begins to change partitions, unless somebody else does or has changed these.
+/// Begins to change partitions, unless another process does or has changed these.
 async fn begin(tx: &Transaction<'_>, ranges: &[&Range]) -> Asked<bool> {
     let set = format!("SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'; SET LOCAL statement_timeout = 0");
     tx.batch_execute(&set).await?;
@@ -279,8 +279,8 @@ fn is_in(range: &Range) -> String {
     }
 }
 
-/// A table with the columns and indexes of history. The check is what the partition is: nobody has
-/// to read the rows to see that they fit.
+/// A table with the columns and indexes of history. The check is that of the partition, so
+/// that the server need not read the rows to see that they fit.
 fn create(range: &Range) -> String {
     format!(
         "CREATE TABLE history_{0} (LIKE history INCLUDING ALL, CONSTRAINT history_{0}_ids CHECK ({1}))",

@@ -120,7 +120,8 @@ fn seen(row: &Row<'_>, now: Timestamp) -> Result<Seen> {
     })
 }
 
-/// Who holds which run. Claims and starts are read when the first run that somebody holds is seen.
+/// Which node holds which run. Claims and starts are read when the first run is seen that a node
+/// holds.
 struct Holders<'a> {
     snapshot: &'a Connection,
     known: Option<HashMap<(i64, u32), NodeId>>,

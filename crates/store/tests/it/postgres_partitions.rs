@@ -308,7 +308,7 @@ fn store_run(lab: &Lab<PostgresBench>, job: &Job, id: RunId) -> domain::run::New
     domain::run::NewRun { id, ..lab.run(job, id.time()) }
 }
 
-/// Clocks jump, nobody is there for months, and runs have times that no partition was made for.
+/// Clocks jump, no node runs for months, and runs have times that no partition was made for.
 #[tokio::test]
 async fn an_end_has_a_place_whatever_the_time_is() {
     let (lab, client) = opened_weeks_ago().await;

@@ -34,14 +34,14 @@ one.send(b"pair")
 print(two.recv(9).decode())
 "#;
 
-/// A folder of the machine that everybody may enter, deleted at the end.
+/// A folder of the machine that all users may enter, deleted at the end.
 fn folder(within: &str) -> TempDir {
     let folder = tempfile::Builder::new().prefix("punctual-attack-").tempdir_in(within).unwrap();
     open_to_all(folder.path());
     folder
 }
 
-/// A socket of the machine that everybody may connect to.
+/// A socket of the machine that all users may connect to.
 fn listen(path: &Path) -> UnixListener {
     let listener = UnixListener::bind(path).unwrap();
     open_to_all(path);

@@ -127,7 +127,7 @@ pub async fn a_late_batch_keeps_its_order<B: Bench>(lab: &Lab<B>) {
     }
 }
 
-/// What other nodes hold and is due may have begun. Of two that nobody has decided about, one sees
+/// What other nodes hold and is due may have begun. Of two that no node has decided about, one sees
 /// the other.
 pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
     let (node, other) = (lab.node().await, lab.node().await);

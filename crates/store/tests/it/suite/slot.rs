@@ -219,7 +219,7 @@ async fn tenant_of<B: Bench>(lab: &Lab<B>, tier: Tier) -> Tenant {
     tenant
 }
 
-/// In a round, each tenant gets as many turns as its weight; a tenant that nobody made is standard.
+/// In a round, each tenant gets as many turns as its weight; a tenant without an entry is standard.
 pub async fn tenants_share_by_their_tiers<B: Bench>(lab: &Lab<B>) {
     let eu = NodeInfo { labels: "zone=eu".parse().unwrap(), ..NodeInfo::named("eu") };
     let node = domain::id::NodeId(lab.id());

@@ -259,7 +259,7 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
             let is_stuck = counts.live.running + counts.live.queued == 0;
             assert!(
                 !is_stuck,
-                "{} runs wait, and nobody is left to wake them",
+                "{} runs wait, and no run is left whose end wakes them",
                 counts.live.pending
             );
         }
