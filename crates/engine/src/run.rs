@@ -40,6 +40,9 @@ use pulse::{Pulse, Vital};
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
 
+/// How long a stop waits until the store has recorded it.
+const RETIRE_WAIT: Duration = Duration::from_secs(1);
+
 /// How long a stop waits for executors that were told to stop at once.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
@@ -327,6 +330,12 @@ impl<S: FullStore> Engine<S> {
         // Agents elsewhere find another server, or this one again.
         for guest in self.guests().drain(..).filter_map(|guest| guest.upgrade()) {
             guest.end();
+        }
+        // Before the last start: a tick that begins after it has a row of its own.
+        match tokio::time::timeout(RETIRE_WAIT, self.node.retire()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the stop could not be recorded"),
+            Err(_) => tracing::warn!("the stop could not be recorded in time"),
         }
         self.node.drain();
         self.node.hand_back();

@@ -282,6 +282,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(recorded).await
     }
 
+    async fn retire(&self, node: NodeId) -> Result<()> {
+        self.link.there().await?;
+        let retired = self.inner.retire(node).await;
+        self.link.back(retired).await
+    }
+
     async fn leave(&self, node: NodeId) -> Result<()> {
         self.link.there().await?;
         let left = self.inner.leave(node).await;

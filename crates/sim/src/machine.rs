@@ -198,6 +198,7 @@ impl Machine {
             Kind::Attend => Box::pin(async move { Done::Attend(node.attend().await) }),
             Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
             Kind::Leave => Box::pin(async move {
+                let _unreachable = node.retire().await;
                 node.drain();
                 node.hand_back();
                 while let Ok(true) = node.pump().await {}

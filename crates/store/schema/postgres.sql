@@ -190,6 +190,7 @@ nodes.address text
 nodes.version text not null default ''::text
 nodes.roles text[] not null default '{}'::text[]
 nodes.renewed_at bigint not null default 0
+nodes.retired_at bigint
 nodes.labels text[] not null default '{}'::text[]
 nodes.capacity integer not null default 0
 nodes.http_capacity integer not null default 0

@@ -167,6 +167,10 @@ pub trait Store: Send + Sync + 'static {
         starts: &[(Grant, Timestamp)],
     ) -> impl Future<Output = Result<()>> + Send;
 
+    /// Notes that a node stops and takes nothing new. If no other scheduler is alive, the outage
+    /// begins now and not when the node leaves.
+    fn retire(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
+
     /// Ends a node's registration and returns what it holds to the others, untouched. The node is
     /// listed as gone for a day.
     fn leave(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;

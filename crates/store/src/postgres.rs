@@ -260,6 +260,10 @@ impl Store for PostgresStore {
         self.shared.record_starts(node, starts).await
     }
 
+    async fn retire(&self, node: NodeId) -> Result<()> {
+        self.shared.retire(node).await
+    }
+
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.shared.leave(node).await;
         self.shared.signal.send_placed();

@@ -263,6 +263,10 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::record_starts(tx, node, &starts)).await
     }
 
+    async fn retire(&self, node: NodeId) -> Result<()> {
+        self.writer.write(move |tx| nodes::retire(tx, node)).await
+    }
+
     async fn leave(&self, node: NodeId) -> Result<()> {
         let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
         self.changed.notify_waiters();

@@ -134,6 +134,7 @@ verbs! {
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
+        Retire retire(node: NodeId) -> ();
         Leave leave(node: NodeId) -> ();
         Reap reap(limit: u32) -> Reaped;
         Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;

@@ -86,6 +86,9 @@ const BEFORE: SignedDuration = SignedDuration::from_millis(RENEW_MS as i64 + 2_5
 /// A process that was sent SIGSTOP has stopped after this time.
 const STOPPED: SignedDuration = SignedDuration::from_millis(50);
 
+/// A server that was sent SIGTERM takes no work after this time.
+const RETIRED: SignedDuration = SignedDuration::from_millis(500);
+
 /// Whose server a fault hits and for how long.
 struct Target<'a> {
     stage: &'a mut Stage,
@@ -170,7 +173,8 @@ impl Target<'_> {
         } else {
             server.kill();
         }
-        let down = now();
+        // A server that stops takes no work while it waits for what runs.
+        let down = if is_graceful { now().min(began + RETIRED) } else { now() };
         self.while_hurt(meanwhile);
         let up = now();
         self.stage.start_one(self.victim);

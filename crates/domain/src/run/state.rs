@@ -9,9 +9,9 @@ use super::Wait;
 /// The states of a run. The first three are derived from a live row; the others are outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunState {
-    /// Its time has not come, or it waits for another run.
+    /// Its time has not come, or it waits for runs of other jobs or for a quorum.
     Pending,
-    /// Its time has come and no node holds it.
+    /// Its time has come, and it waits for a node or for earlier runs of its job.
     Queued,
     /// Its time has come and a node holds it.
     Running,
@@ -138,13 +138,15 @@ pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
         (Pending, Claim, Pending),
         (Pending, Release, Pending),
         (Pending, End(Cancelled), Ended(Cancelled)),
+        // It was in line for earlier runs of its job.
+        (Queued, Ready, Queued),
         (Queued, Claim, Running),
         (Queued, End(Cancelled), Ended(Cancelled)),
         // The last part of a divided run ended.
         (Running, Ready, Queued),
         (Running, Release, Queued),
         (Running, Wait, Pending),
-        // What it would wait for has happened since its holder looked.
+        // It is in line for earlier runs, or what it would wait for has happened since.
         (Running, Wait, Queued),
         // A divided run waits for its own work.
         (Running, Wait, Running),
@@ -169,7 +171,7 @@ impl RunState {
     pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
         match (due, held, wait) {
             (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
-            (true, false, None) => RunState::Queued,
+            (true, false, None) | (true, _, Some(Wait::Overlap)) => RunState::Queued,
             _ => RunState::Pending,
         }
     }
@@ -213,6 +215,24 @@ mod tests {
         }
         for (i, row) in TRANSITIONS.iter().enumerate() {
             assert!(!TRANSITIONS[i + 1..].contains(row), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_live_run_that_waits_for_its_own_job_is_queued() {
+        use RunState::{Pending, Queued, Running};
+        for (due, held, wait, expected) in [
+            (false, false, None, Pending),
+            (false, true, None, Pending),
+            (true, false, None, Queued),
+            (true, true, None, Running),
+            (true, false, Some(Wait::Overlap), Queued),
+            (false, false, Some(Wait::Overlap), Pending),
+            (true, false, Some(Wait::Upstream), Pending),
+            (true, false, Some(Wait::Quorum), Pending),
+            (true, false, Some(Wait::Parts), Running),
+        ] {
+            assert_eq!(RunState::of_live(due, held, wait), expected, "{due} {held} {wait:?}");
         }
     }
 

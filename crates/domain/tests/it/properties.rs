@@ -73,7 +73,7 @@ fn check_every_zone(zones: &Zones, names: &[String], seed: u64, effort: &Effort)
     });
     // A comparison of nothing with nothing proves nothing.
     assert!(compared.fires > 10_000, "only {} fires", compared.fires);
-    assert!(compared.missed > 100, "only {} skips", compared.missed);
+    assert!(compared.missed > 50, "only {} skips", compared.missed);
 }
 
 fn check_zones(zones: &Zones, places: &[(usize, &String)], seed: u64, effort: &Effort) -> Tally {

@@ -168,6 +168,11 @@ impl<S: Store> Node<S> {
         grants.into_iter().map(|grant| grant.run).collect()
     }
 
+    /// Tells the store that this node takes nothing new.
+    pub async fn retire(&self) -> store::Result<()> {
+        self.store.retire(self.id()).await
+    }
+
     /// Ends the registration; what is still held goes back to the others.
     pub async fn leave(&self) -> store::Result<()> {
         self.store.leave(self.id()).await

@@ -217,9 +217,14 @@ impl<S: Shards> Node<S> {
         let mut begun = state.begun_of(&look.jobs);
         let outages = state.outages.clone();
         let mut decided: Vec<Decision> = due.iter().map(|_| Decision::Stale).collect();
-        // A live tick goes before runs of its job that waited.
+        // A live tick goes before runs of its job that waited or were missed: those are never
+        // skipped, so both run.
+        let is_live = |run: &ClaimedRun| {
+            run.run.origin == Origin::Schedule
+                && !outages.iter().any(|outage| outage.contains(run.run.due_at))
+        };
         let mut order: Vec<usize> = (0..due.len()).collect();
-        order.sort_by_key(|i| due[*i].run.origin != Origin::Schedule);
+        order.sort_by_key(|i| !is_live(&due[*i]));
         for i in order {
             let (run, job, facts) = (&due[i], &look.jobs[i], look.facts[i].as_ref());
             let of_job = begun.entry(job.id).or_default();

@@ -19,10 +19,10 @@ use store::{Objects, Put, Shards, Store};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::present::{now, real_parts, until};
+use crate::present::{Process, now, until};
 use crate::world::both;
 
-/// Notes what it does. Whoever is asked to wait waits for the test.
+/// Notes what it does. A run with the parameter "wait" waits for the test.
 #[derive(Clone, Default)]
 struct Worker {
     done: Arc<Mutex<Vec<RunId>>>,
@@ -39,44 +39,27 @@ impl Executor for Worker {
     }
 }
 
-struct Room {
-    store: Arc<SqliteStore>,
-    _folder: tempfile::TempDir,
+/// An engine with these settings whose address is its name.
+async fn engine(
+    process: &Process,
+    name: &str,
+    worker: &Worker,
+    settings: Settings,
+) -> Engine<SqliteStore> {
+    let info = NodeInfo { address: Some(name.to_owned()), ..settings.info.clone() };
+    process.engine_with(name, worker.clone(), Settings { info, ..settings }).await
 }
 
-impl Room {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("punctual.db");
-        Room { store: Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap()), _folder: folder }
-    }
+async fn ended(process: &Process, run: RunId) {
+    let what = format!("completed: run {run}");
+    until_true(process, &what, async |store| {
+        store.run(run).await.unwrap().unwrap().state.to_string() == "COMPLETED"
+    })
+    .await;
+}
 
-    async fn engine(&self, name: &str, worker: &Worker, settings: Settings) -> Engine<SqliteStore> {
-        let parts = real_parts();
-        let settings = Settings {
-            info: NodeInfo {
-                name: name.to_owned(),
-                address: Some(name.to_owned()),
-                ..settings.info.clone()
-            },
-            lease: SignedDuration::from_secs(600),
-            ..settings
-        };
-        let store = Arc::clone(&self.store);
-        Engine::start(store, worker.clone(), Vec::new(), settings, parts).await.unwrap()
-    }
-
-    /// Waits until something is true.
-    async fn until(&self, what: &str, mut is: impl AsyncFnMut(&SqliteStore) -> bool) {
-        until(what, async || is(&self.store).await.then_some(())).await;
-    }
-
-    async fn ended(&self, run: RunId) {
-        self.until(&format!("completed: run {run}"), async |store| {
-            store.run(run).await.unwrap().unwrap().state.to_string() == "COMPLETED"
-        })
-        .await;
-    }
+async fn until_true(process: &Process, what: &str, mut is: impl AsyncFnMut(&SqliteStore) -> bool) {
+    until(what, async || is(&process.store).await.then_some(())).await;
 }
 
 async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
@@ -102,7 +85,7 @@ async fn trigger(engine: &Engine<SqliteStore>, job: &Job, parameters: Option<&st
 /// it would not begin.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_for_another_node_needs_no_look_at_the_clock() {
-    let room = Room::new();
+    let process = Process::new();
     let body = ShardBody { node: Some("b".into()), ..ShardBody::default() };
     let object = Object {
         id: ObjectId(Uuid::from_u128(5)),
@@ -114,21 +97,21 @@ async fn a_part_for_another_node_needs_no_look_at_the_clock() {
         created_at: now(),
         changed_at: now(),
     };
-    assert!(matches!(room.store.put_object(&object, 0).await.unwrap(), Put::Done(_)));
+    assert!(matches!(process.store.put_object(&object, 0).await.unwrap(), Put::Done(_)));
     let rarely =
         || Settings { poll_every: SignedDuration::from_secs(3_600), ..Settings::default() };
     let (at_a, at_b) = (Worker::default(), Worker::default());
-    let b = room.engine("b", &at_b, rarely()).await;
+    let b = engine(&process, "b", &at_b, rarely()).await;
     let owner: NodeId = b.node().id();
     let owns =
         async |store: &SqliteStore| store.shards(None).await.unwrap()[0].owner.node == Some(owner);
-    room.until("owned", owns).await;
-    let a = room.engine("a", &at_a, rarely()).await;
+    until_true(&process, "owned", owns).await;
+    let a = engine(&process, "a", &at_a, rarely()).await;
     let definition = Definition { partition: Some(Partition::AllShards), ..Definition::default() };
     let job = create(&a, "spread", definition).await;
     let run = trigger(&a, &job, None).await;
-    room.ended(run).await;
-    let parts = room.store.parts(&[run]).await.unwrap();
+    ended(&process, run).await;
+    let parts = process.store.parts(&[run]).await.unwrap();
     assert_eq!(*at_b.done.lock().unwrap(), [parts[0].run]);
     assert_eq!(*at_a.done.lock().unwrap(), []);
 }
@@ -137,14 +120,14 @@ async fn a_part_for_another_node_needs_no_look_at_the_clock() {
 /// the server is taken and the agent has nothing to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_cannot_do_waits_for_a_server() {
-    let room = Room::new();
+    let process = Process::new();
     let worker = Worker::default();
     let one = Settings {
         max_concurrent_jobs: 1,
         poll_every: SignedDuration::from_millis(50),
         ..Settings::default()
     };
-    let server = room.engine("server", &worker, one).await;
+    let server = engine(&process, "server", &worker, one).await;
     let sql = Action::Sql(SqlAction { sql: "SELECT 1".into(), database: None });
     let plain = create(&server, "plain", Definition::default()).await;
     let query = create(&server, "query", Definition { action: sql, ..Definition::default() }).await;
@@ -152,7 +135,7 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     let is_busy = async |store: &SqliteStore| {
         store.run(busy).await.unwrap().unwrap().state.to_string() == "RUNNING"
     };
-    room.until("busy", is_busy).await;
+    until_true(&process, "busy", is_busy).await;
     let can = |job: &Job| !matches!(job.definition.action, Action::Sql(_));
     let stay = Stay { only_placed: false, can: Arc::new(can) };
     let info = NodeInfo { capacity: both(2), ..NodeInfo::named("far") };
@@ -170,9 +153,9 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     let seen: Vec<RunId> = seen.iter().map(|run| run.run.grant.run).collect();
     assert_eq!(seen, [for_anybody]);
     worker.go_on.notify_one();
-    room.ended(for_server).await;
+    ended(&process, for_server).await;
     assert_eq!(*worker.done.lock().unwrap(), [busy, for_server]);
-    let attempts = room.store.attempts(for_server).await.unwrap();
+    let attempts = process.store.attempts(for_server).await.unwrap();
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].node, server.node().id());
 }
@@ -180,14 +163,14 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
 /// Where no server executes, the agent gets what it cannot do: it says best what it lacks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
-    let room = Room::new();
+    let process = Process::new();
     let roles = vec![NodeRole::Scheduler];
     let plans = Settings {
         info: NodeInfo { roles, ..NodeInfo::default() },
         poll_every: SignedDuration::from_millis(50),
         ..Settings::default()
     };
-    let server = room.engine("server", &Worker::default(), plans).await;
+    let server = engine(&process, "server", &Worker::default(), plans).await;
     let job = create(&server, "job", Definition::default()).await;
     let stay = Stay { only_placed: false, can: Arc::new(|_| false) };
     let info = NodeInfo { capacity: both(1), ..NodeInfo::named("far") };

@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::access::Actor;
-use domain::id::{RunId, TenantId, UserId};
-use domain::job::{Definition, Job, JobState, OnLost, Overlap};
+use domain::id::RunId;
+use domain::job::{Definition, Job, OnLost, Overlap};
 use domain::run::{AttemptResult, Origin, RunState};
-use engine::{Engine, Executor, NewJob, NodeInfo, Settings, Started, Stop, Trigger};
-use jiff::SignedDuration;
+use engine::{Executor, NodeInfo, Settings, Started, Stop, Trigger};
 use store::Store;
-use store::sqlite::SqliteStore;
 use tokio::task::JoinSet;
 
-use crate::present::{now, real_parts, until};
+use crate::present::{Process, create, until};
 use crate::world::{Steps, TestNode, World, cron};
 
 fn in_line() -> Definition {
@@ -119,7 +117,7 @@ async fn a_run_does_not_wait_long_on_a_node() {
     world.pass(1);
     assert!(node.work().await.is_empty());
     for n in 2..5 {
-        assert_eq!(state(n).await, RunState::Pending, "run {n}");
+        assert_eq!(state(n).await, RunState::Queued, "run {n}");
     }
     assert!(node.complete(second[0].run.grant, AttemptResult::completed()));
     let third = node.work().await;
@@ -244,7 +242,7 @@ async fn runs_that_must_not_happen_twice_wait_in_the_store() {
     let (node, _, runs, _second) = with_line(&world, once).await;
     node.flush().await;
     for run in &runs[2..] {
-        assert_eq!(world.store.run(*run).await.unwrap().unwrap().state, RunState::Pending);
+        assert_eq!(world.store.run(*run).await.unwrap().unwrap().state, RunState::Queued);
     }
 }
 
@@ -264,44 +262,6 @@ impl Executor for Counted {
         (count.0, count.2) = (count.0 - 1, count.2 + 1);
         AttemptResult::completed()
     }
-}
-
-struct Process {
-    store: Arc<SqliteStore>,
-    _folder: tempfile::TempDir,
-}
-
-impl Process {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("punctual.db");
-        let store = SqliteStore::open(&path, Arc::new(now)).unwrap();
-        Process { store: Arc::new(store), _folder: folder }
-    }
-
-    /// An engine that does not look by the clock before an hour has passed.
-    async fn engine(&self, name: &str, executor: Counted) -> Arc<Engine<SqliteStore>> {
-        let settings = Settings {
-            info: NodeInfo::named(name),
-            poll_every: SignedDuration::from_secs(3_600),
-            lease: SignedDuration::from_secs(600),
-            ..Settings::default()
-        };
-        let store = Arc::clone(&self.store);
-        let engine = Engine::start(store, executor, Vec::new(), settings, real_parts());
-        Arc::new(engine.await.unwrap())
-    }
-}
-
-async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
-    let new = NewJob {
-        tenant: TenantId::DEFAULT,
-        owner: UserId::ADMIN,
-        name: name.into(),
-        definition,
-        state: JobState::Enabled,
-    };
-    engine.node().create_job(new).await.unwrap()
 }
 
 /// Thousands of triggers of one job from many callers, on two engines that are woken by hints

@@ -9,7 +9,7 @@ use domain::schedule::CatchUpPolicy;
 use engine::{BegunRun, BegunRuns, Predecessor, Settings, StartLog};
 use store::{Replaces, Store};
 
-use crate::world::{Steps, TestNode, World, cron, every, immortal};
+use crate::world::{Steps, TestNode, World, at, cron, every, immortal};
 
 /// A start log in memory, as the process after it reads it.
 #[derive(Default)]
@@ -102,6 +102,61 @@ async fn what_was_prepared_before_an_outage_follows_the_catch_up_policy() {
         world.go_to("2026-01-01T00:00:30Z");
         server.node.work_and_complete().await;
         assert_eq!(seconds(&world, job.id).await, expected, "{catch_up:?} {overlap:?}");
+    }
+}
+
+/// A live tick that is decided with a missed one goes first: the missed one waits and is never
+/// skipped, so both run.
+#[tokio::test]
+async fn a_live_tick_is_not_skipped_for_one_that_is_caught_up() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let server = Server::start(&world).await;
+    let overlap = Overlap::Skip;
+    let definition = Definition { overlap, ..every(10, "2026-01-01T00:00:10Z") };
+    let job = server.node.create("job", definition).await;
+    server.node.work().await;
+    let before = server.kill();
+    world.go_to("2026-01-01T00:00:29Z");
+    let server = Server::start_after(&world, before).await;
+    world.go_to("2026-01-01T00:00:30Z");
+    let mut started = server.node.work().await;
+    let first = started.remove(0);
+    assert!(started.is_empty(), "they do not overlap");
+    assert_eq!(first.run.run.scheduled_for, at("2026-01-01T00:00:30Z"));
+    server.node.complete(first.run.grant, AttemptResult::completed());
+    server.node.work_and_complete().await;
+    let expected = ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"];
+    assert_eq!(seconds(&world, job.id).await, expected);
+}
+
+/// A server that stops takes no work while it waits for what runs: those ticks are missed,
+/// whether it leaves in the end or is killed in its grace period.
+#[tokio::test]
+async fn ticks_in_the_grace_period_of_a_stop_are_missed() {
+    for is_killed in [false, true] {
+        let world = World::at("2026-01-01T00:00:05Z");
+        let server = Server::start(&world).await;
+        let catch_up = CatchUpPolicy::None;
+        let definition = Definition { catch_up, ..every(10, "2026-01-01T00:00:10Z") };
+        let job = server.node.create("job", definition).await;
+        server.node.work().await;
+        server.node.retire().await.unwrap();
+        server.node.drain();
+        server.node.hand_back();
+        world.go_to("2026-01-01T00:00:17Z");
+        assert!(server.node.work().await.is_empty());
+        server.node.renew().await.unwrap().unwrap();
+        if !is_killed {
+            server.node.leave().await.unwrap();
+        }
+        let before = server.kill();
+        world.go_to("2026-01-01T00:00:19Z");
+        let server = Server::start_after(&world, before).await;
+        server.node.work_and_complete().await;
+        world.go_to("2026-01-01T00:00:20Z");
+        server.node.work_and_complete().await;
+        let expected = ["10 SKIPPED CATCH_UP", "20 COMPLETED"];
+        assert_eq!(seconds(&world, job.id).await, expected, "killed: {is_killed}");
     }
 }
 

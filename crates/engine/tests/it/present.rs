@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::id::{TenantId, UserId};
+use domain::job::{Definition, Job, JobState};
 use domain::schedule::Zones;
-use engine::Parts;
-use jiff::Timestamp;
+use engine::{Engine, Executor, NewJob, NodeInfo, Parts, Settings};
+use jiff::{SignedDuration, Timestamp};
+use store::sqlite::SqliteStore;
 use uuid::Uuid;
 
 /// Shows the time.
@@ -38,6 +41,56 @@ pub fn parts(clock: &Clock) -> Parts {
 pub fn real_parts() -> Parts {
     let clock: Clock = Arc::new(now);
     parts(&clock)
+}
+
+/// A store in a folder of its own, and engines on it.
+pub struct Process {
+    pub store: Arc<SqliteStore>,
+    _folder: tempfile::TempDir,
+}
+
+impl Process {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("punctual.db");
+        let store = SqliteStore::open(&path, Arc::new(now)).unwrap();
+        Process { store: Arc::new(store), _folder: folder }
+    }
+
+    /// An engine that polls once an hour.
+    pub async fn engine(&self, name: &str, executor: impl Executor) -> Arc<Engine<SqliteStore>> {
+        let poll_every = SignedDuration::from_secs(3_600);
+        let settings = Settings { poll_every, ..Settings::default() };
+        Arc::new(self.engine_with(name, executor, settings).await)
+    }
+
+    /// An engine with these settings, and a lease that does not end during a test.
+    pub async fn engine_with(
+        &self,
+        name: &str,
+        executor: impl Executor,
+        settings: Settings,
+    ) -> Engine<SqliteStore> {
+        let settings = Settings {
+            info: NodeInfo { name: name.to_owned(), ..settings.info },
+            lease: SignedDuration::from_secs(600),
+            ..settings
+        };
+        let store = Arc::clone(&self.store);
+        Engine::start(store, executor, Vec::new(), settings, real_parts()).await.unwrap()
+    }
+}
+
+/// An enabled job of the administrator.
+pub async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
+    let new = NewJob {
+        tenant: TenantId::DEFAULT,
+        owner: UserId::ADMIN,
+        name: name.into(),
+        definition,
+        state: JobState::Enabled,
+    };
+    engine.node().create_job(new).await.unwrap()
 }
 
 /// Looks until something is there. Only a broken engine takes longer.

@@ -1,16 +1,13 @@
 //! A node remembers jobs, and a trigger is of the job as it is all the same.
 
-use std::sync::Arc;
-
 use domain::access::Actor;
-use domain::id::{JobId, TenantId, UserId};
-use domain::job::{Definition, Job, JobState};
+use domain::id::JobId;
+use domain::job::{Definition, Job};
 use domain::run::AttemptResult;
-use engine::{Engine, Executor, NewJob, NodeInfo, Settings, Started, Stop, Trigger};
-use jiff::SignedDuration;
+use engine::{Engine, Executor, Started, Stop, Trigger};
 use store::sqlite::SqliteStore;
 
-use crate::present::{now, real_parts};
+use crate::present::{Process, create};
 
 /// Completes everything.
 struct Complete;
@@ -19,44 +16,6 @@ impl Executor for Complete {
     async fn execute(&self, _: Started, _: Stop) -> AttemptResult {
         AttemptResult::completed()
     }
-}
-
-struct Process {
-    store: Arc<SqliteStore>,
-    _folder: tempfile::TempDir,
-}
-
-impl Process {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("punctual.db");
-        let store = SqliteStore::open(&path, Arc::new(now)).unwrap();
-        Process { store: Arc::new(store), _folder: folder }
-    }
-
-    /// An engine that does not look by the clock before an hour has passed.
-    async fn engine(&self, name: &str, executor: Complete) -> Arc<Engine<SqliteStore>> {
-        let settings = Settings {
-            info: NodeInfo::named(name),
-            poll_every: SignedDuration::from_secs(3_600),
-            lease: SignedDuration::from_secs(600),
-            ..Settings::default()
-        };
-        let store = Arc::clone(&self.store);
-        let engine = Engine::start(store, executor, Vec::new(), settings, real_parts());
-        Arc::new(engine.await.unwrap())
-    }
-}
-
-async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
-    let new = NewJob {
-        tenant: TenantId::DEFAULT,
-        owner: UserId::ADMIN,
-        name: name.into(),
-        definition,
-        state: JobState::Enabled,
-    };
-    engine.node().create_job(new).await.unwrap()
 }
 
 /// A trigger uses a job that was read before, and never one that was changed since: wherever the

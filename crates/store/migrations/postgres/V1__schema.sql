@@ -32,6 +32,8 @@ CREATE TABLE nodes (
     version text NOT NULL DEFAULT '',
     roles text[] NOT NULL DEFAULT '{}',
     renewed_at bigint NOT NULL DEFAULT 0,
+    -- It stops and takes nothing new since then.
+    retired_at bigint,
     labels text[] NOT NULL DEFAULT '{}',
     capacity integer NOT NULL DEFAULT 0,
     http_capacity integer NOT NULL DEFAULT 0,

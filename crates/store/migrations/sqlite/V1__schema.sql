@@ -27,6 +27,8 @@ CREATE TABLE nodes (
     roles TEXT NOT NULL DEFAULT '[]',
     joined_at INTEGER NOT NULL DEFAULT 0,
     renewed_at INTEGER NOT NULL DEFAULT 0,
+    -- It stops and takes nothing new since then.
+    retired_at INTEGER,
     labels TEXT NOT NULL DEFAULT '[]',
     capacity INTEGER NOT NULL DEFAULT 0,
     http_capacity INTEGER NOT NULL DEFAULT 0,

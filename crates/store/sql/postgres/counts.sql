@@ -4,13 +4,14 @@ SELECT
     count(*) FILTER (WHERE state = 0) AS pending,
     count(*) FILTER (WHERE state = 1) AS queued,
     count(*) FILTER (WHERE state = 2) AS running,
-    min(due_at) FILTER (WHERE state = 1 AND place IS NULL) AS oldest_due
+    min(due_at) FILTER (WHERE state = 1 AND wait = 0 AND place IS NULL) AS oldest_due
 FROM (
     SELECT
-        r.due_at, r.place,
+        r.due_at, r.place, r.wait,
         CASE
             WHEN r.wait = 4 THEN 2
-            WHEN r.wait <> 0 OR r.due_at > c.now THEN 0
+            WHEN r.wait NOT IN (0, 1) OR r.due_at > c.now THEN 0
+            WHEN r.wait = 1 THEN 1
             WHEN ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE THEN 2
             ELSE 1
         END AS state

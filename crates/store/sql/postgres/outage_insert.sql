@@ -1,7 +1,7 @@
--- The time since the last scheduler was alive, if none is but node $1, which joins now.
+-- The time since a scheduler last took work, if none is alive but node $1, which joins now.
 INSERT INTO outages (since, until)
-SELECT max(renewed_at), clock()
+SELECT max(coalesce(retired_at, renewed_at)), clock()
 FROM nodes
 WHERE id <> $1 AND 'SCHEDULER' = ANY (roles)
-HAVING max(renewed_at) < clock() AND NOT bool_or(NOT buried AND lease_until >= clock())
+HAVING max(coalesce(retired_at, renewed_at)) < clock() AND NOT bool_or(NOT buried AND lease_until >= clock())
 ON CONFLICT (since) DO NOTHING

@@ -1,8 +1,9 @@
--- What a tenant's live runs are doing: what goes on, is not in the queue and waits for nothing is held. A run that waits
--- for its parts (4) is running. ?3 lanes of runs that any node may execute.
+-- What a tenant's live runs are doing: what goes on, is not in the queue and waits for nothing is held. A run in line for
+-- earlier ones of its job (1) is queued, one that waits for its parts (4) is running. ?3 lanes of runs that any node may
+-- execute.
 SELECT
-    count(*) FILTER (WHERE r.wait <> 4 AND (r.wait <> 0 OR r.due_at > ?2)),
-    count(*) FILTER (WHERE q.seq IS NOT NULL AND r.due_at <= ?2),
+    count(*) FILTER (WHERE r.wait NOT IN (0, 1, 4) OR (r.wait <> 4 AND r.due_at > ?2)),
+    count(*) FILTER (WHERE (q.seq IS NOT NULL OR r.wait = 1) AND r.due_at <= ?2),
     count(*) FILTER (WHERE r.wait = 4 OR (q.seq IS NULL AND r.wait = 0 AND r.due_at <= ?2)),
     min(r.due_at) FILTER (WHERE q.lane < ?3 AND r.due_at <= ?2)
 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq

@@ -1,6 +1,6 @@
--- The time since the last scheduler was alive, if none is but node ?1, which joins now.
+-- The time since a scheduler last took work, if none is alive but node ?1, which joins now.
 INSERT OR IGNORE INTO outages (since, until)
-SELECT max(renewed_at), ?2
+SELECT max(coalesce(retired_at, renewed_at)), ?2
 FROM nodes
 WHERE id <> ?1 AND EXISTS (SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER')
-HAVING max(renewed_at) < ?2 AND max(NOT buried AND lease_until >= ?2) = 0
+HAVING max(coalesce(retired_at, renewed_at)) < ?2 AND max(NOT buried AND lease_until >= ?2) = 0

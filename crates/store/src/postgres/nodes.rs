@@ -224,6 +224,11 @@ impl Shared {
         }
     }
 
+    pub(super) async fn retire(&self, node: NodeId) -> Result<()> {
+        self.query(sql!("node_retire"), values![node.0]).await?;
+        Ok(())
+    }
+
     pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node_alone"), values![lock_of(node)]);

@@ -199,6 +199,11 @@ fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
     us(tx.now.saturating_add(lease).unwrap_or(Timestamp::MAX))
 }
 
+pub(super) fn retire(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
+    tx.connection.prepare_cached(sql!("node_retire"))?.execute((node.0, tx.now_us()))?;
+    Ok(())
+}
+
 pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
     if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0, tx.now_us()))? == 0 {
         return Ok(());

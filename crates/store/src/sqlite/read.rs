@@ -247,11 +247,14 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
     let snapshot = connection.unchecked_transaction()?;
     let jobs: i64 = snapshot.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
     let mut query = snapshot.prepare_cached(sql!("count_runs"))?;
-    let (live, parted, waiting, due, later): (i64, i64, i64, i64, i64);
+    let [live, parted, waiting, in_line, due, later]: [i64; 6];
     let oldest: Option<i64>;
-    (live, parted, waiting, due, later, oldest) = query.query_row((us(now), LANES), |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-    })?;
+    ([live, parted, waiting, in_line, due, later], oldest) =
+        query.query_row((us(now), LANES), |row| {
+            let count = |column| row.get(column);
+            let counts = [count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?];
+            Ok((counts, row.get(6)?))
+        })?;
     let mut is_prepared = snapshot.prepare_cached(sql!("run_is_prepared"))?;
     let mut prepared = 0;
     for (seq, turn) in Holders::of(&snapshot).read()?.keys() {
@@ -261,8 +264,8 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
     Ok(Counts {
         jobs: jobs.cast_unsigned(),
         live: LiveCounts {
-            pending: (waiting + later + prepared).cast_unsigned(),
-            queued: due.cast_unsigned(),
+            pending: (waiting - in_line + later + prepared).cast_unsigned(),
+            queued: (due + in_line).cast_unsigned(),
             running: (held - prepared + parted).cast_unsigned(),
             oldest_due: at_opt(oldest)?,
         },

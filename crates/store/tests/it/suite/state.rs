@@ -117,6 +117,11 @@ async fn given_back<B: Bench>(seen: &mut Seen<'_, B>) {
     let claimed = seen.claim(&claimed.run, want(1)).await;
     seen.finish(Event::Retry, retried(node, &claimed, minutes(9))).await;
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    // One waits for a majority of the schedulers.
+    let claimed = seen.started().await;
+    let until = Some(lab.now().await + minutes(9));
+    seen.finish(Event::Wait, untried(&claimed, Verdict::Wait(Wait::Quorum, until))).await;
+    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
     // One waits for the one before it in line.
     let held = lab.line(node, &seen.job, 2).await;
     let wait = untried(&held[1], Verdict::Wait(Wait::Overlap, None));

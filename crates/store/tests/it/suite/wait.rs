@@ -17,7 +17,7 @@ pub async fn a_waiting_run_is_not_handed_out<B: Bench>(lab: &Lab<B>) {
     lab.wait(node, &held[1], Wait::Overlap, None).await;
     assert_eq!(lab.claim(node, want(9)).await, []);
     let view = lab.view(held[1].run.id).await;
-    assert_eq!((view.state, view.node, view.attempts), (RunState::Pending, None, 0));
+    assert_eq!((view.state, view.node, view.attempts), (RunState::Queued, None, 0));
     assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
 }
 
@@ -110,7 +110,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let applied = lab.store.bury(&[(doomed, finish)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
     assert_eq!(lab.claim_one(node).await.run.id, held[3].run.id);
-    assert_eq!(lab.state(last.run.id).await, RunState::Pending);
+    assert_eq!(lab.state(last.run.id).await, RunState::Queued);
 }
 
 /// Who waits for other jobs stands in nobody's way.
