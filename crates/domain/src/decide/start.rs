@@ -109,10 +109,13 @@ pub fn start(
             return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
         }
     }
-    // A run that has begun once was admitted. One that was lost may never have begun: its node
-    // may have held it behind others of the same job.
+    // A run that has begun once was admitted: it is not skipped, and what it depends on has ended.
+    // One that was lost may never have begun: its node may have held it behind others of the job.
     if run.attempts > 0 {
-        return quorum(run, facts, now);
+        return match is_crowded_out(run, definition, facts, moment) {
+            true => Start::Wait(Wait::Overlap, None),
+            false => quorum(run, facts, now),
+        };
     }
     if !run.run.ignore_dependencies
         && let Some(verdict) = upstream(definition, window, facts, now)
@@ -191,6 +194,19 @@ fn overlap(
         }
         _ => Start::Wait(Wait::Overlap, None),
     }
+}
+
+/// Whether the next attempt at a run has to wait, because other runs of the job began while it was
+/// between two attempts. Those that come after it in line do not see it there.
+fn is_crowded_out(
+    run: &ClaimedRun,
+    definition: &Definition,
+    facts: &StartFacts,
+    moment: &Moment<'_>,
+) -> bool {
+    let working = moment.begun_here.iter().chain(&facts.elsewhere);
+    let others = working.filter(|it| it.id != run.run.id && it.origin != Origin::Part).count();
+    definition.overlap != Overlap::Allow && others >= moment.most_running as usize
 }
 
 /// Whether a run of a job whose runs may overlap is one too many: then it waits in line. A run that

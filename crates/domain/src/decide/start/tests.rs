@@ -273,6 +273,28 @@ fn a_tick_of_an_outage_follows_the_policy() {
 }
 
 #[test]
+fn the_next_attempt_waits_for_runs_that_began_since_the_last_one() {
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Queued};
+    let next = ClaimedRun { attempts: 1, ..run(Origin::CatchUp) };
+    for (overlap, other, expected) in [
+        (Overlap::Queue, BegunHere, "wait Overlap "),
+        (Overlap::Queue, Elsewhere, "wait Overlap "),
+        (Overlap::Skip, BegunHere, "wait Overlap "),
+        (Overlap::CancelPrevious, Elsewhere, "wait Overlap "),
+        (Overlap::Allow, BegunHere, "go"),
+        // Two runs between attempts do not wait for each other, nor for what has not begun.
+        (Overlap::Queue, BetweenAttempts, "go"),
+        (Overlap::Queue, InLine, "go"),
+        (Overlap::Queue, Queued, "go"),
+    ] {
+        let definition = Definition { overlap, ..Definition::default() };
+        let (facts, here) = beside(&[(other, Origin::Schedule)]);
+        let told = beside_verdict(&next, &definition, &facts, &here, "12:00");
+        assert_eq!(told, expected, "{overlap:?}");
+    }
+}
+
+#[test]
 fn what_changed_since_it_was_planned() {
     let definition =
         Definition { start_deadline: Some(SignedDuration::from_mins(30)), ..Definition::default() };
@@ -320,7 +342,7 @@ fn what_changed_since_it_was_planned() {
         (run(Origin::Schedule), held(), "12:31", "MISSED START_DEADLINE"),
         // A retry was admitted before.
         (retried.clone(), held(), "12:31", "go"),
-        (retried, beside(&[(Other::Elsewhere, Origin::Schedule)]).0, "12:31", "go"),
+        (retried, beside(&[(Other::Elsewhere, Origin::Schedule)]).0, "12:31", "wait Overlap "),
     ] {
         assert_eq!(
             verdict(&run, &definition, &facts, now),
