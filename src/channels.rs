@@ -20,7 +20,7 @@ use reqwest::{Method, Url};
 use server::shape::channel::{ChannelBody, signers};
 use server::shape::database::DatabaseBody;
 use server::{Trials, Tried};
-use store::FullStore;
+use store::SharedStore;
 use vault::Vault;
 
 /// How long an endpoint may take to answer.
@@ -30,14 +30,14 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const PAGE: u32 = 500;
 
 /// The databases of the store.
-pub struct StoreDatabases<S> {
+pub struct StoreDatabases {
     /// Where they are.
-    pub store: Arc<S>,
+    pub store: SharedStore,
     /// Who opens their passwords.
-    pub vault: Arc<Vault<S>>,
+    pub vault: Arc<Vault>,
 }
 
-impl<S: FullStore> DatabaseSource for StoreDatabases<S> {
+impl DatabaseSource for StoreDatabases {
     fn url<'a>(
         &'a self,
         tenant: TenantId,
@@ -108,26 +108,26 @@ impl Poster {
 }
 
 /// One channel of the store, as it is now.
-struct StoreChannel<S> {
+struct StoreChannel {
     id: String,
     object: Object,
     body: ChannelBody,
-    vault: Arc<Vault<S>>,
+    vault: Arc<Vault>,
     poster: Poster,
 }
 
 /// What signs for a channel.
-async fn secret_of<S: FullStore>(
-    vault: &Vault<S>,
+async fn secret_of(
+    vault: &Vault,
     channel: &Object,
     body: &ChannelBody,
-) -> Result<impl Deref<Target = String> + use<S>, String> {
+) -> Result<impl Deref<Target = String> + use<>, String> {
     let found = vault.open_part(channel, &body.sealed).await;
     let found = found.map_err(|problem| format!("its secret cannot be read: {problem}"))?;
     found.ok_or_else(|| "its secret is not there".to_owned())
 }
 
-impl<S: FullStore> Courier for StoreChannel<S> {
+impl Courier for StoreChannel {
     fn channel(&self) -> &str {
         &self.id
     }
@@ -153,16 +153,16 @@ impl<S: FullStore> Courier for StoreChannel<S> {
 }
 
 /// The channels of the store.
-pub struct StoreChannels<S> {
+pub struct StoreChannels {
     /// Where they are.
-    pub store: Arc<S>,
+    pub store: SharedStore,
     /// Who opens what signs for them.
-    pub vault: Arc<Vault<S>>,
+    pub vault: Arc<Vault>,
     /// Who goes there.
     pub poster: Poster,
 }
 
-impl<S: FullStore> Couriers for StoreChannels<S> {
+impl Couriers for StoreChannels {
     fn present(&self) -> Present<'_> {
         Box::pin(async move {
             let mut present: Vec<Arc<dyn Courier>> = Vec::new();
@@ -181,7 +181,7 @@ impl<S: FullStore> Couriers for StoreChannels<S> {
     }
 }
 
-impl<S: FullStore> StoreChannels<S> {
+impl StoreChannels {
     /// Who carries alerts to a channel; nobody when it is not enabled.
     fn courier(&self, object: Object) -> Option<Arc<dyn Courier>> {
         let body: ChannelBody = match serde_json::from_str(&object.body) {
@@ -200,16 +200,16 @@ impl<S: FullStore> StoreChannels<S> {
 }
 
 /// Tries things out with what jobs and alerts use.
-pub struct RealTrials<S> {
+pub struct RealTrials {
     /// Who connects to databases.
     pub agent: Arc<Agent>,
     /// Who opens what signs them.
-    pub vault: Arc<Vault<S>>,
+    pub vault: Arc<Vault>,
     /// Who posts alerts.
     pub poster: Poster,
 }
 
-impl<S: FullStore> Trials for RealTrials<S> {
+impl Trials for RealTrials {
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a> {
         Box::pin(self.agent.try_database(tenant, name))
     }

@@ -46,107 +46,107 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make, change and run jobs
+    /// Create, change and run jobs
     #[command(subcommand, arg_required_else_help = true)]
     Job(job::JobCommand),
 
-    /// Look at runs, stop them, start them again
+    /// List, cancel and retry runs, read their output
     #[command(subcommand, arg_required_else_help = true)]
     Run(run::RunCommand),
 
-    /// Look after dead letters: runs that failed for good
+    /// Manage dead letters: runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(dlq::DlqCommand),
 
-    /// Keep values that jobs use and nobody sees
+    /// Manage secrets that jobs use
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::SecretCommand),
 
-    /// See who did what, and whether nobody changed the record
+    /// Search and verify the audit log
     #[command(subcommand, arg_required_else_help = true)]
     Audit(audit::AuditCommand),
 
-    /// Name the databases that SQL jobs work in
+    /// Manage the databases of SQL jobs
     #[command(subcommand, arg_required_else_help = true)]
     Database(database::DatabaseCommand),
 
-    /// Say where alerts are carried to
+    /// Manage the channels that alerts are sent to
     #[command(subcommand, arg_required_else_help = true)]
     Channel(channel::ChannelCommand),
 
-    /// Make jobs match files: create them, change them, delete what is no longer there
+    /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
 
     /// Print jobs as the documents that apply reads
     Export(export::ExportArgs),
 
-    /// Take over the jobs of another scheduler
+    /// Import the jobs of another scheduler
     #[command(subcommand, arg_required_else_help = true)]
     Import(import::ImportCommand),
 
-    /// Say who the key belongs to and what it may do
+    /// Show the current identity and its permissions
     Whoami(access::WhoamiArgs),
 
-    /// Make and revoke keys
+    /// Create and revoke API keys
     #[command(subcommand, arg_required_else_help = true)]
     Key(access::KeyCommand),
 
-    /// Look after users
+    /// Manage users
     #[command(subcommand, arg_required_else_help = true)]
     User(access::UserCommand),
 
-    /// Look after roles: bundles of rights with a name
+    /// Manage roles: named sets of privileges
     #[command(subcommand, arg_required_else_help = true)]
     Role(access::RoleCommand),
 
-    /// Give rights to users and roles, and take them away
+    /// Grant and revoke privileges
     #[command(subcommand, arg_required_else_help = true)]
     Grant(access::GrantCommand),
 
-    /// Look after tenants: who jobs belong to
+    /// Manage tenants: the owners of jobs
     #[command(subcommand, arg_required_else_help = true)]
     Tenant(access::TenantCommand),
 
-    /// Look after the nodes of a cluster
+    /// Manage the nodes of a cluster
     #[command(subcommand, arg_required_else_help = true)]
     Node(node::NodeCommand),
 
-    /// Look after shards: slices of data, each owned by a node
+    /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
     Shard(shard::ShardCommand),
 
-    /// Ask in SQL: jobs, runs and everything else that psql can ask
+    /// Run SQL statements, as with psql
     Sql(sql::SqlArgs),
 
-    /// Show on one screen how a server is doing
+    /// Show the state of a server on one screen
     Status(status::StatusArgs),
 
-    /// Watch on a terminal how a server is doing
+    /// Watch the state of a server in the terminal
     Top(top::TopArgs),
 
-    /// Look for what keeps a server on this machine from working
+    /// Check this machine and its server for problems
     Doctor(doctor::DoctorArgs),
 
-    /// Make a backup of a server while it runs
+    /// Back up a running server
     Backup(backup::BackupArgs),
 
-    /// Turn a backup into a data folder for a new server
+    /// Restore a backup into a new data folder
     Restore(restore::RestoreArgs),
 
-    /// Ask about cron expressions: when they fire, what they mean, what may surprise
+    /// Preview, explain and lint cron expressions
     #[command(subcommand, arg_required_else_help = true, after_help = cron::GRAMMAR)]
     Cron(cron::CronCommand),
 
-    /// Run a server: it plans jobs, runs them on this machine and answers over HTTP
+    /// Run a server: schedule jobs, run them here, serve the APIs
     Serve(serve::ServeArgs),
 
-    /// Run an agent: it runs jobs on this machine for a server elsewhere
+    /// Run an agent: run jobs on this machine for a remote server
     Agent(Box<agent::AgentArgs>),
 
-    /// Run a server with sample jobs that leaves nothing behind, for looking around
+    /// Run a temporary server with sample jobs to try things out
     Dev(dev::DevArgs),
 
-    /// Look at the settings of a server
+    /// Show and check the settings of a server
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::ConfigCommand),
 

@@ -259,7 +259,7 @@ impl Config {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);
         let shown = if is_secret { "its value".to_owned() } else { format!("{value:?}") };
-        Complaint::new(format!("{name}: {shown} does not fit (from {origin})"))
+        Complaint::new(format!("{name}: invalid value {shown} (from {origin})"))
             .hint(format!("it must be {right}"))
     }
 }

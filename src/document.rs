@@ -193,7 +193,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
     };
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
-        _ => Err(Complaint::new(format!("{source}: name: is missing or no text")).into()),
+        _ => Err(Complaint::new(format!("{source}: name: missing, or not a string")).into()),
     }
 }
 
@@ -281,8 +281,8 @@ mod tests {
             ("name: [", "it: "),
             ("{\"name\": ", "it: EOF"),
             ("hello", "a job is an object"),
-            ("name: 5", "name: is missing or no text"),
-            ("payload: {}", "name: is missing"),
+            ("name: 5", "name: missing, or not a string"),
+            ("payload: {}", "name: missing"),
             ("name: a\nname: b", "it: "),
         ] {
             assert!(names(text).contains(word), "{text}: {}", names(text));

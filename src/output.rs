@@ -227,9 +227,11 @@ pub fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Complaint::new(format!("{question} Nobody is there to answer"))
-            .hint("say --yes to mean it")
-            .into());
+        return Err(Complaint::new(format!(
+            "{question} Cannot ask: standard input is not a terminal"
+        ))
+        .hint("add --yes to confirm")
+        .into());
     }
     write!(io::stderr(), "{} [y/N] ", visible(question))?;
     let mut answer = String::new();

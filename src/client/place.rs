@@ -65,7 +65,7 @@ impl Place {
 
     /// A server whose address and key are known.
     pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
-        let origin = "the key was given".to_owned();
+        let origin = "the key is from --token".to_owned();
         Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin, is_guess: false })
     }
 
@@ -111,7 +111,7 @@ impl Place {
 
     /// What to do about a key that was refused.
     pub fn about_key(&self) -> String {
-        format!("{}; name another with --token, PUNCTUAL_TOKEN or PUNCTUAL_TOKEN_FILE", self.origin)
+        format!("{}; give another with --token, PUNCTUAL_TOKEN or PUNCTUAL_TOKEN_FILE", self.origin)
     }
 }
 

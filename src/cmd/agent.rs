@@ -106,7 +106,7 @@ pub struct AgentArgs {
 /// The nouns of `punctual agent`.
 #[derive(Subcommand)]
 pub enum AgentCommand {
-    /// Look after the tokens with which agents join
+    /// Manage the tokens with which agents join
     #[command(subcommand, arg_required_else_help = true)]
     Token(TokenCommand),
 }

@@ -28,7 +28,7 @@ pub use run::{Waiting, print_accepted, wait};
 pub enum JobCommand {
     /// Make a job, from options or from a file
     Create(Box<create::CreateArgs>),
-    /// Make jobs match files: create them, change them, delete what is no longer there
+    /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
     /// List jobs
     #[command(visible_alias = "ls")]

@@ -11,11 +11,11 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
-use engine::{Engine, FullStore, LogCourier, Parts, Replaces, StartLog, Timed, Tracer};
+use engine::{Engine, LogCourier, Parts, Replaces, StartLog, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
-use store::{AnyStore, PostgresOptions, PostgresStore, StoreError};
+use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
 use tokio::runtime::{Builder, Handle};
 use vault::{Keeper, Rotated, Vault};
 
@@ -182,13 +182,13 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
                 folder.check_database(&path).map_err(Failure::Failed)?;
                 let store = SqliteStore::open(&path, Arc::new(clock::now))
                     .map_err(|error| no_store(&path.display().to_string(), &error))?;
-                serve(plan, &folder, AnyStore::Sqlite(store), clock, front, greet).await
+                serve(plan, &folder, store, clock, front, greet).await
             }
             StoreKind::Postgres(address) => {
                 let store = PostgresStore::open(address, PostgresOptions::default())
                     .await
                     .map_err(|error| no_store("the database of --store", &error))?;
-                serve(plan, &folder, AnyStore::Postgres(store), clock, front, greet).await
+                serve(plan, &folder, store, clock, front, greet).await
             }
         }
     });
@@ -212,14 +212,15 @@ fn no_store(what: &str, error: &StoreError) -> Failure {
 async fn serve(
     plan: Plan,
     folder: &DataFolder,
-    store: AnyStore,
+    store: impl FullStore,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     front: &Handle,
     greet: Greet,
 ) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new());
-    let store = Arc::new(Timed::new(store, Arc::clone(&metrics) as Arc<dyn engine::Stopwatch>));
-    let id = store_id(store.as_ref()).await.map_err(|error| no_store("the store", &error))?;
+    let measured = Arc::clone(&metrics) as Arc<dyn store::StoreMetrics>;
+    let store = SharedStore::measured(store, measured);
+    let id = store_id(&store).await.map_err(|error| no_store("the store", &error))?;
     folder.check_store(&id).map_err(Failure::Failed)?;
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let is_cluster = matches!(plan.store, StoreKind::Postgres(_));
@@ -278,7 +279,7 @@ async fn serve(
         )),
     };
     let source: Arc<dyn DatabaseSource> =
-        Arc::new(StoreDatabases { store: Arc::clone(&store), vault: Arc::clone(&vault) });
+        Arc::new(StoreDatabases { store: store.clone(), vault: Arc::clone(&vault) });
     let databases = plan.agent.databases.with_source(Arc::clone(&source));
     let options = agent::Options {
         databases,
@@ -299,7 +300,7 @@ async fn serve(
         couriers.push(Box::new(webhook));
     }
     let channels = StoreChannels {
-        store: Arc::clone(&store),
+        store: store.clone(),
         vault: Arc::clone(&vault),
         poster: plan.poster.clone(),
     };
@@ -308,9 +309,8 @@ async fn serve(
         .map_err(|error| no_store("the store", &error))?;
     engine.carry_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
-    let scheduler: Arc<dyn server::Scheduler> = Arc::clone(&engine) as _;
     let mut authority =
-        Keys::new(&admin_key, Arc::clone(&scheduler), Arc::clone(&clock), Arc::clone(&random));
+        Keys::new(&admin_key, Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&random));
     if let Some(tokens) = plan.tokens {
         authority = authority.with_tokens(tokens);
     }
@@ -319,7 +319,7 @@ async fn serve(
         cluster_keys::share_admin_key(&authority, node, folder.path()).await;
     }
     let app = App::from(server::Parts {
-        scheduler,
+        engine: Arc::clone(&engine),
         authority: Arc::new(authority),
         secrets: vault.clone(),
         outputs,
@@ -332,8 +332,7 @@ async fn serve(
         queries: Arc::new(Queries::new(plan.queries)?),
         options: Arc::new(plan.options.clone()),
     });
-    let lodging: Arc<dyn server::Lodging> = Arc::clone(&engine) as _;
-    let agents = AgentDoor::new(lodging, vault.clone(), source);
+    let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
     let mut signals = signals::Signals::new()?;
@@ -376,15 +375,15 @@ async fn serve(
     let sql = sql_address.map(data::reachable);
     greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new }).await?;
     if let Some(sql) = sql {
-        tracing::info!(address = %sql, "SQL is answered");
+        tracing::info!(address = %sql, "SQL interface listening");
     }
     tracing::info!(url, "ready");
     signals::ready();
     let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
     {
-        Some(Ok(())) => tracing::info!("the certificate was read again"),
+        Some(Ok(())) => tracing::info!("TLS certificate reloaded"),
         Some(Err(complaint)) => tracing::error!("{complaint}"),
-        None => tracing::info!("there is nothing to read again"),
+        None => tracing::info!("SIGHUP ignored: TLS is not configured"),
     };
     signals.asked_to_stop(read_again).await;
     tracing::info!("stopping: running work may finish");
@@ -410,19 +409,15 @@ async fn serve(
 
 /// What tells a database from every other, and stays with it through backups: made from the salt
 /// that is drawn for it once.
-async fn store_id<S: FullStore>(store: &S) -> Result<String, StoreError> {
+async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
     let salt = store.salt(random::bytes()).await?;
     let digest = Sha256::new().chain_update("punctual store\n").chain_update(salt).finalize();
     Ok(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.
-fn open_vault<S: FullStore>(
-    plan: &Plan,
-    folder: &DataFolder,
-    store: &Arc<S>,
-) -> Result<Vault<S>, Failure> {
-    let store = Arc::clone(store);
+fn open_vault(plan: &Plan, folder: &DataFolder, store: &SharedStore) -> Result<Vault, Failure> {
+    let store = store.clone();
     Ok(match &plan.master_keys {
         Some(ring) => Vault::new(store, ring.clone(), FromSettings, random::bytes),
         None => {
@@ -433,7 +428,7 @@ fn open_vault<S: FullStore>(
 }
 
 /// Says what cannot be read, and goes on with what a rotation left undone.
-async fn look_into<S: FullStore>(vault: Arc<Vault<S>>) {
+async fn look_into(vault: Arc<Vault>) {
     match vault.resume().await {
         Ok(Rotated { key, rewrapped: 1.., .. }) => {
             tracing::info!(key, "every secret that can be read is under this master key now");

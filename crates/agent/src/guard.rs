@@ -78,7 +78,7 @@ pub struct Guard {
 
 /// A target that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{target} is not allowed: {why}")]
+#[error("target {target} is not allowed: {why}")]
 pub struct Blocked {
     /// The host, and the address that it has.
     pub target: String,
@@ -128,7 +128,7 @@ impl Guard {
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         let blocked = |why: &str| Err(Blocked { target: origin(url), why: why.to_owned() });
         if !matches!(url.scheme(), "http" | "https") {
-            return blocked("only http and https are");
+            return blocked("only http and https can be called");
         }
         if !url.username().is_empty() || url.password().is_some() {
             return blocked("a user name or password in a URL ends up in logs, use a header");
@@ -169,7 +169,10 @@ impl Guard {
             Some(name) => format!("{name} ({address})"),
             None => address.to_string(),
         };
-        let why = format!("{plain} is {what} ({network}), which the administrator has not allowed");
+        let own = if plain == address { String::new() } else { format!("{plain} is ") };
+        let why = format!(
+            "{own}{what} ({network}); an administrator can allow it with jobs.http_allow_private"
+        );
         Err(Blocked { target, why })
     }
 }
@@ -297,13 +300,13 @@ mod tests {
     fn a_refusal_names_the_address_and_the_reason() {
         assert_eq!(
             check(&[], "http://0x7f.1:8080/secret"),
-            "127.0.0.1 is not allowed: 127.0.0.1 is this machine (127.0.0.0/8), which the \
-             administrator has not allowed"
+            "target 127.0.0.1 is not allowed: this machine (127.0.0.0/8); an administrator can \
+             allow it with jobs.http_allow_private"
         );
         assert_eq!(
             check(&[], "https://metadata.google.internal:1/secret"),
-            "https://metadata.google.internal:1 is not allowed: it is the name of a metadata \
-             service"
+            "target https://metadata.google.internal:1 is not allowed: it is the name of a \
+             metadata service"
         );
     }
 

@@ -14,7 +14,7 @@ use domain::job::Job;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
 use jiff::Timestamp;
-use store::{AuditFilter, Cursor, FullStore, JobFilter, Page};
+use store::{AuditFilter, Cursor, JobFilter, Page};
 
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
@@ -26,8 +26,8 @@ mod objects;
 mod runs;
 
 /// An engine as somebody sees it.
-pub struct Acting<'a, S> {
-    pub(crate) engine: &'a Engine<S>,
+pub struct Acting<'a> {
+    pub(crate) engine: &'a Engine,
     pub(crate) actor: &'a Actor,
 }
 
@@ -39,15 +39,15 @@ fn no_run(id: RunId) -> EngineError {
     EngineError::NotFound(format!("run {id}"))
 }
 
-impl<S: FullStore> Engine<S> {
+impl Engine {
     /// The engine for one who asks.
-    pub fn by<'a>(&'a self, actor: &'a Actor) -> Acting<'a, S> {
+    pub fn by<'a>(&'a self, actor: &'a Actor) -> Acting<'a> {
         Acting { engine: self, actor }
     }
 }
 
 /// The audit.
-impl<S: FullStore> Acting<'_, S> {
+impl Acting<'_> {
     /// What was done, newest first, from the given place backwards.
     pub async fn audit(
         &self,
@@ -76,8 +76,8 @@ impl<S: FullStore> Acting<'_, S> {
 }
 
 /// Jobs.
-impl<S: FullStore> Acting<'_, S> {
-    pub(crate) fn node(&self) -> &Node<S> {
+impl Acting<'_> {
+    pub(crate) fn node(&self) -> &Node {
         self.engine.node()
     }
 

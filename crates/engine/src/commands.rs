@@ -8,7 +8,7 @@ use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Fire, Prepared, Shards, Store};
+use store::{Cancelled, Change, Changed, Fire, Prepared};
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -41,8 +41,9 @@ pub struct NewJob {
 pub struct Deletion {
     /// Also if others depend on it; they depend on it no more.
     pub cascade: bool,
-    /// Its history remains until its time is over. Otherwise it goes soon, a little at a time.
-    pub keep_history: bool,
+    /// Its history is deleted soon, a little at a time. Otherwise it is kept until its retention is
+    /// over.
+    pub purge_history: bool,
     /// Only if it has this version.
     pub expected: Option<u32>,
 }
@@ -71,7 +72,7 @@ pub struct Backfill {
     pub dry_run: bool,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Creates jobs, each on its own.
     pub async fn create_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Job>>> {
         let now = self.store.now().await?;
@@ -118,7 +119,7 @@ impl<S: Store> Node<S> {
         let now = to_microsecond(now);
         let mut definition = new.definition;
         if definition.when.needs_start() {
-            definition.when.start_at(now);
+            definition.when.start_at(next_second(now));
         }
         let mut job = Job {
             id,
@@ -171,7 +172,7 @@ impl<S: Store> Node<S> {
         // Another interval without a start begins at the change.
         let starts_anew = job.definition.when.needs_start();
         if starts_anew {
-            job.definition.when.start_at(to_microsecond(self.now()));
+            job.definition.when.start_at(next_second(self.now()));
         }
         (job.id, job.tenant, job.owner, job.version, job.created_at) =
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
@@ -192,7 +193,7 @@ impl<S: Store> Node<S> {
         loop {
             job.updated_at = self.store.now().await.map_err(EngineError::from)?;
             if starts_anew {
-                job.definition.when.start_at(to_microsecond(job.updated_at));
+                job.definition.when.start_at(next_second(job.updated_at));
             }
             if let When::At { at } = job.definition.when
                 && job.definition.when != old.definition.when
@@ -297,7 +298,7 @@ impl<S: Store> Node<S> {
     /// Removes a job. Its runs that go on come to their end. Answers the names of the jobs that
     /// depended on this one alone and have no schedule: from now on they run only on request.
     pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
-        let Deletion { cascade, keep_history, expected } = deletion;
+        let Deletion { cascade, purge_history, expected } = deletion;
         let job = self.existing(id).await?;
         let check = move |job: &Job| match expected {
             Some(expected) if expected != job.version => {
@@ -335,7 +336,7 @@ impl<S: Store> Node<S> {
         let delete = |job: &mut Job| {
             check(job)?;
             job.state = JobState::Deleted;
-            if !keep_history {
+            if purge_history {
                 // The pruner follows the rules of deleted jobs too.
                 job.definition.retention = Retention::NOTHING;
             }
@@ -521,7 +522,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// Asks for the end of a run.
     pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
@@ -535,9 +536,16 @@ impl<S: Shards> Node<S> {
     }
 }
 
-/// An instant as a store keeps it, so that a schedule that starts there starts at a stored time.
+/// An instant as a store keeps it.
 fn to_microsecond(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
+}
+
+/// The whole second at or after an instant: where an interval begins that names no start, so that
+/// its times read well and fit into a question to the second.
+fn next_second(at: Timestamp) -> Timestamp {
+    let whole = at.as_second() + i64::from(at.subsec_nanosecond() > 0);
+    Timestamp::from_second(whole).unwrap_or(at)
 }
 
 fn answer(change: Change, changed: Changed) -> Result<Job> {

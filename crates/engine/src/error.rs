@@ -53,7 +53,7 @@ pub enum EngineError {
     #[error("the jobs would wait for each other: {}", way(.0))]
     Cycle(Vec<String>),
     /// The tenant has as many jobs as it may have.
-    #[error("the tenant has as many jobs as it may have (max_jobs)")]
+    #[error("tenant job limit reached (max_jobs)")]
     TooManyJobs,
     /// Whoever asks may not do this.
     #[error(transparent)]

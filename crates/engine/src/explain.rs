@@ -9,7 +9,7 @@ use domain::job::Job;
 use domain::partition::{Part, Progress};
 use domain::run::{Outcome, RunState};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cluster, Desk, NodeView, RunFilter, RunView, Shards};
+use store::{NodeView, RunFilter, RunView};
 
 use crate::error::Result;
 use crate::node::Node;
@@ -23,7 +23,7 @@ const ACTIVE_MAX: u32 = 100;
 /// Parts of a run that are told about: so many that ended, and so many that have not.
 const PARTS_TOLD: usize = 10;
 
-impl<S: Cluster + Desk + Shards> Node<S> {
+impl Node {
     /// Says why a job did or did not run at a time, or what is to be expected of a time to come.
     pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
         let job = self.existing(id).await?;

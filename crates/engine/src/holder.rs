@@ -20,7 +20,7 @@ use domain::access::{Award, Awarded, Entry, Kind, Standing, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
-use store::{FullStore, Reach, Recorded, as_author};
+use store::{Reach, Recorded, as_author};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -89,7 +89,7 @@ impl Visitors {
     }
 }
 
-impl<S: FullStore> Node<S> {
+impl Node {
     /// Lets somebody in; none when the token gives nothing here, or they are disabled.
     pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<Standing>> {
         let Some(tenant) = self.tenant_named(&holder.tenant).await? else { return Ok(None) };

@@ -9,7 +9,7 @@ use domain::access::{
     User, Verifier,
 };
 use domain::id::{TenantId, UserId};
-use store::{EntryFilter, FullStore, Given, Page, Recorded, Removed};
+use store::{EntryFilter, Given, Page, Recorded, Removed};
 use uuid::Uuid;
 
 use crate::acting::Acting;
@@ -36,7 +36,7 @@ fn none(kind: Kind, name: impl std::fmt::Display) -> EngineError {
     EngineError::NotFound(format!("{} {name}", word(kind)))
 }
 
-impl<S: FullStore> Acting<'_, S> {
+impl Acting<'_> {
     /// Where entries of a kind belong that the actor sees.
     fn place(&self, kind: Kind) -> TenantId {
         if kind == Kind::Tenant { TenantId(Uuid::nil()) } else { self.actor.tenant }
@@ -443,7 +443,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
 }
 
 /// Who logs in.
-impl<S: FullStore> crate::run::Engine<S> {
+impl crate::run::Engine {
     /// The user of a name in a tenant, for a door that checks their password.
     pub async fn user_named(
         &self,

@@ -40,7 +40,8 @@ pub use stats::Stats;
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, OwnedShard, Page, Put, Replaces, RunFilter, RunView, RunsOf, Set,
-    Setting, StartFilter, StartKey, Steer, Steered, Stopwatch, StoreError, Timed, Verb, as_author,
+    NodeInfo, NodeView, Objects, Operation, OwnedShard, Page, Put, Replaces, RunFilter, RunView,
+    RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, Steer, Steered, StoreError,
+    StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -28,7 +28,7 @@ use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
 use jiff::Timestamp;
-use store::{Applied, Cancelled, Finish, Shards, Store, Verdict};
+use store::{Applied, Cancelled, Finish, SharedStore, Verdict};
 
 use crate::holder::Visitors;
 use crate::refusals::Refusals;
@@ -81,8 +81,8 @@ use slots::Pressure;
 use trace::{Ended, Traces};
 
 /// One process's part in the work.
-pub struct Node<S> {
-    pub(crate) store: Arc<S>,
+pub struct Node {
+    pub(crate) store: SharedStore,
     pub(crate) settings: Settings,
     pub(crate) parts: Parts,
     definitions: Arc<Definitions>,
@@ -258,9 +258,9 @@ struct Running {
     _counted: Option<Counted>,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// A node that has not joined yet.
-    pub fn new(store: Arc<S>, settings: Settings, parts: Parts) -> Self {
+    pub fn new(store: impl Into<SharedStore>, settings: Settings, parts: Parts) -> Self {
         let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
@@ -303,7 +303,7 @@ impl<S: Store> Node<S> {
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {
-            store,
+            store: store.into(),
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
             settings,
             parts,
@@ -466,7 +466,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// Asks for the end of a run. One that was divided ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         if !run.is_part() {

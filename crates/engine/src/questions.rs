@@ -8,15 +8,14 @@ use domain::object::{Object, ObjectKind};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    Alerts, Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView,
-    Desk, Follow, JobFilter, Journal, LastRun, NodeView, Objects, Page, Put, RunFilter, RunView,
-    Set, Setting, StartFilter, StartKey, Store,
+    Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
+    LastRun, NodeView, Page, Put, RunFilter, RunView, Set, Setting, StartFilter, StartKey,
 };
 
 use crate::error::Result;
 use crate::node::Node;
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Jobs by id, in no particular order; unknown and deleted ones are left out.
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         Ok(self.store.jobs_by_id(ids).await?)
@@ -35,6 +34,11 @@ impl<S: Store> Node<S> {
         limit: u32,
     ) -> Result<Page<Job, String>> {
         Ok(self.store.list_jobs(filter, after, limit).await?)
+    }
+
+    /// Whether a run of any tenant is known.
+    pub async fn knows_run(&self, id: RunId) -> Result<bool> {
+        Ok(self.store.run(id).await?.is_some())
     }
 
     /// A run, live or ended.
@@ -73,7 +77,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Desk> Node<S> {
+impl Node {
     /// Marks dead letters as seen to. Answers for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         Ok(self.store.acknowledge(runs).await?)
@@ -142,7 +146,7 @@ impl<S: Desk> Node<S> {
     }
 }
 
-impl<S: Journal> Node<S> {
+impl Node {
     /// What was done, newest first, from the given place backwards.
     pub async fn audit(
         &self,
@@ -159,7 +163,7 @@ impl<S: Journal> Node<S> {
     }
 }
 
-impl<S: Objects> Node<S> {
+impl Node {
     /// Makes an object, or changes the one that still has the version that the change is based on.
     pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
         Ok(self.store.put_object(object, expected).await?)
@@ -202,7 +206,7 @@ impl<S: Objects> Node<S> {
     }
 }
 
-impl<S: Alerts> Node<S> {
+impl Node {
     /// What a channel has tried to deliver, newest first, from before the given one.
     pub async fn deliveries(
         &self,
@@ -214,7 +218,7 @@ impl<S: Alerts> Node<S> {
     }
 }
 
-impl<S: Follow> Node<S> {
+impl Node {
     /// Runs of all tenants that ended after the cursor and before `until`, in that order.
     pub async fn ended(
         &self,

@@ -10,7 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::audit::Event;
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
-use store::Journal;
 
 use crate::error::Result;
 use crate::node::Node;
@@ -98,7 +97,7 @@ impl Refusals {
     }
 }
 
-impl<S: Journal> Node<S> {
+impl Node {
     /// Records that somebody was refused a deed, now or counted with others a minute later.
     pub async fn refused(&self, event: Event, deed: &str) -> Result<()> {
         if self.refusals.counts(&event, deed, self.parts.now()) {

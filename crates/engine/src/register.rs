@@ -21,7 +21,7 @@ use domain::access::{
 use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
-use store::{EntryFilter, FullStore, Given, Identity, Reach, Recorded};
+use store::{EntryFilter, Given, Reach, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -99,7 +99,7 @@ fn remember<K: std::hash::Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, valu
     memory.insert(key, value);
 }
 
-impl<S: Identity> Node<S> {
+impl Node {
     /// Makes sure that memory is of the present generation, as far as that can be known. Answers
     /// the generation, under which what is read next may be remembered.
     async fn look(&self) -> Result<i64> {
@@ -313,7 +313,7 @@ impl<S: Identity> Node<S> {
     }
 }
 
-impl<S: FullStore> Node<S> {
+impl Node {
     /// Whoever came with a token, with what its roles give; none when it gives nothing here, or they
     /// are disabled.
     pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<Standing>>> {

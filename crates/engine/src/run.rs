@@ -16,7 +16,7 @@ use domain::id::{NodeId, RunId};
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
 use domain::slot::PerSlot;
 use jiff::SignedDuration;
-use store::{FullStore, StoreError, Submitted};
+use store::{SharedStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -27,6 +27,7 @@ use crate::node::{ClockHealth, Node, SlotUse, Started};
 use crate::settings::{Parts, Settings};
 
 mod driver;
+mod enrol;
 mod guest;
 mod outbox;
 mod patience;
@@ -85,17 +86,17 @@ impl Stop {
 }
 
 /// An engine that runs.
-pub struct Engine<S> {
-    node: Arc<Node<S>>,
+pub struct Engine {
+    node: Arc<Node>,
     submits: Batcher<NewRun, store::Result<Submitted>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
-    here: Arc<dyn Hands<S>>,
+    here: Arc<dyn Hands>,
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
-    guests: Mutex<Vec<Weak<Guest<S>>>>,
+    guests: Mutex<Vec<Weak<Guest>>>,
 }
 
 /// What the loops and the executors share.
@@ -128,6 +129,8 @@ pub struct Health {
     pub stalled: Option<Stalled>,
     /// How far the clock is off, if so far that this node plans and claims nothing.
     pub distrusted_clock: Option<SignedDuration>,
+    /// Whether the process stops: it begins nothing new.
+    pub is_stopping: bool,
 }
 
 /// What a process has done since its start.
@@ -147,10 +150,10 @@ pub struct Activity {
     pub slots: PerSlot<SlotUse>,
 }
 
-impl<S: FullStore> Engine<S> {
+impl Engine {
     /// Joins the cluster and starts to work. Each courier is told every alert.
     pub async fn start<E: Executor>(
-        store: Arc<S>,
+        store: impl Into<SharedStore>,
         executor: E,
         couriers: Vec<Box<dyn Courier>>,
         settings: Settings,
@@ -161,7 +164,7 @@ impl<S: FullStore> Engine<S> {
         node.join().await?;
         node.recover().await?;
         let shared = Arc::new(Shared::default());
-        let here: Arc<dyn Hands<S>> = Arc::new(Here(Arc::new(executor)));
+        let here: Arc<dyn Hands> = Arc::new(Here(Arc::new(executor)));
         let driver = Driver {
             node: Arc::clone(&node),
             shared: Arc::clone(&shared),
@@ -206,7 +209,7 @@ impl<S: FullStore> Engine<S> {
     }
 
     /// The node, for commands and questions.
-    pub fn node(&self) -> &Node<S> {
+    pub fn node(&self) -> &Node {
         &self.node
     }
 
@@ -219,6 +222,7 @@ impl<S: FullStore> Engine<S> {
                 ClockHealth::Refused(offset) => Some(offset),
                 ClockHealth::Good | ClockHealth::Off(_) => None,
             },
+            is_stopping: self.shared.stopping.load(Ordering::Relaxed),
         }
     }
 
@@ -319,7 +323,7 @@ impl<S: FullStore> Engine<S> {
         let _ = tokio::time::timeout(most, gone).await;
     }
 
-    fn guests(&self) -> MutexGuard<'_, Vec<Weak<Guest<S>>>> {
+    fn guests(&self) -> MutexGuard<'_, Vec<Weak<Guest>>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::id::{JobId, TenantId};
 use domain::tally::{Summary, hour_of};
-use store::{Desk, Follow, LiveCounts};
+use store::LiveCounts;
 
 use crate::error::Result;
 use crate::node::Node;
@@ -25,7 +25,7 @@ pub struct Stats {
     pub last_day: Summary,
 }
 
-impl<S: Follow + Desk> Node<S> {
+impl Node {
     /// How a tenant's jobs are doing.
     pub async fn stats(&self, tenant: TenantId) -> Result<Stats> {
         let hour = hour_of(self.store.now().await?);

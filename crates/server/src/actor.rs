@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use axum::Extension;
@@ -12,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::access::{self, Deed, Privilege, Verifier};
 use domain::audit::{Event, Kind};
-use engine::{EngineError, as_author};
+use engine::{Engine, EngineError, as_author};
 use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -29,8 +30,10 @@ use crate::login::{Login, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::reads::Reads;
-use crate::scheduler::{Answer, Scheduler};
 use crate::scram::{self, Proof};
+
+/// A future behind a pointer, for traits that are used as objects.
+pub type Answer<'a, T, E> = Pin<Box<dyn Future<Output = std::result::Result<T, E>> + Send + 'a>>;
 
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
@@ -118,7 +121,7 @@ pub trait Authority: Send + Sync + 'static {
 pub struct Keys {
     pub(crate) admin: Key,
     admin_hash: KeyHash,
-    pub(crate) scheduler: Arc<dyn Scheduler>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// What the SQL door recognises that key by, once it was asked.
@@ -133,14 +136,14 @@ impl Keys {
     /// The authority of a server whose administrator has this key.
     pub fn new(
         admin: &Key,
-        scheduler: Arc<dyn Scheduler>,
+        engine: Arc<Engine>,
         clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
         random: Arc<dyn Fn() -> u128 + Send + Sync>,
     ) -> Self {
         Keys {
             admin: admin.clone(),
             admin_hash: admin.hash(),
-            scheduler,
+            engine,
             clock,
             random,
             admin_verifier: OnceCell::new(),
@@ -163,7 +166,7 @@ impl Authority for Keys {
             if self.admin_hash.is(&shown) {
                 return Ok(Some(access::Actor::admin()));
             }
-            let found = self.scheduler.key(key.id()).await?;
+            let found = self.engine.node().key(key.id()).await?;
             let Some((kept, standing)) = found else { return Ok(None) };
             let is_valid = KeyHash::from(kept.hash).is(&shown)
                 && kept.expires_at.is_none_or(|end| (self.clock)() < end);
@@ -179,7 +182,7 @@ impl Authority for Keys {
         Box::pin(async move {
             let Some(oidc) = &self.oidc else { return Ok(None) };
             let Some(checked) = oidc.check(token, (self.clock)()).await else { return Ok(None) };
-            let standing = self.scheduler.holder(&checked.holder).await?;
+            let standing = self.engine.node().holder(&checked.holder).await?;
             // Whatever the user was renamed to, the audit names issuer and subject.
             let (until, name) = (Some(checked.until), checked.holder.name);
             Ok(standing.map(|standing| access::Actor { until, name, ..standing.actor(None) }))
@@ -291,7 +294,7 @@ pub(crate) async fn authenticate(
 async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Result<access::Actor> {
     let Some(value) = headers.get(&TENANT) else { return Ok(actor) };
     let name = value.to_str().unwrap_or_default();
-    let tenant = app.scheduler.tenant_named(name).await?;
+    let tenant = app.engine.node().tenant_named(name).await?;
     let everywhere = actor.privileges.has(Privilege::AdministerCluster);
     match tenant.filter(|tenant| everywhere || *tenant == actor.tenant) {
         Some(tenant) if tenant == actor.tenant => Ok(actor),
@@ -344,7 +347,7 @@ pub(crate) async fn require_key(
         let details = json!({ "request": asked, "problem": problem.message }).to_string();
         // Where nothing is, everything is the same deed.
         let deed = format!("{method} {}", route.as_ref().map_or("", MatchedPath::as_str));
-        app.scheduler.refused(denied_event(&actor, details), &deed).await?;
+        app.engine.node().refused(denied_event(&actor, details), &deed).await?;
     }
     if let Some(left) = left {
         left.tell(response.headers_mut());

@@ -71,10 +71,10 @@ enum By {
 impl Keys {
     pub(crate) async fn challenge(&self, tenant: &str, user: &str) -> Result<Challenge> {
         let answers_at = Instant::now() + CHALLENGE_TAKES;
-        let drawn = self.scheduler.salt().await?;
+        let drawn = self.engine.node().salt().await?;
         let found = match self.who(tenant, user).await? {
             Some((standing, place)) => {
-                let keys = self.scheduler.keys_of(&standing.user).await?;
+                let keys = self.engine.node().keys_of(&standing.user).await?;
                 let admin = match standing.user.id {
                     UserId::ADMIN => Some(self.admin_verifier().await?),
                     _ => None,
@@ -95,12 +95,12 @@ impl Keys {
     /// act in every tenant that there is.
     async fn who(&self, tenant: &str, user: &str) -> Result<Option<(Arc<Standing>, TenantId)>> {
         let may_enter = |standing: &Arc<Standing>| !standing.user.disabled;
-        if let Some(standing) = self.scheduler.user_named(tenant, user).await? {
+        if let Some(standing) = self.engine.user_named(tenant, user).await? {
             let place = standing.user.tenant;
             return Ok(Some((standing, place)).filter(|(standing, _)| may_enter(standing)));
         }
-        let place = self.scheduler.tenant_named(tenant).await?;
-        let elsewhere = self.scheduler.user_named("default", user).await?;
+        let place = self.engine.node().tenant_named(tenant).await?;
+        let elsewhere = self.engine.user_named("default", user).await?;
         let elsewhere = elsewhere.filter(|standing| {
             may_enter(standing) && standing.privileges.has(Privilege::AdministerCluster)
         });
@@ -110,7 +110,7 @@ impl Keys {
     async fn admin_verifier(&self) -> Result<Box<Verifier>> {
         let make = || {
             let secret = self.admin.reveal().to_owned();
-            scram::verifier_of(self.scheduler.as_ref(), UserId::ADMIN, secret)
+            scram::verifier_of(self.engine.as_ref(), UserId::ADMIN, secret)
         };
         Ok(self.admin_verifier.get_or_try_init(make).await?.clone())
     }
@@ -144,7 +144,7 @@ impl Keys {
         };
         let guest = Guest { user: found.standing.user.id, place: found.place, by };
         // Nobody is in of whom there is no record.
-        self.scheduler.record(arrival(&found.standing, &guest)).await?;
+        self.engine.node().record(arrival(&found.standing, &guest)).await?;
         Ok(Some((guest, signature)))
     }
 
@@ -161,12 +161,12 @@ impl Keys {
     pub(crate) async fn actor_of(&self, guest: &Guest) -> Result<Option<access::Actor>> {
         let actor = match &guest.by {
             By::Folder => Some(access::Actor::admin()),
-            By::Key(id) => self.scheduler.key(*id).await?.and_then(|(key, standing)| {
+            By::Key(id) => self.engine.node().key(*id).await?.and_then(|(key, standing)| {
                 let is_valid = key.expires_at.is_none_or(|end| (self.clock)() < end);
                 is_valid.then(|| standing.actor(Some(&key)))
             }),
             By::Password(kept) => {
-                let standing = self.scheduler.standing(guest.user).await?;
+                let standing = self.engine.node().standing(guest.user).await?;
                 let same = |standing: &Arc<Standing>| {
                     !standing.user.disabled && standing.user.scram.as_ref() == Some(kept)
                 };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use agent::backup::Backups;
 use agent::output::Outputs;
 use domain::schedule::Zones;
+use engine::Engine;
 use jiff::Timestamp;
 use vault::Keeper;
 
@@ -15,7 +16,6 @@ use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
-use crate::scheduler::Scheduler;
 use crate::trials::Trials;
 
 /// What a server is given, to be handed on: every layer and handler has one of its own.
@@ -26,7 +26,7 @@ pub struct App(Arc<Parts>);
 #[derive(Clone)]
 pub struct Parts {
     /// The engine, whatever its store.
-    pub scheduler: Arc<dyn Scheduler>,
+    pub engine: Arc<Engine>,
     /// Who has which key.
     pub authority: Arc<dyn Authority>,
     /// The secrets, sealed.

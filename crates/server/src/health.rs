@@ -100,7 +100,7 @@ pub(crate) async fn readyz(
     let ready = store.ok && scheduling.ok;
     let verbose = params.verbose.is_some_and(|value| value != "false" && value != "0");
     let backlog = match verbose && store.ok {
-        true => app.scheduler.counts().await.ok(),
+        true => app.engine.node().counts().await.ok(),
         false => None,
     };
     let body = Readiness {
@@ -140,7 +140,7 @@ async fn secrets(app: &App) -> Check {
 }
 
 async fn store(app: &App) -> Check {
-    match tokio::time::timeout(PING, app.scheduler.ping()).await {
+    match tokio::time::timeout(PING, app.engine.node().ping()).await {
         Ok(Ok(())) => Check { ok: true, detail: "it answers".into() },
         Ok(Err(_)) => Check { ok: false, detail: "it does not answer".into() },
         Err(_) => Check { ok: false, detail: format!("no answer within {} s", PING.as_secs()) },
@@ -150,7 +150,11 @@ async fn store(app: &App) -> Check {
 /// Whether this node does its part: its loops had answers of late, and its clock is trusted.
 fn scheduling(app: &App) -> Check {
     let most = u64::from(app.options.stall_seconds_max);
-    let Health { stalled, distrusted_clock } = app.scheduler.health(Duration::from_secs(most));
+    let health = app.engine.health(Duration::from_secs(most));
+    let Health { stalled, distrusted_clock, is_stopping } = health;
+    if is_stopping {
+        return Check { ok: false, detail: "the server is stopping".into() };
+    }
     let detail = match (stalled, distrusted_clock) {
         (Some(Stalled { step, silent }), _) => {
             format!("the step {step} has had no answer for {} s", silent.as_secs())
@@ -191,10 +195,10 @@ pub(crate) async fn metrics(
         may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
     let now = app.now();
-    let nodes = app.scheduler.nodes(&Actor::admin()).await?;
+    let nodes = app.engine.by(&Actor::admin()).nodes().await?;
     let asked = Asked {
-        counts: app.scheduler.counts().await?,
-        activity: app.scheduler.activity(),
+        counts: app.engine.node().counts().await?,
+        activity: app.engine.activity(),
         nodes: nodes.iter().filter(|node| is_alive(node.state) && node.lease_until > now).count(),
     };
     let text = app.metrics.render(&asked, now);

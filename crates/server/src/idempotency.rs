@@ -57,8 +57,8 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
     }
     hash.update(&bytes);
     let fingerprint: [u8; 32] = hash.finalize().into();
-    let scheduler = &app.scheduler;
-    match scheduler.begin_request(&actor, &key, &fingerprint).await? {
+    let engine = &app.engine;
+    match engine.by(&actor).begin_request(&key, &fingerprint).await? {
         Begun::New => {}
         Begun::Replay(answer) => return Ok(replay(answer)),
         Begun::Conflict => {
@@ -72,7 +72,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         }
     }
     // A caller who goes away does not take the answer with them.
-    let scheduler = scheduler.clone();
+    let engine = engine.clone();
     let answered = tokio::spawn(as_author(actor.name.clone(), async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
         let secret = response.headers().get(header::CACHE_CONTROL);
@@ -80,7 +80,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         if !response.status().is_success() || secret {
             // Nothing was done, or the answer is nothing to keep: whoever sends it again tries
             // again.
-            scheduler.finish_request(&actor, &key, None).await?;
+            engine.by(&actor).finish_request(&key, None).await?;
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
@@ -93,7 +93,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         });
         let head = serde_json::to_string(&Head(head.collect())).unwrap_or_default();
         let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
-        scheduler.finish_request(&actor, &key, Some(&answer)).await?;
+        engine.by(&actor).finish_request(&key, Some(&answer)).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
     }));
     answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))

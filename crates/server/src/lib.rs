@@ -27,7 +27,6 @@ mod problem;
 mod queries;
 mod reads;
 mod rest;
-mod scheduler;
 mod scram;
 mod shared_key;
 pub mod sql;
@@ -48,7 +47,7 @@ use utoipa_axum::routes;
 use limit::Limits;
 use reads::Reads;
 
-pub use actor::{Actor, Authority, Keys};
+pub use actor::{Actor, Answer, Authority, Keys};
 pub use app::{App, Options, Parts};
 pub use envelope::SERVER_MARK;
 pub use key::{Key, KeyHash, KeyKind};
@@ -67,11 +66,10 @@ pub use queries::{Queries, QueryLimits, lower_priority};
 pub use query::{PoolLimits, count_memory};
 pub use reads::ReadLimits;
 pub use rest::shape;
-pub use scheduler::{Answer, Backstage, Edit, Scheduler};
 pub use sweeper::{Sweeper, Swept};
 pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
 pub use trials::{Trials, Tried};
-pub use wire::{AgentDoor, Lodger, Lodging, assignment};
+pub use wire::{AgentDoor, assignment};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {

@@ -130,7 +130,7 @@ pub(crate) async fn kept(
 ) -> Result<(Option<String>, Option<Box<Verifier>>)> {
     check_password("password", name, &password)?;
     let hash = hash(password.clone(), (app.random)()).await?;
-    let verifier = scram::verifier_of(app.scheduler.as_ref(), user, password).await?;
+    let verifier = scram::verifier_of(app.engine.as_ref(), user, password).await?;
     Ok((Some(hash), Some(verifier)))
 }
 
@@ -295,7 +295,7 @@ impl Keys {
     async fn proven(&self, login: &Login) -> Result<Option<Arc<Standing>>> {
         let name = name_of(&login.tenant, &login.user);
         self.may_try(&name, &login.tenant, &login.user)?;
-        let found = self.scheduler.user_named(&login.tenant, &login.user).await?;
+        let found = self.engine.user_named(&login.tenant, &login.user).await?;
         let turn = Arc::clone(&self.throttle.turns).acquire_owned();
         let Ok(turn) = tokio::time::timeout(TURN, turn).await else {
             self.note_refusal(&login.tenant, &login.user, "THROTTLED");
@@ -338,7 +338,7 @@ impl Keys {
         let (key, now) = (self.new_key(), (self.clock)());
         let expires_at = now.saturating_add(SESSION).unwrap_or(now);
         let secret = key.reveal().to_owned();
-        let scram = scram::verifier_of(self.scheduler.as_ref(), user, secret).await?;
+        let scram = scram::verifier_of(self.engine.as_ref(), user, secret).await?;
         let kept = ApiKey {
             id: key.id(),
             tenant: standing.user.tenant,
@@ -352,7 +352,7 @@ impl Keys {
             session: true,
         };
         // The store records the login with the key.
-        as_author(standing.user.name.clone(), self.scheduler.open_session(kept)).await?;
+        as_author(standing.user.name.clone(), self.engine.open_session(kept)).await?;
         Ok(Session { key, expires_at })
     }
 
@@ -362,17 +362,17 @@ impl Keys {
         if actor.read_only {
             return Err(engine::EngineError::from(Refusal::ReadOnly).into());
         }
-        let standing = self.scheduler.standing(actor.user).await?;
+        let standing = self.engine.node().standing(actor.user).await?;
         let standing = standing.ok_or_else(Problem::unauthenticated)?;
         check_password("new_password", &standing.user.name, &new)?;
         let (tenant, user) = (standing.tenant.name.clone(), standing.user.name.clone());
         let known = self.proven(&Login { tenant, user, password: old }).await?;
         let wrong = || Problem::field(Code::Forbidden, "old_password", "is wrong");
         let known = known.filter(|known| known.user.id == actor.user).ok_or_else(wrong)?;
-        let scheduler = self.scheduler.as_ref();
-        let verifier = scram::verifier_of(scheduler, actor.user, new.clone()).await?;
+        let engine = self.engine.as_ref();
+        let verifier = scram::verifier_of(engine, actor.user, new.clone()).await?;
         let (old, new) = (known.user.password.as_deref(), hash(new, (self.random)()).await?);
-        Ok(scheduler.change_own_password(actor, old, new, verifier).await?)
+        Ok(engine.by(actor).change_own_password(old, new, verifier).await?)
     }
 
     /// Counts a try of a name, or says how long it has to wait.
@@ -391,10 +391,10 @@ impl Keys {
         if !self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(entry) {
             return;
         }
-        let (scheduler, name) = (Arc::clone(&self.scheduler), name.to_owned());
+        let (engine, name) = (Arc::clone(&self.engine), name.to_owned());
         tokio::spawn(async move {
-            if let Ok(verifier) = scram::verifier_of(scheduler.as_ref(), user, secret).await {
-                let kept = as_author(name, scheduler.keep_verifier(entry, verifier)).await;
+            if let Ok(verifier) = scram::verifier_of(engine.as_ref(), user, secret).await {
+                let kept = as_author(name, engine.keep_verifier(entry, verifier)).await;
                 if let Err(error) = kept {
                     tracing::warn!(%error, "a login is not prepared for SQL");
                 }
@@ -406,11 +406,11 @@ impl Keys {
     /// passwords there.
     pub(crate) fn note_refusal(&self, tenant: &str, user: &str, outcome: &'static str) {
         let (tenant, user) = (tenant.to_owned(), user.to_owned());
-        let (scheduler, throttle) = (Arc::clone(&self.scheduler), Arc::clone(&self.throttle));
+        let (engine, throttle) = (Arc::clone(&self.engine), Arc::clone(&self.throttle));
         let now = (self.clock)();
         tokio::spawn(async move {
             let note = async {
-                let (tenant, actor, details) = match scheduler.user_named(&tenant, &user).await? {
+                let (tenant, actor, details) = match engine.user_named(&tenant, &user).await? {
                     Some(found) => (found.user.tenant, found.user.name.clone(), String::new()),
                     None if !throttle.notes_stranger(now) => return Ok(()),
                     None => {
@@ -421,7 +421,7 @@ impl Keys {
                 let outcome = outcome.to_owned();
                 let kind = Kind::Login;
                 let event = Event { tenant, actor, kind, job: None, run: None, outcome, details };
-                scheduler.record(event).await
+                engine.node().record(event).await
             };
             if let Err(error) = note.await {
                 tracing::error!(%error, "a refused login could not be recorded");

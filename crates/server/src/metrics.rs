@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::run::{AttemptEnd, Outcome};
 use domain::slot::SlotKind;
-use engine::{Activity, Counts, SlotUse, Started, Stopwatch, Verb};
+use engine::{Activity, Counts, Operation, SlotUse, Started, StoreMetrics};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -45,8 +45,8 @@ struct OutcomeLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct VerbLabels {
-    verb: &'static str,
+struct OperationLabels {
+    operation: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -60,8 +60,8 @@ struct BuildLabels {
     version: &'static str,
 }
 
-/// The figures of a verb of the store, at hand without a look into a map.
-struct VerbFigures {
+/// The figures of a operation of the store, at hand without a look into a map.
+struct OperationMetrics {
     duration: Histogram,
     errors: Counter,
 }
@@ -98,7 +98,7 @@ pub struct Metrics {
     dead_letters: Counter,
     runs: Family<OutcomeLabels, Counter>,
     attempts: Family<EndLabels, Counter>,
-    verbs: Vec<VerbFigures>,
+    operations: Vec<OperationMetrics>,
     spans_exported: Counter,
     spans_dropped: Counter,
     run_latency: Histogram,
@@ -124,7 +124,7 @@ fn request_buckets() -> Histogram {
 }
 
 /// From a read out of memory to a database that has gone away.
-fn verb_buckets() -> Histogram {
+fn operation_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 17))
 }
 
@@ -156,7 +156,7 @@ impl Metrics {
             dead_letters: Counter::default(),
             runs: Family::default(),
             attempts: Family::default(),
-            verbs: Vec::new(),
+            operations: Vec::new(),
             spans_exported: Counter::default(),
             spans_dropped: Counter::default(),
             run_latency: Histogram::new(exponential_buckets(0.001, 2.0, 22)),
@@ -252,20 +252,20 @@ impl Metrics {
             "How much later than they were due attempts began",
             m.schedule_delay.clone(),
         );
-        let durations = Family::<VerbLabels, Histogram, _>::new_with_constructor(
-            verb_buckets as fn() -> Histogram,
+        let durations = Family::<OperationLabels, Histogram, _>::new_with_constructor(
+            operation_buckets as fn() -> Histogram,
         );
-        let errors = Family::<VerbLabels, Counter>::default();
-        let verbs = Verb::ALL.iter().map(|verb| {
-            let labels = VerbLabels { verb: verb.name() };
-            VerbFigures {
+        let errors = Family::<OperationLabels, Counter>::default();
+        let operations = Operation::ALL.iter().map(|operation| {
+            let labels = OperationLabels { operation: operation.name() };
+            OperationMetrics {
                 duration: durations.get_or_create_owned(&labels),
                 errors: errors.get_or_create_owned(&labels),
             }
         });
-        let verbs = verbs.collect();
+        let operations = operations.collect();
         registry.register(
-            "store_verb_duration_seconds",
+            "store_operation_duration_seconds",
             "How long the store took to answer",
             durations,
         );
@@ -311,7 +311,7 @@ impl Metrics {
         }
         let questions = StatementLabels { kind: "SELECT", outcome: "done" };
         drop(metrics.sql_statements.get_or_create(&questions));
-        Metrics { registry, verbs, ..metrics }
+        Metrics { registry, operations, ..metrics }
     }
 
     /// An attempt begins.
@@ -409,9 +409,9 @@ impl Metrics {
     }
 }
 
-impl Stopwatch for Metrics {
-    fn took(&self, verb: Verb, time: Duration, is_ok: bool) {
-        let figures = &self.verbs[verb as usize];
+impl StoreMetrics for Metrics {
+    fn record(&self, operation: Operation, time: Duration, is_ok: bool) {
+        let figures = &self.operations[operation as usize];
         figures.duration.observe(time.as_secs_f64());
         if !is_ok {
             figures.errors.inc();

@@ -75,8 +75,8 @@ impl Listener {
         let until = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now);
         let mut cursor = Cursor::from(from);
         loop {
-            let ended = self.app.scheduler.ended(&self.actor, cursor, until, BATCH);
-            let (runs, next) = ended.await?;
+            let engine = self.app.engine.by(&self.actor);
+            let (runs, next) = engine.ended(cursor, until, BATCH).await?;
             for run in &runs {
                 self.tell(run.finished_at, run.id.0, "execution", || execution(run));
             }
@@ -85,8 +85,8 @@ impl Listener {
         }
         let mut cursor = Cursor::from(from);
         loop {
-            let changes = self.app.scheduler.changed_jobs(&self.actor, cursor, BATCH);
-            let (jobs, next) = changes.await?;
+            let engine = self.app.engine.by(&self.actor);
+            let (jobs, next) = engine.changed_jobs(cursor, BATCH).await?;
             for job in &jobs {
                 self.tell(job.updated_at, job.id.0, "job", || changed(job));
             }

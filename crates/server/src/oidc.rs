@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::scheduler::Answer;
+use crate::actor::Answer;
 
 pub use claims::Mapping;
 use keyring::Keyring;

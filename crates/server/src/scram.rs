@@ -23,12 +23,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::access::Verifier;
 use domain::id::UserId;
+use engine::Engine;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::problem::{Code, Problem, Result};
-use crate::scheduler::Scheduler;
 
 mod binding;
 
@@ -84,11 +84,11 @@ fn salted_password(secret: &str, salt: &[u8], iterations: u32) -> Option<[u8; 32
 
 /// What is kept of a user's password or key, made where it holds nobody up.
 pub(crate) async fn verifier_of(
-    scheduler: &dyn Scheduler,
+    engine: &Engine,
     user: UserId,
     secret: String,
 ) -> Result<Box<Verifier>> {
-    let salt = salt_of(&scheduler.salt().await?, user.0.as_bytes());
+    let salt = salt_of(&engine.node().salt().await?, user.0.as_bytes());
     let made = tokio::task::spawn_blocking(move || verifier(&secret, salt, ITERATIONS)).await;
     let failed = || Problem::new(Code::Internal, "a secret could not be hashed");
     made.ok().flatten().map(Box::new).ok_or_else(failed)

@@ -18,18 +18,18 @@ impl Keys {
     /// Makes the administrator's key of this node known to the others, in the place of the one that
     /// had this label before.
     pub async fn share_admin_key(&self, label: &str) -> Result<()> {
-        let (actor, scheduler) = (Actor::admin(), self.scheduler.as_ref());
+        let (actor, engine) = (Actor::admin(), self.engine.as_ref());
         let (mut is_known, mut after) = (false, None::<String>);
         loop {
             let of = Some(UserId::ADMIN);
             let page =
-                scheduler.list_entries(&actor, Kind::Key, of, after.as_deref(), PAGE).await?;
+                engine.by(&actor).list_entries(Kind::Key, of, after.as_deref(), PAGE).await?;
             for record in page.items {
                 let Entry::Key(key) = &record.entry else { continue };
                 if key.id == self.admin.id() {
                     is_known = true;
                 } else if key.label == label && !key.session {
-                    match scheduler.remove_entry(&actor, &record.entry, None).await {
+                    match engine.by(&actor).remove_entry(&record.entry, None).await {
                         Ok(()) | Err(EngineError::NotFound(_)) => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -44,7 +44,7 @@ impl Keys {
             return Ok(());
         }
         let secret = self.admin.reveal().to_owned();
-        let scram = Some(scram::verifier_of(scheduler, UserId::ADMIN, secret).await?);
+        let scram = Some(scram::verifier_of(engine, UserId::ADMIN, secret).await?);
         let key = ApiKey {
             id: self.admin.id(),
             tenant: TenantId::DEFAULT,
@@ -57,7 +57,7 @@ impl Keys {
             expires_at: None,
             session: false,
         };
-        match scheduler.put_entry(&actor, Entry::Key(key), None).await {
+        match engine.by(&actor).put_entry(Entry::Key(key), None).await {
             // Two nodes may have the same key, from the setting `admin_key`.
             Ok(_) | Err(EngineError::EntryTaken(_)) => Ok(()),
             Err(error) => Err(error.into()),

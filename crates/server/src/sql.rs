@@ -1,6 +1,6 @@
 //! SQL at the doors: a session runs statements in the name of an actor.
 //!
-//! A session asks the [`Scheduler`](crate::Scheduler) in the actor's name and decides nothing
+//! A session asks the [`Engine`] in the actor's name and decides nothing
 //! about rights. Each statement stands on its own: what it did stays done when the next one fails
 //! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, which
 //! happens at COMMIT, wholly or not at all.
@@ -163,7 +163,7 @@ impl Session {
                 let details =
                     serde_json::json!({ "request": tag, "problem": error.problem.message });
                 let event = denied_event(&self.actor, details.to_string());
-                self.app.scheduler.record(event).await?;
+                self.app.engine.node().record(event).await?;
             }
             result
         })

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use agent::output::Outputs;
 use domain::id::RunId;
+use engine::Engine;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::app::App;
-use crate::scheduler::Scheduler;
 
 /// The time between two parts: the folder has 256 of them, so each is looked at daily.
 const PART_EVERY: Duration = Duration::from_secs(300);
@@ -29,7 +29,7 @@ const YOUNG: SignedDuration = SignedDuration::from_hours(24);
 
 /// Goes through the outputs of this machine, over and over.
 pub struct Sweeper {
-    scheduler: Arc<dyn Scheduler>,
+    engine: Arc<Engine>,
     outputs: Outputs,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     part: u8,
@@ -49,7 +49,7 @@ impl Sweeper {
     /// Begins anywhere: a server that is often started again must not always begin with the same.
     pub fn new(app: &App) -> Self {
         Sweeper {
-            scheduler: Arc::clone(&app.scheduler),
+            engine: Arc::clone(&app.engine),
             outputs: app.outputs.clone(),
             clock: Arc::clone(&app.clock),
             part: (app.random)() as u8,
@@ -89,7 +89,7 @@ impl Sweeper {
         };
         let mut forgotten = Vec::new();
         for run in &runs {
-            let knows = self.scheduler.knows_run(*run).await;
+            let knows = self.engine.node().knows_run(*run).await;
             if !knows.map_err(|error| error.to_string())? {
                 forgotten.push(*run);
             }

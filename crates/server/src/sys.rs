@@ -1,6 +1,6 @@
 //! The schema `sys`: what the scheduler knows, as tables for SELECT.
 //!
-//! Every row comes through the [`Scheduler`](crate::Scheduler) in the name of the one who asks. No
+//! Every row comes through the [`Engine`] in the name of the one who asks. No
 //! table reads a store, and no text of a question reaches one; so nobody sees with SELECT what they
 //! would not see at another door.
 

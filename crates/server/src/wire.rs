@@ -5,7 +5,6 @@
 //! is the stand-in beside the engine; a handler reads a call, asks it, and shows the answer.
 
 mod enrol;
-mod lodging;
 mod session;
 mod talk;
 
@@ -20,6 +19,7 @@ use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
 use domain::cluster::Labels;
+use engine::Engine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -32,7 +32,6 @@ use crate::key::{Key, KeyHash, KeyKind};
 use crate::limit::{Caller, Limits};
 use crate::problem::{Code, Problem, Result};
 pub use enrol::{TokenBody, token_of};
-pub use lodging::{Lodger, Lodging};
 use session::Session;
 pub use talk::assignment;
 
@@ -41,7 +40,7 @@ pub(crate) const ROLE: &str = "AGENT";
 
 /// Where agents come to.
 pub struct AgentDoor {
-    engine: Arc<dyn Lodging>,
+    engine: Arc<Engine>,
     secrets: Arc<dyn Secrets>,
     databases: Arc<dyn DatabaseSource>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
@@ -90,7 +89,7 @@ impl AgentDoor {
     /// A door to an engine. Agents are told secrets and addresses of databases for runs that they
     /// were given.
     pub fn new(
-        engine: Arc<dyn Lodging>,
+        engine: Arc<Engine>,
         secrets: Arc<dyn Secrets>,
         databases: Arc<dyn DatabaseSource>,
     ) -> Arc<Self> {

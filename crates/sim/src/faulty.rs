@@ -23,7 +23,21 @@ use crate::event::Event;
 use crate::link::Link;
 use crate::sabotage::Sabotage;
 
+/// Operations that change or tell nothing that an invariant is about.
+macro_rules! through {
+    ($($operation:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(
+            async fn $operation(&self, $($arg: $kind),*) -> Result<$answer> {
+                self.link.there().await?;
+                let answer = self.inner.$operation($($arg),*).await;
+                self.link.back(answer).await
+            }
+        )*
+    };
+}
+
 mod desk;
+mod records;
 
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {

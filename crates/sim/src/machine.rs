@@ -19,7 +19,7 @@ use crate::link::Link;
 use crate::random::Random;
 
 /// A node of the simulation.
-pub type SimNode = Node<FaultyStore<SqliteStore>>;
+pub type SimNode = Node;
 
 /// A machine.
 pub struct Machine {

@@ -1,4 +1,5 @@
-//! Starting processes from a process with one thread: [`fork`], [`spawn`], [`wait`] and [`exit`].
+//! Starting processes from a process with one thread: [`fork`], [`spawn`], [`wait`] and [`exit`];
+//! and [`limit_arenas`], a setting of the process's own allocator.
 //!
 //! These are safe functions around unsafe calls of the C library. To fork a process with several
 //! threads is unsafe, because the others do not exist in the child and may have held locks, such as
@@ -51,6 +52,20 @@ pub fn exit(code: i32) -> ! {
     // SAFETY: it does not return, and reads nothing but its argument.
     unsafe { libc::_exit(code) }
 }
+
+/// Limits the number of arenas that the C library's allocator creates, to `count`. An arena keeps
+/// the most that was ever allocated from it, and by default there are eight for each processor: a
+/// burst of requests on many threads then stays resident several times over.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "a setting of the allocator")]
+pub fn limit_arenas(count: usize) {
+    // SAFETY: mallopt reads its two arguments and changes a limit inside the allocator.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, i32::try_from(count).unwrap_or(i32::MAX)) };
+}
+
+/// Other C libraries have no arenas to limit.
+#[cfg(not(target_env = "gnu"))]
+pub fn limit_arenas(_count: usize) {}
 
 /// Why a program was not started.
 #[derive(Debug)]

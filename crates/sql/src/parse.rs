@@ -75,6 +75,16 @@ const STATEMENTS: &[(&[&str], Read)] = &[
 
 /// The first words of what SQL has and this server has not, and what would be right.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
+    (&["RUN"], "A job is run with EXECUTE JOB name."),
+    (&["TRIGGER"], "A job is run with EXECUTE JOB name."),
+    (
+        &["STOP"],
+        "A run is cancelled with CANCEL JOB RUN 'id', a job is paused with PAUSE JOB name.",
+    ),
+    (
+        &["START", "JOB"],
+        "A job is run with EXECUTE JOB name, a paused one goes on with RESUME JOB.",
+    ),
     (&["NOTIFY"], "Only the server notifies: LISTEN punctual_runs."),
     (&["PREPARE"], "Prepare statements with the protocol of your driver."),
     (&["EXECUTE"], "Prepare statements with the protocol of your driver, or write EXECUTE JOB."),

@@ -194,8 +194,9 @@ pub struct DropJob {
     pub name: Spot<String>,
     /// Whether a job that is not there is no error.
     pub if_exists: bool,
-    /// Where KEEP HISTORY stands.
-    pub keep_history: bool,
+    /// Whether the history is deleted with the job: PURGE HISTORY. Otherwise it is kept until its
+    /// retention is over, and KEEP HISTORY says so.
+    pub purge_history: bool,
     /// Whether jobs that depend on it do so no more.
     pub cascade: bool,
 }

@@ -52,9 +52,9 @@ mod objects;
 pub mod postgres;
 mod safe;
 mod shards;
+mod shared;
 pub mod sqlite;
 mod starts;
-mod timed;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -72,8 +72,8 @@ pub use objects::{Objects, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
+pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
-pub use timed::{AnyStore, Stopwatch, Timed, Verb};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -118,9 +118,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Everything that a node holds, after every call of the node that was sent before. A node
     /// asks when the answer to a claim was lost; nothing when it was buried.
-    fn held(&self, _node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send {
-        async { Ok(Vec::new()) }
-    }
+    fn held(&self, node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
     /// What is known about runs that are about to start, in the order of the questions.
     fn facts(

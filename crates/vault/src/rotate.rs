@@ -13,7 +13,7 @@
 use domain::audit::{Event, Kind};
 use domain::cluster::NodeState;
 use domain::id::TenantId;
-use store::{FullStore, Rewrapped};
+use store::Rewrapped;
 
 use crate::keeper::{Rotated, VaultError};
 use crate::key::MasterKey;
@@ -37,7 +37,7 @@ fn replaced(by: &str) -> Event {
 /// Data keys that one call to the store moves. Small, so that nobody waits for it.
 const BATCH: u32 = 200;
 
-impl<S: FullStore> Vault<S> {
+impl Vault {
     /// Makes a new master key and puts every secret under it.
     pub(crate) async fn rotate_master(&self, by: &str) -> Result<Rotated, VaultError> {
         let _alone = self.rotating.lock().await;

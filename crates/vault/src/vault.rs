@@ -2,14 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use agent::{SecretError, Secrets};
 use domain::action::Assignment;
 use domain::id::{JobId, ObjectId, TenantId};
 use domain::object::Object;
 use domain::secret::{Scope, SecretPlace};
-use store::{FullStore, KeptSecret, Page, SecretView, Set, as_author};
+use store::{KeptSecret, Page, SecretView, Set, SharedStore, as_author};
 use tokio::sync::{Mutex, RwLock};
 use zeroize::Zeroizing;
 
@@ -25,8 +24,8 @@ pub trait Custody: Send + Sync + 'static {
 }
 
 /// Seals and opens secrets.
-pub struct Vault<S> {
-    pub(crate) store: Arc<S>,
+pub struct Vault {
+    pub(crate) store: SharedStore,
     /// Held for reading while something is sealed and written: who replaces the first key knows
     /// that nothing comes under the old one any more.
     pub(crate) ring: RwLock<Ring>,
@@ -36,16 +35,16 @@ pub struct Vault<S> {
     pub(crate) random: Box<dyn Fn() -> [u8; 32] + Send + Sync>,
 }
 
-impl<S: FullStore> Vault<S> {
+impl Vault {
     /// The vault of a store. `random` are bytes that nobody can guess, others with every call.
     pub fn new(
-        store: Arc<S>,
+        store: impl Into<SharedStore>,
         ring: Ring,
         custody: impl Custody,
         random: impl Fn() -> [u8; 32] + Send + Sync + 'static,
     ) -> Self {
         Vault {
-            store,
+            store: store.into(),
             ring: RwLock::new(ring),
             rotating: Mutex::default(),
             custody: Box::new(custody),
@@ -116,7 +115,7 @@ impl<S: FullStore> Vault<S> {
     }
 }
 
-impl<S: FullStore> Vault<S> {
+impl Vault {
     /// Whether this node has the master key of the cluster: it can open a value that the first
     /// node sealed. The first one seals it now. A rotation puts it under the new key like every
     /// other value.
@@ -150,7 +149,7 @@ pub(crate) fn no_key() -> VaultError {
     VaultError::NoKey("this node was given none".to_owned())
 }
 
-impl<S: FullStore> Secrets for Vault<S> {
+impl Secrets for Vault {
     fn get<'a>(
         &'a self,
         assignment: &'a Assignment,
@@ -163,7 +162,7 @@ impl<S: FullStore> Secrets for Vault<S> {
     }
 }
 
-impl<S: FullStore> Keeper for Vault<S> {
+impl Keeper for Vault {
     fn put<'a>(
         &'a self,
         place: &'a SecretPlace,

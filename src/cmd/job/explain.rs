@@ -43,7 +43,7 @@ fn rows(answer: &Value) -> Vec<(String, String)> {
         ("verdict", text(answer, "verdict")),
         ("because", text(answer, "message")),
         ("run", text(answer, "execution_id")),
-        ("in its way", lines("obstacles")),
+        ("waiting for", lines("obstacles")),
         ("parts", lines("parts")),
         ("time before", instant(answer, "previous_time")),
         ("time after", instant(answer, "next_time")),

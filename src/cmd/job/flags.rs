@@ -135,9 +135,17 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     concurrency: Option<u32>,
 
-    /// Which of the times that nobody could run are made up for [default: last]
+    /// Which of the times that were missed in an outage or a pause are made up for [default: last]
     #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["none", "last", "all"])]
     catch_up: Option<String>,
+
+    /// How many missed times --catch-up all makes up for at most [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Policies")]
+    max_catch_up: Option<u32>,
+
+    /// What happens to a run whose node was lost: run again, or fail, so at most once [default: retry]
+    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail"])]
+    on_lost: Option<String>,
 
     /// A run that cannot start within this time is missed
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
@@ -241,6 +249,8 @@ impl JobFlags {
             ("overlap", self.overlap.as_ref().map(word)),
             ("concurrency", self.concurrency.map(Value::from)),
             ("catch_up", self.catch_up.as_ref().map(word)),
+            ("max_catch_up", self.max_catch_up.map(Value::from)),
+            ("on_lost", self.on_lost.as_ref().map(word)),
             ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),

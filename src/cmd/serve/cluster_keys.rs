@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use server::Keys;
-use store::FullStore;
 use vault::Vault;
 
 use crate::complaint::Complaint;
@@ -12,7 +11,7 @@ use crate::exit::Failure;
 
 /// Refuses a node whose master key is not that of the cluster: it could read no secret, and what it
 /// sealed the other nodes could not read.
-pub async fn check_master_key<S: FullStore>(vault: &Vault<S>, data: &Path) -> Result<(), Failure> {
+pub async fn check_master_key(vault: &Vault, data: &Path) -> Result<(), Failure> {
     match vault.has_cluster_key().await {
         Ok(true) => Ok(()),
         Ok(false) => {

@@ -43,7 +43,7 @@ pub(super) async fn listen_for_sql(
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !is_chosen => {
             tracing::warn!(
                 %address,
-                "SQL is not answered here: another process has the port; --pg chooses another"
+                "SQL interface disabled: another process has the port; choose another with --pg"
             );
             Ok(None)
         }

@@ -80,7 +80,7 @@ fn a_job_is_made_run_held_changed_and_deleted() {
 
     let kept = server.run(&["job", "delete", "daily"]);
     assert_eq!(kept.code, Some(2), "{kept:?}");
-    assert!(kept.stderr.contains("hint: say --yes"), "{kept:?}");
+    assert!(kept.stderr.contains("hint: add --yes"), "{kept:?}");
     assert_eq!(server.run(&["job", "delete", "daily", "--yes"]).stderr, "deleted daily\n");
     assert_eq!(server.run(&["job", "show", "daily"]).code, Some(3));
 }

@@ -54,11 +54,12 @@ fn the_figures_are_well_formed_and_add_up() {
     assert_eq!(plain("punctual_job_run_latency_seconds"), 2.0);
     assert_eq!(plain("punctual_schedule_delay_seconds"), 2.0);
     assert!(plain("punctual_clock_offset_seconds").abs() < 2.0);
-    let verb = |name| value(&figures, "punctual_store_verb_duration_seconds", &[("verb", name)]);
-    assert_eq!(verb("define"), 2.0);
-    assert_eq!(verb("submit"), 2.0);
-    assert!(verb("pump") >= 1.0);
-    assert_eq!(value(&figures, "punctual_store_errors", &[("verb", "pump")]), 0.0);
+    let operation =
+        |name| value(&figures, "punctual_store_operation_duration_seconds", &[("operation", name)]);
+    assert_eq!(operation("define"), 2.0);
+    assert_eq!(operation("submit"), 2.0);
+    assert!(operation("pump") >= 1.0);
+    assert_eq!(value(&figures, "punctual_store_errors", &[("operation", "pump")]), 0.0);
 
     // Names say their unit, and what a caller makes up is nowhere.
     for (name, figure) in &figures {

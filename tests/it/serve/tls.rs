@@ -51,7 +51,7 @@ fn a_new_certificate_needs_no_restart() {
     let second = certificate(folder.path());
     assert!(ask(&port, &second).is_err());
     server.signal("-HUP");
-    server.line_with("the certificate was read again");
+    server.line_with("TLS certificate reloaded");
     assert_eq!(ask(&port, &second).unwrap(), "HTTP/1.1 200 OK");
     assert!(ask(&port, &first).is_err());
 

@@ -45,7 +45,7 @@ fn c5_sql_is_answered_over_tls_and_a_new_certificate_needs_no_restart() {
     assert_eq!(ask(folder, port, &server.key, "disable"), "UTF8\n");
     certificate(folder);
     server.signal("-HUP");
-    server.line_with("the certificate was read again");
+    server.line_with("TLS certificate reloaded");
     let refused = ask(folder, port, &server.key, "verify-full");
     assert!(refused.contains("certificate verify failed"), "{refused}");
     std::fs::copy(folder.join("cert.pem"), folder.join("trusted.pem")).unwrap();
@@ -103,7 +103,7 @@ fn c5_a_proof_is_bound_to_the_certificate_that_was_shown() {
     // What is bound to a new certificate works without a restart, too.
     certificate(folder);
     server.signal("-HUP");
-    server.line_with("the certificate was read again");
+    server.line_with("TLS certificate reloaded");
     std::fs::copy(folder.join("cert.pem"), folder.join("trusted.pem")).unwrap();
     assert_eq!(bound("verify-full", "require"), "UTF8\n");
 }

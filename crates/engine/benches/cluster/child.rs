@@ -89,8 +89,13 @@ pub async fn run(part: &str) -> Result<()> {
     if go.await?? == 0 {
         return Ok(());
     }
-    let engine =
-        Engine::start(store.into(), Counter::default(), couriers(), part.settings(), parts());
+    let engine = Engine::start(
+        std::sync::Arc::new(store),
+        Counter::default(),
+        couriers(),
+        part.settings(),
+        parts(),
+    );
     let engine = engine.await?;
     let over = tokio::task::spawn_blocking(|| std::io::stdin().lock().read_to_end(&mut Vec::new()));
     over.await??;

@@ -42,7 +42,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Figure>> {
 }
 
 /// An engine that works as always; the runs are not due before tomorrow, so it has none to start.
-async fn engine<B: Bed>(bed: &B, settings: Settings) -> Result<(Engine<B::Store>, Job)> {
+async fn engine<B: Bed>(bed: &B, settings: Settings) -> Result<(Engine, Job)> {
     let store = bed.fresh().await?;
     let job = jobs::on_demand(&store).await?;
     let engine = Engine::start(store, Counter::default(), couriers(), settings, parts()).await?;

@@ -8,7 +8,7 @@ use domain::run::{NewRun, Origin};
 use engine::{NewJob, Node, Settings};
 use jiff::Timestamp;
 use std::sync::Arc;
-use store::Store;
+use store::FullStore;
 
 use crate::present::{now, parts, random};
 
@@ -16,7 +16,7 @@ use crate::present::{now, parts, random};
 const BATCH: u32 = 5_000;
 
 /// A job that runs when it is asked to, any number of times at once.
-pub async fn on_demand<S: Store>(store: &Arc<S>) -> Result<Job> {
+pub async fn on_demand<S: FullStore>(store: &Arc<S>) -> Result<Job> {
     let node = Node::new(Arc::clone(store), Settings::default(), parts());
     let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
     let tenant = TenantId::DEFAULT;
@@ -32,7 +32,7 @@ pub async fn on_demand<S: Store>(store: &Arc<S>) -> Result<Job> {
 }
 
 /// So many jobs with the same schedule and the defaults of everything else.
-pub async fn scheduled<S: Store>(store: &Arc<S>, count: u32, when: &When) -> Result<()> {
+pub async fn scheduled<S: FullStore>(store: &Arc<S>, count: u32, when: &When) -> Result<()> {
     let node = Node::new(Arc::clone(store), Settings::default(), parts());
     for first in (0..count).step_by(BATCH as usize) {
         let job = |i: u32| NewJob {

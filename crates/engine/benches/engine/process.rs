@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use engine::{Engine, Settings};
 use serde_json::json;
-use store::Store;
+use store::FullStore;
 
 use crate::args::Args;
 use crate::bed::Bed;
@@ -75,7 +75,7 @@ pub fn settings(args: &Args) -> Settings {
     }
 }
 
-async fn fill<S: Store>(store: &Arc<S>, count: u32) -> Result<()> {
+async fn fill<S: FullStore>(store: &Arc<S>, count: u32) -> Result<()> {
     let job = jobs::on_demand(store).await?;
     for first in (0..count).step_by(5_000) {
         let size = 5_000.min(count - first);

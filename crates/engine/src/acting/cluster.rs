@@ -6,15 +6,15 @@ use domain::access::Deed;
 use domain::id::{NodeId, RunId};
 use domain::partition::{Part, Progress};
 use store::{
-    Acknowledgement, Answer, Begun, FullStore, NodeView, OwnedShard, POLICY, RunView, Set, Setting,
-    Steer, Steered,
+    Acknowledgement, Answer, Begun, NodeView, OwnedShard, POLICY, RunView, Set, Setting, Steer,
+    Steered,
 };
 
 use super::{Acting, no_run};
 use crate::error::Result;
 use crate::stats::Stats;
 
-impl<S: FullStore> Acting<'_, S> {
+impl Acting<'_> {
     /// How the tenant's jobs are doing.
     pub async fn stats(&self) -> Result<Stats> {
         self.may(Deed::SeeAllRuns)?;

@@ -3,12 +3,12 @@
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
-use store::{DeliveryKey, DeliveryView, FullStore, Page, Put, Set};
+use store::{DeliveryKey, DeliveryView, Page, Put, Set};
 
 use super::Acting;
 use crate::error::Result;
 
-impl<S: FullStore> Acting<'_, S> {
+impl Acting<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {

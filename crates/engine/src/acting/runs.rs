@@ -11,15 +11,15 @@ use domain::run::NewRun;
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    AttemptView, Cancelled, Cursor, FullStore, LastRun, Page, RunFilter, RunView, RunsOf,
-    StartFilter, StartKey,
+    AttemptView, Cancelled, Cursor, LastRun, Page, RunFilter, RunView, RunsOf, StartFilter,
+    StartKey,
 };
 
 use super::{Acting, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
-impl<S: FullStore> Acting<'_, S> {
+impl Acting<'_> {
     /// Starts a run by hand, under the given id if there is one. Durable when it answers.
     pub async fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Result<NewRun> {
         self.trigger_job(Some(id), None, trigger, run).await

@@ -6,7 +6,6 @@ use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Job, When};
 use domain::text::is_plain_name;
-use store::Store;
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -14,7 +13,7 @@ use crate::node::Node;
 /// The longest name of a job.
 const NAME_BYTES_MAX: usize = 255;
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Whether a job can be what it is said to be.
     pub(super) fn check(&self, job: &Job) -> Result<()> {
         let invalid =

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::{PerSlot, SlotKind};
-use store::{Finish, Store};
+use store::Finish;
 
 use super::{Node, State};
 use crate::start_log::BegunRun;
@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Asks the store what this node holds, if a claim may have gone unheard. Answers false while
     /// that is not known: other calls are still under way.
     pub(super) async fn recollect(&self) -> store::Result<bool> {

@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, TenantId};
 use jiff::{SignedDuration, Timestamp};
-use store::Store;
 
 use super::Node;
 use crate::Parts;
@@ -63,7 +62,7 @@ fn agree(before: i64, store_now: Timestamp, asked: Timestamp, answered: Timestam
     (least <= most).then(|| before.clamp(least, most))
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// How the node's clock stands to the store's.
     pub fn clock(&self) -> ClockHealth {
         self.health(self.offset())

@@ -12,7 +12,7 @@ use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState};
 use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
-use store::{CHANGED_JOBS_MAX, RunView, Store};
+use store::{CHANGED_JOBS_MAX, RunView, SharedStore};
 
 use super::Node;
 
@@ -96,9 +96,9 @@ impl Definitions {
     }
 
     /// The job as it was at some time; none when it does not exist.
-    pub(super) async fn recall<S: Store>(
+    pub(super) async fn recall(
         &self,
-        store: &S,
+        store: &SharedStore,
         id: JobId,
         now: Timestamp,
     ) -> store::Result<Option<Arc<Job>>> {
@@ -115,9 +115,9 @@ impl Definitions {
     }
 
     /// The job that had a name at some time; none when no job has it.
-    pub(super) async fn recall_named<S: Store>(
+    pub(super) async fn recall_named(
         &self,
-        store: &S,
+        store: &SharedStore,
         tenant: TenantId,
         name: &str,
         now: Timestamp,
@@ -159,9 +159,9 @@ impl Definitions {
     /// The jobs with these ids, those that exist. What is not remembered, or in an older version,
     /// or for too long, is read; what is remembered may be forgotten while that happens, so it is
     /// taken out first.
-    pub(super) async fn read<S: Store>(
+    pub(super) async fn read(
         &self,
-        store: &S,
+        store: &SharedStore,
         wanted: &[(JobId, u32)],
         now: Timestamp,
     ) -> store::Result<HashMap<JobId, Arc<Job>>> {
@@ -203,16 +203,16 @@ impl Definitions {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     pub(crate) async fn job(&self, id: JobId, version: u32) -> store::Result<Option<Arc<Job>>> {
         let now = self.now();
-        Ok(self.definitions.read(self.store.as_ref(), &[(id, version)], now).await?.remove(&id))
+        Ok(self.definitions.read(&self.store, &[(id, version)], now).await?.remove(&id))
     }
 
     /// A job as it was at some time, for a call to the store that finds out whether it has changed
     /// since; none when it does not exist.
     pub(crate) async fn recall_job(&self, id: JobId) -> store::Result<Option<Arc<Job>>> {
-        self.definitions.recall(self.store.as_ref(), id, self.now()).await
+        self.definitions.recall(&self.store, id, self.now()).await
     }
 
     /// The same by its name.
@@ -221,7 +221,7 @@ impl<S: Store> Node<S> {
         tenant: TenantId,
         name: &str,
     ) -> store::Result<Option<Arc<Job>>> {
-        self.definitions.recall_named(self.store.as_ref(), tenant, name, self.now()).await
+        self.definitions.recall_named(&self.store, tenant, name, self.now()).await
     }
 
     /// The job with this id or this name is to be read again.
@@ -237,7 +237,7 @@ impl<S: Store> Node<S> {
         // Of each job the newest version.
         wanted.reverse();
         wanted.dedup_by_key(|(job, _)| *job);
-        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        let known = self.definitions.read(&self.store, &wanted, self.now()).await?;
         Ok(known.into_values().collect())
     }
 
@@ -250,7 +250,7 @@ impl<S: Store> Node<S> {
         let mut wanted: Vec<_> = runs().map(|run| (run.run.job, run.run.job_version)).collect();
         // Neighbours are often of the same job.
         wanted.dedup();
-        let known = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+        let known = self.definitions.read(&self.store, &wanted, self.now()).await?;
         let mut jobs: Vec<Arc<Job>> = Vec::new();
         for run in runs() {
             let job = match jobs.last() {

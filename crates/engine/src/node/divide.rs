@@ -26,7 +26,7 @@ use domain::run::{
 };
 use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
-use store::{Desk, Finish, Move, NodeView, Objects, Shards, Verdict, Whole};
+use store::{Finish, Move, NodeView, Verdict, Whole};
 
 use super::settle::{job_state_after, settled};
 use super::{Ended, Node, Running};
@@ -59,7 +59,7 @@ pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     !run.run.id.is_part() && (job.definition.is_divided() || has_waited)
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// The parts of those runs that may have some.
     pub(super) async fn parts_of(
         &self,
@@ -327,7 +327,7 @@ impl<S: Shards> Node<S> {
     }
 }
 
-impl<S: Shards + Desk + Objects> Node<S> {
+impl Node {
     /// The leader sees to it that every shard has the owner that it should have: the heaviest of
     /// the nodes that are there. Answers how many moved.
     pub async fn assign_shards(&self) -> store::Result<u64> {

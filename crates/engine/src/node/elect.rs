@@ -55,7 +55,6 @@
 use domain::alert::{Alert, AlertKind};
 use domain::cluster::{NodeRole, NodeState, Place};
 use domain::id::{JobId, TenantId};
-use store::{Cluster, Desk, Objects, Shards, Store};
 
 use super::Node;
 
@@ -74,7 +73,7 @@ pub struct Attended {
     pub moved: u64,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// The epoch that this node leads in, as far as it knows.
     pub fn leads(&self) -> Option<i64> {
         self.state().leads
@@ -91,7 +90,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Shards + Desk + Objects> Node<S> {
+impl Node {
     /// Everything that a node does as one of several, once: hands back what it may not start any
     /// more, looks after the lead and the shards, acknowledges, fetches the runs that ask for its
     /// place, and works out its share of the planning.
@@ -114,7 +113,7 @@ impl<S: Shards + Desk + Objects> Node<S> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
     pub async fn attend_places(&self) -> store::Result<Attended> {
         self.wake_divided().await?;
@@ -123,7 +122,7 @@ impl<S: Shards> Node<S> {
     }
 }
 
-impl<S: Cluster> Node<S> {
+impl Node {
     /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {
@@ -179,7 +178,7 @@ impl<S: Cluster> Node<S> {
     }
 }
 
-impl<S: Desk> Node<S> {
+impl Node {
     /// Looks, as the leader, for nodes that run with other settings than the leader's. Each is
     /// told about once. Answers how many there are.
     pub async fn watch_settings(&self) -> store::Result<usize> {

@@ -13,7 +13,7 @@ use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Finish, Shards, Store, Verdict, Want};
+use store::{Applied, Finish, Verdict, Want};
 
 use super::divide::is_divided;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
@@ -63,10 +63,10 @@ impl State {
     }
 }
 
-impl<S> Node<S> {
+impl Node {
     /// The same node with what another one of this process remembers of jobs: a change that the
     /// process made is heard of by both.
-    pub(crate) fn sharing_definitions(mut self, with: &Node<S>) -> Self {
+    pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
         self.definitions = Arc::clone(&with.definitions);
         self
     }
@@ -84,7 +84,7 @@ impl<S> Node<S> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// Goes on as a node that has joined before, if its lease lives: what it holds and what has
     /// begun already, with when, is taken over; the rest is as due as before. Answers what has
     /// begun; none when the lease is lost.
@@ -128,7 +128,7 @@ impl<S: Shards> Node<S> {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Whether whoever executes asks for work.
     pub fn set_away(&self, away: bool) {
         let mut state = self.state();

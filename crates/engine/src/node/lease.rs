@@ -3,7 +3,7 @@
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, Grant, RunState};
 use domain::slot::SlotKind;
-use store::{Replaces, RunView, Store};
+use store::{Replaces, RunView};
 
 use super::call::begun;
 use super::share::Share;
@@ -23,7 +23,7 @@ impl State {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
         let joined =

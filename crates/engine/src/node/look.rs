@@ -20,7 +20,7 @@ use domain::id::NodeId;
 use domain::job::{Job, JobState, Overlap};
 use domain::run::ClaimedRun;
 use jiff::{SignedDuration, Timestamp};
-use store::{FactsFor, Shards, Store};
+use store::FactsFor;
 
 use super::{Held, Node, Started};
 
@@ -37,7 +37,7 @@ pub(super) struct Look {
     pub facts: Vec<Option<StartFacts>>,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Looks at the store, until every run is judged by the definition that the store has.
     pub(super) async fn look_at_store(
         &self,
@@ -62,7 +62,7 @@ impl<S: Store> Node<S> {
                 Some((due[*i].run.job, version))
             });
             let wanted: Vec<_> = wanted.collect();
-            let jobs = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await?;
+            let jobs = self.definitions.read(&self.store, &wanted, self.now()).await?;
             for i in &stale {
                 if let Some(job) = jobs.get(&due[*i].run.job) {
                     look.jobs[*i] = Arc::clone(job);
@@ -119,7 +119,7 @@ impl<S: Store> Node<S> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// Whether a run that was decided to start may begin now. A decision that is too old is made
     /// again: the run is as due as before, and this answers false.
     pub(crate) fn may_begin(&self, started: &Started) -> bool {

@@ -2,7 +2,7 @@
 
 use domain::alert::{Alert, AlertKind};
 use jiff::SignedDuration;
-use store::{Alerts, Delivery, Store};
+use store::Delivery;
 
 use super::Node;
 use crate::courier::Courier;
@@ -13,7 +13,7 @@ const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000]
 /// Alerts that one step delivers at most to a channel.
 const DELIVERIES_MAX: u32 = 100;
 
-impl<S: Store + Alerts> Node<S> {
+impl Node {
     /// Raises what the store knows and nobody was told yet, and what was noticed here.
     pub async fn raise_news(&self) -> store::Result<()> {
         let now = self.now();

@@ -2,12 +2,12 @@
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
-use store::{Cluster, Want};
+use store::Want;
 
 use super::Node;
 use super::call::Call;
 
-impl<S: Cluster> Node<S> {
+impl Node {
     /// Fetches runs that ask for what this node offers. Answers how many it was handed.
     pub async fn claim_placed(&self) -> store::Result<usize> {
         let (call, want, epoch) = {
@@ -61,7 +61,7 @@ impl<S: Cluster> Node<S> {
         let wanted: Vec<_> = claimed.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         if !wanted.is_empty() {
             // If that fails now, the start will say so.
-            let _ = self.definitions.read(self.store.as_ref(), &wanted, self.now()).await;
+            let _ = self.definitions.read(&self.store, &wanted, self.now()).await;
         }
     }
 }

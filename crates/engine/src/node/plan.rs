@@ -6,7 +6,7 @@ use domain::decide::plan::{Horizon, plan, tick};
 use domain::job::{Job, When};
 use domain::run::Origin;
 use jiff::{SignedDuration, Timestamp};
-use store::{DueJobs, Fire, Store};
+use store::{DueJobs, Fire};
 
 use super::Node;
 
@@ -28,7 +28,7 @@ pub struct PlanReport {
     pub more: bool,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Plans one batch of the jobs that are due within the look-ahead.
     pub async fn plan(&self) -> store::Result<PlanReport> {
         if self.distrusts_clock() || !self.has_role(NodeRole::Scheduler) {

@@ -2,11 +2,11 @@
 
 use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cut, Desk, Identity, Shards, Store};
+use store::Cut;
 
 use super::Node;
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Deletes one batch of old history, and one of each job that has a rule of its own, which one
     /// that was deleted with its history has too. Answers how many rows it was.
     pub async fn prune(&self) -> store::Result<u64> {
@@ -28,26 +28,17 @@ impl<S: Store> Node<S> {
     }
 
     /// Forgets one batch of requests that nobody sends again. Answers how many.
-    pub async fn forget_requests(&self) -> store::Result<u64>
-    where
-        S: Desk,
-    {
+    pub async fn forget_requests(&self) -> store::Result<u64> {
         self.store.forget_requests(self.settings.batch_max).await
     }
 
     /// Forgets one batch of keys that expired long ago. Answers how many.
-    pub async fn forget_keys(&self) -> store::Result<u64>
-    where
-        S: Identity,
-    {
+    pub async fn forget_keys(&self) -> store::Result<u64> {
         self.store.forget_keys(self.settings.batch_max).await
     }
 
     /// Forgets parts of runs that are gone. Answers how many.
-    pub async fn prune_parts(&self) -> store::Result<u64>
-    where
-        S: Shards,
-    {
+    pub async fn prune_parts(&self) -> store::Result<u64> {
         self.store.prune_parts(self.settings.batch_max).await
     }
 

@@ -3,7 +3,7 @@
 use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, ClaimFor, Finish, Store, Submitted, Verdict, Want};
+use store::{Applied, ClaimFor, Finish, Submitted, Verdict, Want};
 
 use super::call::Call;
 use super::{Node, State};
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// One call to the store. Answers whether another one would have something to say.
     pub async fn pump(&self) -> store::Result<bool> {
         if !self.recollect().await? {
@@ -104,7 +104,7 @@ impl<S: Store> Node<S> {
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
-            let jobs = self.definitions.read(self.store.as_ref(), &ahead, now).await;
+            let jobs = self.definitions.read(&self.store, &ahead, now).await;
             self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }
         Ok(full || self.state().has_much_to_tell())
@@ -157,7 +157,7 @@ impl<S: Store> Node<S> {
             let wanted: Vec<_> = new.iter().map(|run| (run.job, run.job_version)).collect();
             let now = self.now();
             // A name is good to have, and nothing to fail for.
-            let jobs = self.definitions.read(self.store.as_ref(), &wanted, now).await;
+            let jobs = self.definitions.read(&self.store, &wanted, now).await;
             let jobs = jobs.unwrap_or_default();
             let names = jobs.values().map(|job| (job.id, job.name.as_str())).collect();
             self.traces.planned(new.into_iter(), &names, node, began_at, now);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
-use store::{Applied, Finish, LostRun, Store, Verdict};
+use store::{Applied, Finish, LostRun, Verdict};
 
 use super::start::needs_record;
 use super::{Ended, Node, settle};
@@ -24,7 +24,7 @@ pub struct ReapReport {
     pub more: bool,
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Buries silent nodes, settles what they held and wakes what waited long enough.
     pub async fn reap(&self) -> store::Result<ReapReport> {
         let reaped = self.store.reap(self.settings.batch_max).await?;

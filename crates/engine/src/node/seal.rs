@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use domain::audit::{Broken, KeptHead, Record, Seal, verify, verify_cut};
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
-use store::Journal;
 
 use super::Node;
 
@@ -36,7 +35,7 @@ pub struct Verified {
     pub broken: Option<Broken>,
 }
 
-impl<S: Journal> Node<S> {
+impl Node {
     /// Seals one batch of what was recorded.
     pub async fn seal(&self) -> store::Result<SealReport> {
         let batch = self.settings.batch_max;

@@ -17,7 +17,6 @@
 use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cluster, Store};
 
 use super::Node;
 use crate::settings::Settings;
@@ -47,14 +46,14 @@ impl Settings {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// The buckets whose jobs this node plans ahead; all of them unless planning is divided.
     pub fn buckets(&self) -> Buckets {
         self.state().share.buckets
     }
 }
 
-impl<S: Cluster> Node<S> {
+impl Node {
     /// Works out which jobs this node plans ahead.
     pub async fn take_share(&self) -> store::Result<Buckets> {
         if !self.has_role(NodeRole::Scheduler) {

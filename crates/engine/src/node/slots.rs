@@ -9,7 +9,6 @@ use domain::job::Job;
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::Store;
 
 use super::{Node, Running, State};
 
@@ -107,6 +106,7 @@ impl State {
         if run.attempts + run.lost > 0 || lateness <= LATE {
             return None;
         }
+        let lateness = SignedDuration::from_secs(lateness.as_secs());
         let mut text = format!("started {lateness:#} after it was due");
         if self.free[run.run.slot] == 0 {
             let jobs = self.name_occupants(run.run.slot, Some(run.run.tenant), now);
@@ -154,7 +154,7 @@ impl State {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// Notices which kinds of slots have been full for too long. Call it about once a second.
     pub fn watch_slots(&self) {
         let (now, slots) = (self.now(), self.settings.slots());

@@ -14,7 +14,7 @@ use domain::schedule::{Fate, Outage};
 use domain::shard::Shard;
 use domain::slot::SlotKind;
 use jiff::Timestamp;
-use store::{Finish, Shards, Store, Verdict};
+use store::{Finish, Verdict};
 
 use super::divide::is_divided;
 use super::look::Look;
@@ -55,7 +55,7 @@ impl Drop for Starting<'_> {
     }
 }
 
-impl<S: Shards> Node<S> {
+impl Node {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
     /// every pump.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
@@ -440,7 +440,7 @@ impl<S: Shards> Node<S> {
     }
 }
 
-impl<S: Store> Node<S> {
+impl Node {
     /// The verdict that a run waits in line for other runs of its job.
     fn in_line(&self, job: &Job) -> Verdict {
         Verdict::Line { places: job.definition.most_running(self.settings.max_runs_per_job) }

@@ -5,7 +5,7 @@
 
 use domain::tally::{hour_of, tally};
 use jiff::{SignedDuration, Timestamp};
-use store::{Cursor, Follow};
+use store::Cursor;
 
 use super::Node;
 
@@ -24,7 +24,7 @@ pub struct TallyReport {
     pub more: bool,
 }
 
-impl<S: Follow> Node<S> {
+impl Node {
     /// Adds up one batch of what has ended.
     pub async fn tally(&self) -> store::Result<TallyReport> {
         let now = self.store.now().await?;

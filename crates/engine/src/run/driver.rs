@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
-use store::{FullStore, StoreError, Submitted};
+use store::{StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -48,22 +48,22 @@ const SEAL_EVERY: Duration = Duration::from_secs(1);
 const COURIERS_AT_ONCE: usize = 16;
 
 /// What a loop works with.
-pub(super) struct Driver<S> {
-    pub node: Arc<Node<S>>,
+pub(super) struct Driver {
+    pub node: Arc<Node>,
     pub shared: Arc<Shared>,
-    pub hands: Arc<dyn Hands<S>>,
+    pub hands: Arc<dyn Hands>,
 }
 
 /// Into whose hands goes what was let in.
-pub(super) trait Hands<S>: Send + Sync {
+pub(super) trait Hands: Send + Sync {
     /// A run was let in. Does not wait.
-    fn take(self: Arc<Self>, driver: Driver<S>, run: Started);
+    fn take(self: Arc<Self>, driver: Driver, run: Started);
 }
 
 /// The executor of this process.
 pub(super) struct Here<E>(pub Arc<E>);
 
-impl<S> Clone for Driver<S> {
+impl Clone for Driver {
     fn clone(&self) -> Self {
         Driver {
             node: Arc::clone(&self.node),
@@ -91,8 +91,8 @@ pub(super) fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
-    fn take(self: Arc<Self>, driver: Driver<S>, run: Started) {
+impl<E: Executor> Hands for Here<E> {
+    fn take(self: Arc<Self>, driver: Driver, run: Started) {
         tokio::spawn(async move {
             if !driver.node.may_begin(&run) {
                 driver.shared.prepared.notify_one();
@@ -145,12 +145,7 @@ impl<S: FullStore, E: Executor> Hands<S> for Here<E> {
 
 impl<E: Executor> Here<E> {
     /// Does the work of a run, if it may still be done.
-    async fn carry_out<S: FullStore>(
-        &self,
-        node: &Node<S>,
-        run: Started,
-        mut stop: Stop,
-    ) -> AttemptResult {
+    async fn carry_out(&self, node: &Node, run: Started, mut stop: Stop) -> AttemptResult {
         // Most are admitted at once, and have no room for what a look takes.
         let refused = if needs_look(&run) {
             Box::pin(refusal(node, &run, stop.requested())).await
@@ -171,8 +166,8 @@ fn needs_look(run: &Started) -> bool {
 
 /// Why a run may not be carried out; none when it may. A store that does not answer is no failure
 /// of the run: it waits until the store is back, or somebody has had enough.
-pub(super) async fn refusal<S: FullStore>(
-    node: &Node<S>,
+pub(super) async fn refusal(
+    node: &Node,
     run: &Started,
     enough: impl Future<Output = AttemptEnd>,
 ) -> Option<AttemptResult> {
@@ -199,7 +194,7 @@ pub(super) async fn refusal<S: FullStore>(
     }
 }
 
-impl<S: FullStore> Driver<S> {
+impl Driver {
     pub async fn plan(self) {
         let mut patience = Patience::new(&self.shared, "plan");
         loop {
@@ -527,8 +522,8 @@ impl<S: FullStore> Driver<S> {
 }
 
 /// Every channel at the same time: one that does not answer keeps no other waiting.
-pub(super) async fn notify_present<S: FullStore>(
-    node: Arc<Node<S>>,
+pub(super) async fn notify_present(
+    node: Arc<Node>,
     shared: Arc<Shared>,
     couriers: Arc<dyn Couriers>,
 ) {
@@ -538,7 +533,7 @@ pub(super) async fn notify_present<S: FullStore>(
         let present = match couriers.present().await {
             Ok(present) => present,
             Err(problem) => {
-                tracing::warn!(problem, "nobody knows whom alerts are carried to");
+                tracing::warn!(problem, "cannot load alert channels");
                 continue;
             }
         };

@@ -39,7 +39,7 @@ use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, Grant};
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, FullStore, NodeInfo, NodeView};
+use store::{Applied, NodeInfo, NodeView};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -89,8 +89,8 @@ impl Stay {
 }
 
 /// The stand-in of an agent.
-pub struct Guest<S> {
-    node: Arc<Node<S>>,
+pub struct Guest {
+    node: Arc<Node>,
     shared: Arc<Shared>,
     outbox: Arc<Outbox>,
     tasks: std::sync::Mutex<JoinSet<()>>,
@@ -99,16 +99,16 @@ pub struct Guest<S> {
 }
 
 /// Puts what was let in where the agent fetches it.
-struct Away<S> {
+struct Away {
     outbox: Arc<Outbox>,
     /// Carries out what is for whoever stands in.
-    here: Arc<dyn Hands<S>>,
+    here: Arc<dyn Hands>,
     /// The server's own node, and whoever wakes it.
-    host: (Arc<Node<S>>, Arc<Shared>),
+    host: (Arc<Node>, Arc<Shared>),
 }
 
-impl<S: FullStore> Hands<S> for Away<S> {
-    fn take(self: Arc<Self>, driver: Driver<S>, run: Started) {
+impl Hands for Away {
+    fn take(self: Arc<Self>, driver: Driver, run: Started) {
         // Rows by which a run is divided are for whoever divides it.
         if run.asks_rows || matches!(run.job.definition.action, Action::Backup(_)) {
             return Arc::clone(&self.here).take(driver, run);
@@ -132,7 +132,7 @@ impl<S: FullStore> Hands<S> for Away<S> {
     }
 }
 
-impl<S: FullStore> Away<S> {
+impl Away {
     /// Whether there is a server that executes. Others do not reach agents elsewhere.
     async fn a_server_executes(&self) -> bool {
         let executes = |node: &NodeView| {
@@ -145,7 +145,7 @@ impl<S: FullStore> Away<S> {
     }
 
     /// Gives back what the agent cannot do, and tells the server beside it.
-    async fn pass_on(&self, node: &Node<S>, run: &Started) {
+    async fn pass_on(&self, node: &Node, run: &Started) {
         tracing::debug!(run = %run.run.grant.run, "a run is for a server, not for this agent");
         if let Err(error) = node.pass_on(&[run.run.grant]).await {
             tracing::warn!(run = %run.run.grant.run, %error, "a run is passed on a little later");
@@ -156,7 +156,7 @@ impl<S: FullStore> Away<S> {
     }
 }
 
-impl<S: FullStore> Engine<S> {
+impl Engine {
     /// Stands in for an agent: as a new node, or as the one that the agent was. None when that one
     /// is not there any more, or is not this agent's.
     pub async fn host(
@@ -164,7 +164,7 @@ impl<S: FullStore> Engine<S> {
         info: NodeInfo,
         stay: Stay,
         carried: Option<Carried>,
-    ) -> store::Result<Option<Arc<Guest<S>>>> {
+    ) -> store::Result<Option<Arc<Guest>>> {
         if self.shared.stopping.load(Ordering::Relaxed) {
             return Err(store::StoreError::Unavailable("the server stops".into()));
         }
@@ -175,7 +175,7 @@ impl<S: FullStore> Engine<S> {
             only_placed: stay.only_placed,
             ..self.node.settings.clone()
         };
-        let store = Arc::clone(&self.node.store);
+        let store = self.node.store.clone();
         // What an agent begins is not begun by this process.
         let parts = Parts { start_log: None, ..self.node.parts.clone() };
         let node =
@@ -247,7 +247,7 @@ impl<S: FullStore> Engine<S> {
     }
 }
 
-impl<S: FullStore> Engine<S> {
+impl Engine {
     /// The lease of a node: how long it is, how often it is renewed, and how long before its end
     /// everything must have stopped.
     pub fn lease(&self) -> [SignedDuration; 3] {
@@ -256,7 +256,7 @@ impl<S: FullStore> Engine<S> {
     }
 }
 
-impl<S: FullStore> Guest<S> {
+impl Guest {
     /// The node that it is.
     pub fn id(&self) -> NodeId {
         self.node.id()
@@ -380,14 +380,14 @@ impl<S: FullStore> Guest<S> {
     }
 }
 
-impl<S> Drop for Guest<S> {
+impl Drop for Guest {
     fn drop(&mut self) {
         self.outbox.close();
     }
 }
 
 /// Ends what the agent should have ended long ago, and gives back what it does not fetch.
-async fn oversee<S: FullStore>(driver: Driver<S>, outbox: Arc<Outbox>) {
+async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     let settings = &driver.node.settings;
     let every = std_duration(settings.poll_every);
     // By then an agent that ended it in time has told so, or its lease is over.
@@ -423,12 +423,12 @@ async fn oversee<S: FullStore>(driver: Driver<S>, outbox: Arc<Outbox>) {
 }
 
 /// The agent asks for work.
-struct Asking<'a, S> {
-    guest: &'a Guest<S>,
+struct Asking<'a> {
+    guest: &'a Guest,
     poll: u64,
 }
 
-impl<S> Drop for Asking<'_, S> {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if self.guest.outbox.is_current(self.poll) {
             self.guest.node.be_away();

@@ -32,14 +32,14 @@ impl Executor for Nobody {
 struct Servers {
     /// How much later it is for the store and the servers.
     later_s: Arc<AtomicI64>,
-    a: Engine<SqliteStore>,
-    b: Engine<SqliteStore>,
+    a: Engine,
+    b: Engine,
     store: Arc<SqliteStore>,
     job: Job,
     _folder: tempfile::TempDir,
 }
 
-async fn engine(store: &Arc<SqliteStore>, name: &str, clock: &Clock) -> Engine<SqliteStore> {
+async fn engine(store: &Arc<SqliteStore>, name: &str, clock: &Clock) -> Engine {
     let parts = parts(clock);
     let roles = vec![NodeRole::Scheduler];
     let settings = Settings {
@@ -99,16 +99,13 @@ impl Servers {
     }
 }
 
-async fn host(
-    engine: &Engine<SqliteStore>,
-    carried: Option<Carried>,
-) -> Option<Arc<Guest<SqliteStore>>> {
+async fn host(engine: &Engine, carried: Option<Carried>) -> Option<Arc<Guest>> {
     let info = NodeInfo { labels: far(), capacity: both(2), ..NodeInfo::named("far") };
     engine.host(info, Stay::for_all(), carried).await.unwrap()
 }
 
 /// Polls until something comes.
-async fn fetch(guest: &Guest<SqliteStore>, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
+async fn fetch(guest: &Guest, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
     let has: HashSet<_> = has.iter().map(|run| run.run.grant).collect();
     for _ in 0..60 {
         *poll += 1;

@@ -40,12 +40,7 @@ impl Executor for Worker {
 }
 
 /// An engine with these settings whose address is its name.
-async fn engine(
-    process: &Process,
-    name: &str,
-    worker: &Worker,
-    settings: Settings,
-) -> Engine<SqliteStore> {
+async fn engine(process: &Process, name: &str, worker: &Worker, settings: Settings) -> Engine {
     let info = NodeInfo { address: Some(name.to_owned()), ..settings.info.clone() };
     process.engine_with(name, worker.clone(), Settings { info, ..settings }).await
 }
@@ -62,7 +57,7 @@ async fn until_true(process: &Process, what: &str, mut is: impl AsyncFnMut(&Sqli
     until(what, async || is(&process.store).await.then_some(())).await;
 }
 
-async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
+async fn create(engine: &Engine, name: &str, definition: Definition) -> Job {
     let definition = Definition { overlap: Overlap::Allow, ..definition };
     let new = NewJob {
         tenant: TenantId::DEFAULT,
@@ -74,7 +69,7 @@ async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition
     engine.node().create_job(new).await.unwrap()
 }
 
-async fn trigger(engine: &Engine<SqliteStore>, job: &Job, parameters: Option<&str>) -> RunId {
+async fn trigger(engine: &Engine, job: &Job, parameters: Option<&str>) -> RunId {
     let trigger = Trigger { parameters: parameters.map(str::to_owned), ..Trigger::default() };
     let run = engine.node().triggered(job.id, trigger).await.unwrap();
     assert_eq!(engine.submit(vec![run.clone()]).await.unwrap(), [true]);

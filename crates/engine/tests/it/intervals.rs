@@ -21,19 +21,20 @@ fn starts_of(job: &domain::job::Job) -> Option<Timestamp> {
 }
 
 #[tokio::test]
-async fn the_first_tick_is_the_moment_of_creation_when_no_start_is_given() {
+async fn without_a_start_the_first_tick_is_the_next_whole_second() {
     let world = World::at("2026-01-01T00:00:13.25Z");
     let node = world.node().await;
     let job = node.create("often", unstarted(60)).await;
-    assert_eq!(starts_of(&job), Some(at("2026-01-01T00:00:13.25Z")), "it is filled in");
+    assert_eq!(starts_of(&job), Some(at("2026-01-01T00:00:14Z")), "it is filled in");
     assert_eq!(job.next_run, starts_of(&job));
     let kept = world.store.job_by_name(job.tenant, "often").await.unwrap().unwrap();
     assert_eq!(starts_of(&kept), starts_of(&job), "and kept");
+    world.go_to("2026-01-01T00:00:14Z");
     assert_eq!(node.work_and_complete().await, 1, "it runs at once");
     assert_eq!(world.ledger(job.id).await[0], "00:00 COMPLETED");
-    world.go_to("2026-01-01T00:01:13.24Z");
+    world.go_to("2026-01-01T00:01:13.99Z");
     assert_eq!(node.work_and_complete().await, 0);
-    world.go_to("2026-01-01T00:01:13.25Z");
+    world.go_to("2026-01-01T00:01:14Z");
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(world.ledger(job.id).await[..2], ["00:00 COMPLETED", "00:01 COMPLETED"]);
 }

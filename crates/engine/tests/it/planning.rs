@@ -184,7 +184,7 @@ async fn database() -> String {
 }
 
 /// A scheduler with connections of its own, as another process would have them.
-async fn scheduler(url: &str, settings: Settings) -> Node<PostgresStore> {
+async fn scheduler(url: &str, settings: Settings) -> Node {
     let store =
         PostgresStore::connect(url, PostgresOptions { pool_size: 2, ..PostgresOptions::default() })
             .await

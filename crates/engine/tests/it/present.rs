@@ -58,7 +58,7 @@ impl Process {
     }
 
     /// An engine that polls once an hour.
-    pub async fn engine(&self, name: &str, executor: impl Executor) -> Arc<Engine<SqliteStore>> {
+    pub async fn engine(&self, name: &str, executor: impl Executor) -> Arc<Engine> {
         let poll_every = SignedDuration::from_secs(3_600);
         let settings = Settings { poll_every, ..Settings::default() };
         Arc::new(self.engine_with(name, executor, settings).await)
@@ -70,7 +70,7 @@ impl Process {
         name: &str,
         executor: impl Executor,
         settings: Settings,
-    ) -> Engine<SqliteStore> {
+    ) -> Engine {
         let settings = Settings {
             info: NodeInfo { name: name.to_owned(), ..settings.info },
             lease: SignedDuration::from_secs(600),
@@ -82,7 +82,7 @@ impl Process {
 }
 
 /// An enabled job of the administrator.
-pub async fn create(engine: &Engine<SqliteStore>, name: &str, definition: Definition) -> Job {
+pub async fn create(engine: &Engine, name: &str, definition: Definition) -> Job {
     let new = NewJob {
         tenant: TenantId::DEFAULT,
         owner: UserId::ADMIN,

@@ -41,7 +41,7 @@ impl Executor for TestExecutor {
 }
 
 struct Process {
-    engine: Engine<SqliteStore>,
+    engine: Engine,
     store: Arc<SqliteStore>,
     seen: mpsc::UnboundedReceiver<Seen>,
     _folder: tempfile::TempDir,

@@ -5,7 +5,6 @@ use domain::id::JobId;
 use domain::job::{Definition, Job};
 use domain::run::AttemptResult;
 use engine::{Engine, Executor, Started, Stop, Trigger};
-use store::sqlite::SqliteStore;
 
 use crate::present::{Process, create};
 
@@ -25,7 +24,7 @@ async fn a_trigger_is_of_the_job_as_it_is() {
     let process = Process::new();
     let (a, b) = (process.engine("a", Complete).await, process.engine("b", Complete).await);
     let admin = Actor::admin();
-    let trigger = async |engine: &Engine<SqliteStore>, name: &str| {
+    let trigger = async |engine: &Engine, name: &str| {
         let run = engine.by(&admin).trigger_named(name, Trigger::default(), None).await;
         run.map(|run| (run.job, run.job_version, run.priority)).map_err(|error| error.to_string())
     };
@@ -64,7 +63,7 @@ async fn a_trigger_is_of_the_job_as_it_is() {
     }
 }
 
-async fn rename(engine: &Engine<SqliteStore>, actor: &Actor, job: JobId, name: &str) {
+async fn rename(engine: &Engine, actor: &Actor, job: JobId, name: &str) {
     let rename = |job: &mut Job| {
         job.name = name.to_owned();
         Ok::<(), engine::EngineError>(())

@@ -78,8 +78,8 @@ async fn of_a_deleted_job_unless_it_is_kept() {
     }
     node.trigger(&purged).await;
     let goes_on = node.work().await.remove(0);
-    for (job, keep_history) in [(&purged, false), (&kept, true), (&long, true)] {
-        let deletion = Deletion { keep_history, ..Deletion::default() };
+    for (job, purge_history) in [(&purged, true), (&kept, false), (&long, false)] {
+        let deletion = Deletion { purge_history, ..Deletion::default() };
         node.delete_job(job.id, deletion).await.unwrap();
     }
     let left = async || {

@@ -22,7 +22,7 @@ pub struct World {
     folder: tempfile::TempDir,
 }
 
-pub type TestNode = Node<SqliteStore>;
+pub type TestNode = Node;
 
 impl World {
     pub fn at(start: &str) -> Self {

@@ -78,7 +78,7 @@ pub(crate) async fn create(
     let expires_at = app.now().saturating_add(SignedDuration::from_secs(ttl.into()));
     let expires_at = expires_at.unwrap_or(Timestamp::MAX);
     let (key, object) = token_of(&app, labels.clone(), expires_at)?;
-    match app.scheduler.put_cluster_object(&actor, &object, 0).await? {
+    match app.engine.by(&actor).put_cluster_object(&object, 0).await? {
         Put::Done(_) => {}
         _ => return Err(Problem::new(Code::Internal, "the token could not be kept")),
     }
@@ -94,11 +94,11 @@ pub(crate) async fn create(
 /// What nobody used in time goes.
 async fn forget_expired(app: &App, actor: &Actor) -> Result<()> {
     let kind = ObjectKind::JoinToken;
-    let tokens = app.scheduler.list_cluster_objects(actor, kind, None, SWEEP_MAX).await?;
+    let tokens = app.engine.by(actor).list_cluster_objects(kind, None, SWEEP_MAX).await?;
     for token in tokens.items {
         let body = serde_json::from_str::<TokenBody>(&token.body);
         if body.is_ok_and(|body| body.expires_at <= app.now()) {
-            app.scheduler.remove_cluster_object(actor, &token).await?;
+            app.engine.by(actor).remove_cluster_object(&token).await?;
         }
     }
     Ok(())

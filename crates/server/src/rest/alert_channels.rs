@@ -133,7 +133,7 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.scheduler.list_objects(&actor, KIND, after.as_deref(), limit).await?;
+    let found = app.engine.by(&actor).list_objects(KIND, after.as_deref(), limit).await?;
     let items = found.items.iter().map(view).collect::<Result<Vec<_>>>()?;
     Ok(List::new(items, found.next).answer(&uri))
 }
@@ -354,7 +354,7 @@ pub(crate) async fn deliveries(
     let object = objects::find(&app, &actor, KIND, &name).await?;
     let limit = page::limit(params.limit)?;
     let before = page::cursor(params.cursor.as_deref())?.map(|text| key(&text)).transpose()?;
-    let found = app.scheduler.deliveries(&actor, object.id, before, limit).await?;
+    let found = app.engine.by(&actor).deliveries(object.id, before, limit).await?;
     let next = found.next.map(|(at, id)| format!("{} {id}", at.as_microsecond()));
     let items = found.items.into_iter().map(AlertDelivery::of).collect();
     Ok(List::new(items, next).answer(&uri))

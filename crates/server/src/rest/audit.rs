@@ -264,7 +264,7 @@ pub(crate) async fn list(
     let (mut place, mut skip) = place(params.cursor.as_deref())?;
     let (mut data, mut next) = (Vec::new(), None);
     'page: for look in 1..=LOOKS {
-        let rows = app.scheduler.audit(&actor, &filter, place, ROWS).await?;
+        let rows = app.engine.by(&actor).audit(&filter, place, ROWS).await?;
         let is_last = rows.len() < ROWS as usize;
         for row in rows {
             let at = row.place;
@@ -337,7 +337,7 @@ pub(crate) async fn verify(
     let tenant = tenant(&actor, scope.as_deref())?;
     let known = body.head.or(params.head);
     let known = known.as_deref().map(head).transpose()?;
-    let found = app.scheduler.verify_audit(&actor, tenant, known).await?;
+    let found = app.engine.by(&actor).verify_audit(tenant, known).await?;
     let Verified { rows, anchor, last, last_at, broken } = found;
     let Seal { number: head, hash } = last;
     Ok(Json(Verification {

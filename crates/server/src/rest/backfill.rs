@@ -65,7 +65,7 @@ pub(crate) async fn backfill(
         newest_first: body.newest_first,
         dry_run: body.dry_run,
     };
-    let times = app.scheduler.backfill(&actor, job.id, backfill).await?;
+    let times = app.engine.by(&actor).backfill(job.id, backfill).await?;
     let status = if body.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(Backfilled { count: times.len(), scheduled_times: times })))
 }

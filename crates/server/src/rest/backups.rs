@@ -144,7 +144,7 @@ async fn record(app: &App, actor: &Actor, details: &Value) -> Result<()> {
         outcome: "REQUESTED".to_owned(),
         details: details.to_string(),
     };
-    Ok(app.scheduler.record(event).await?)
+    Ok(app.engine.node().record(event).await?)
 }
 
 fn problem(error: BackupError) -> Problem {

@@ -92,7 +92,7 @@ pub(crate) async fn create_many(
         };
         specs.push(read.await.map(|new| news.push(new)));
     }
-    let mut made = app.scheduler.create_jobs(&actor, news).await?.into_iter();
+    let mut made = app.engine.by(&actor).create_jobs(news).await?.into_iter();
     let now = app.now();
     let mut items = Vec::with_capacity(specs.len());
     for (index, spec) in specs.into_iter().enumerate() {

@@ -125,7 +125,7 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.scheduler.list_objects(&actor, KIND, after.as_deref(), limit).await?;
+    let found = app.engine.by(&actor).list_objects(KIND, after.as_deref(), limit).await?;
     let is_after = |name: &str| after.as_deref().is_none_or(|after| name > after);
     // The page ends where the store's page does; what the settings have behind it comes later.
     let is_before = |name: &str| found.next.as_deref().is_none_or(|next| name <= next);

@@ -72,7 +72,7 @@ pub(crate) async fn redrive(
     for id in checked(body)? {
         let again = async {
             let run = find::run(&app, &actor, &id.to_string()).await?;
-            Ok::<RunId, Problem>(app.scheduler.redrive(&actor, run.id).await?.id)
+            Ok::<RunId, Problem>(app.engine.by(&actor).redrive(run.id).await?.id)
         };
         data.push(item(id, again.await.map(Some)));
     }
@@ -96,7 +96,7 @@ pub(crate) async fn acknowledge(
     for id in checked(body)? {
         let seen = async {
             let run = find::run(&app, &actor, &id.to_string()).await?;
-            match app.scheduler.acknowledge(&actor, &[run.id]).await?.first() {
+            match app.engine.by(&actor).acknowledge(&[run.id]).await?.first() {
                 Some(true) => Ok(None),
                 _ => Err(Problem::new(crate::problem::Code::WrongState, "it is no dead letter")),
             }

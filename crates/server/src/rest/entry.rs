@@ -56,14 +56,14 @@ pub(super) async fn list<V: Shown>(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.scheduler.list_entries(actor, V::KIND, owner, after.as_deref(), limit).await?;
+    let found = app.engine.by(actor).list_entries(V::KIND, owner, after.as_deref(), limit).await?;
     let data: Vec<V> = found.items.iter().filter_map(V::of).collect();
     Ok(List::new(data, found.next).answer(uri))
 }
 
 /// An entry by its name or id.
 pub(super) async fn find(app: &App, actor: &Actor, kind: Kind, text: &str) -> Result<Record> {
-    Ok(app.scheduler.entry(actor, kind, text).await?)
+    Ok(app.engine.by(actor).entry(kind, text).await?)
 }
 
 /// An entry as an answer.
@@ -94,7 +94,7 @@ fn shown<V: Shown>(record: &Record, status: StatusCode) -> Result<Response> {
 
 /// Makes an entry.
 pub(super) async fn create<V: Shown>(app: &App, actor: &Actor, entry: Entry) -> Result<Response> {
-    let record = app.scheduler.put_entry(actor, entry, None).await?;
+    let record = app.engine.by(actor).put_entry(entry, None).await?;
     shown::<V>(&record, StatusCode::CREATED)
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn change<V: Shown>(
     headers: &HeaderMap,
 ) -> Result<Response> {
     Condition::of(headers, None, app)?.check(found.version)?;
-    let record = app.scheduler.put_entry(actor, entry, Some(found.version)).await?;
+    let record = app.engine.by(actor).put_entry(entry, Some(found.version)).await?;
     shown::<V>(&record, StatusCode::OK)
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn remove(
     let found = find(app, actor, kind, text).await?;
     let condition = Condition::of(headers, None, app)?;
     condition.check(found.version)?;
-    app.scheduler.remove_entry(actor, &found.entry, condition.version()).await?;
+    app.engine.by(actor).remove_entry(&found.entry, condition.version()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -93,7 +93,7 @@ async fn page_of(
         until: params.until,
         ..RunFilter::new(of)
     };
-    Ok(app.scheduler.list_runs(actor, &filter, before, limit).await?)
+    Ok(app.engine.by(actor).list_runs(&filter, before, limit).await?)
 }
 
 /// Lists executions of all jobs, newest first.
@@ -160,7 +160,7 @@ pub(crate) async fn list_of_job(
 
 /// Executions with the names of their jobs.
 pub(super) async fn named(app: &App, actor: &Actor, runs: Vec<RunView>) -> Result<Vec<Execution>> {
-    let jobs = app.scheduler.jobs_of(actor, &runs).await?;
+    let jobs = app.engine.by(actor).jobs_of(&runs).await?;
     let jobs: Vec<&Job> = jobs.iter().map(AsRef::as_ref).collect();
     of_jobs(app, actor, runs, &jobs).await
 }
@@ -176,8 +176,8 @@ async fn of_jobs(
         || runs.iter().any(|run| run.id.is_part());
     let (progress, parents) = match is_divided {
         true => (
-            app.scheduler.progress(actor, &runs).await?,
-            app.scheduler.parents(actor, &runs).await?,
+            app.engine.by(actor).progress(&runs).await?,
+            app.engine.by(actor).parents(&runs).await?,
         ),
         false => Default::default(),
     };
@@ -198,7 +198,7 @@ async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> 
     if actor.may(Deed::SeeNodes).is_err() || executions.iter().all(|it| it.shard_id.is_none()) {
         return Ok(());
     }
-    let shards = app.scheduler.shards(actor).await?;
+    let shards = app.engine.by(actor).shards().await?;
     for execution in executions {
         let shard = shards.iter().find(|it| Some(it.object.id.0) == execution.shard_id);
         execution.shard = shard.map(|shard| shard.object.name.clone());
@@ -219,9 +219,9 @@ pub(crate) async fn parts(
 ) -> Result<Json<List<Execution>>> {
     let run = find::run(&app, &actor, &run).await?;
     let mut runs = Vec::new();
-    for part in app.scheduler.parts(&actor, run.id).await? {
+    for part in app.engine.by(&actor).parts(run.id).await? {
         // One that is gone has been pruned.
-        runs.extend(app.scheduler.run(&actor, part.run).await?);
+        runs.extend(app.engine.by(&actor).run(part.run).await?);
     }
     let mut data = named(&app, &actor, runs).await?;
     data.iter_mut().for_each(|part| part.parent_id = Some(run.id.0));
@@ -241,7 +241,7 @@ pub(crate) async fn get(
     Path(run): Path<String>,
 ) -> Result<Json<Execution>> {
     let run = find::run(&app, &actor, &run).await?;
-    let attempts = app.scheduler.attempts(&actor, run.id).await?;
+    let attempts = app.engine.by(&actor).attempts(run.id).await?;
     let mut executions = named(&app, &actor, vec![run]).await?;
     with_shards(&app, &actor, &mut executions).await?;
     let execution = executions.remove(0);
@@ -261,7 +261,7 @@ pub(crate) async fn attempts(
     Path(run): Path<String>,
 ) -> Result<Json<List<Attempt>>> {
     let run = find::run(&app, &actor, &run).await?;
-    let attempts = app.scheduler.attempts(&actor, run.id).await?;
+    let attempts = app.engine.by(&actor).attempts(run.id).await?;
     let data = attempts.into_iter().map(Attempt::of).collect();
     Ok(Json(List { data, next_cursor: None }))
 }
@@ -289,7 +289,7 @@ pub(crate) async fn acknowledgements(
     Path(run): Path<String>,
 ) -> Result<Json<List<AcknowledgementView>>> {
     let run = find::run(&app, &actor, &run).await?;
-    let given = app.scheduler.acknowledgements(&actor, run.id).await?;
+    let given = app.engine.by(&actor).acknowledgements(run.id).await?;
     let view = |it: engine::Acknowledgement| AcknowledgementView {
         worker_id: it.node.0,
         epoch: it.epoch,
@@ -325,7 +325,7 @@ pub(crate) async fn cancel(
     let run = find::run(&app, &actor, &run).await?;
     let by = format!("{} asked for it", actor.name);
     let text = body.reason.filter(|text| !text.is_empty()).unwrap_or(by);
-    app.scheduler.cancel(&actor, run.id, &text).await?;
+    app.engine.by(&actor).cancel(run.id, &text).await?;
     let run = find::run(&app, &actor, &run.id.to_string()).await?;
     let execution = named(&app, &actor, vec![run]).await?.pop();
     let gone = || crate::problem::Problem::no_execution("any more");
@@ -346,6 +346,6 @@ pub(crate) async fn retry(
     Path(run): Path<String>,
 ) -> Result<Response> {
     let run = find::run(&app, &actor, &run).await?;
-    let again = app.scheduler.redrive(&actor, run.id).await?;
+    let again = app.engine.by(&actor).redrive(run.id).await?;
     Ok(accepted(&again))
 }

@@ -129,6 +129,6 @@ pub(crate) async fn explain(
 ) -> Result<Json<Explained>> {
     let job = find::job(&app, &actor, &job).await?;
     let at = params.at.unwrap_or_else(|| app.now());
-    let explanation = app.scheduler.explain(&actor, job.id, at).await?;
+    let explanation = app.engine.by(&actor).explain(job.id, at).await?;
     Ok(Json(Explained::of(explanation)))
 }

@@ -12,11 +12,11 @@ use crate::problem::{Problem, Result};
 /// The job of an id or a name. What belongs to somebody else is not there.
 pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
     if let Ok(id) = text.parse::<JobId>()
-        && let Some(job) = app.scheduler.jobs_by_id(actor, &[id]).await?.pop()
+        && let Some(job) = app.engine.by(actor).jobs_by_id(&[id]).await?.pop()
     {
         return Ok(job);
     }
-    let found = app.scheduler.job_by_name(actor, text).await?;
+    let found = app.engine.by(actor).job_by_name(text).await?;
     found.ok_or_else(|| Problem::no_job(format_args!("{text:?}")))
 }
 
@@ -24,7 +24,7 @@ pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
 pub(crate) async fn run(app: &App, actor: &Actor, text: &str) -> Result<RunView> {
     let none = || Problem::no_execution(format_args!("{text:?}"));
     let id: RunId = text.parse().map_err(|_| none())?;
-    app.scheduler.run(actor, id).await?.ok_or_else(none)
+    app.engine.by(actor).run(id).await?.ok_or_else(none)
 }
 
 /// The jobs that a request depends on.

@@ -82,7 +82,7 @@ impl GrantSpec {
 async fn shown(app: &App, actor: &Actor, award: Award) -> Result<GrantView> {
     let name = async |id: Uuid| -> Result<(Kind, String)> {
         for kind in [Kind::User, Kind::Role] {
-            match app.scheduler.entry(actor, kind, &id.to_string()).await {
+            match app.engine.by(actor).entry(kind, &id.to_string()).await {
                 Ok(record) => return Ok((kind, record.entry.name())),
                 Err(engine::EngineError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
@@ -145,7 +145,7 @@ pub(crate) async fn list(
         }
     };
     let to = to.map(|entry| entry.id());
-    let found = app.scheduler.list_awards(&actor, to, after, limit).await?;
+    let found = app.engine.by(&actor).list_awards(to, after, limit).await?;
     let mut data = Vec::with_capacity(found.items.len());
     for award in found.items {
         data.push(shown(&app, &actor, award).await?);
@@ -164,7 +164,7 @@ pub(crate) async fn get(
     actor: Actor,
     Path(grant): Path<String>,
 ) -> Result<Response> {
-    let award = app.scheduler.award_by_id(&actor, id_of(&grant)?).await?;
+    let award = app.engine.by(&actor).award_by_id(id_of(&grant)?).await?;
     Ok(([etag(1)], Json(shown(&app, &actor, award).await?)).into_response())
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn create(
     Body(spec): Body<GrantSpec>,
 ) -> Result<Response> {
     let award = spec.award(&app, &actor).await?;
-    let is_new = app.scheduler.award(&actor, award.clone()).await?;
+    let is_new = app.engine.by(&actor).award(award.clone()).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let place = HeaderValue::from_str(&format!("/v1/grants/{}", award.id()));
     let place = place.unwrap_or(HeaderValue::from_static("/v1/grants"));
@@ -207,6 +207,6 @@ pub(crate) async fn delete(
     actor: Actor,
     Path(grant): Path<String>,
 ) -> Result<StatusCode> {
-    app.scheduler.revoke(&actor, id_of(&grant)?).await?;
+    app.engine.by(&actor).revoke(id_of(&grant)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

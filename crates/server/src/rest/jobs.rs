@@ -41,7 +41,7 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
-    let job = app.scheduler.create_jobs(&actor, vec![new]).await?.pop().ok_or_else(missing)??;
+    let job = app.engine.by(&actor).create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
     let warnings = warnings(&app, job.tenant, &job.definition, job.state);
     let body = JobCreated::of(&job, app.now(), &app.zones, warnings);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
@@ -145,11 +145,11 @@ pub(crate) async fn list(
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
     let jobs =
-        app.scheduler.list_jobs(&actor, &params.filter(&actor)?, after.as_deref(), limit).await?;
+        app.engine.by(&actor).list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
     let now = app.now();
     // One question for the whole page.
     let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
-    let last = app.scheduler.last_runs(&actor, &ids).await?;
+    let last = app.engine.by(&actor).last_runs(&ids).await?;
     let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
     let view = |job: &Job| JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
     let data = jobs.items.iter().map(view).collect();
@@ -172,7 +172,7 @@ pub(crate) async fn get(
     if is_known(&headers, job.version) {
         return Ok(not_modified(job.version));
     }
-    let last = app.scheduler.last_runs(&actor, &[job.id]).await?;
+    let last = app.engine.by(&actor).last_runs(&[job.id]).await?;
     let view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
     Ok(([etag(job.version)], Json(view)).into_response())
 }
@@ -351,9 +351,9 @@ async fn change(
             (None, JobState::Completed) if rescheduled => JobState::Enabled,
             (None, state) => state,
         };
-        Ok(())
+        Ok::<(), Problem>(())
     };
-    let job = app.scheduler.alter_job(actor, job.id, Box::new(edit)).await?;
+    let job = app.engine.by(actor).alter_job(job.id, edit).await?;
     Ok(shown(app, &job))
 }
 
@@ -393,9 +393,9 @@ pub(crate) async fn delete(
     condition.check(job.version)?;
     let deletion = Deletion {
         cascade: params.cascade.unwrap_or(false),
-        keep_history: !params.purge_history.unwrap_or(false),
+        purge_history: params.purge_history.unwrap_or(false),
         expected: condition.version(),
     };
-    app.scheduler.delete_job(&actor, job.id, deletion).await?;
+    app.engine.by(&actor).delete_job(job.id, deletion).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -153,7 +153,7 @@ async fn user_of(app: &App, actor: &Actor, name: Option<&str>) -> Result<(UserId
             _ => Err(entry::other()),
         };
     }
-    let standing = app.scheduler.standing(actor.user).await?;
+    let standing = app.engine.node().standing(actor.user).await?;
     let standing = standing.ok_or_else(Problem::unauthenticated)?;
     Ok((standing.user.id, standing.user.tenant))
 }
@@ -193,7 +193,7 @@ pub(crate) async fn create(
     let key = Key::drawn(app.random.as_ref());
     let id = key.id();
     let secret = key.reveal().to_owned();
-    let scram = scram::verifier_of(app.scheduler.as_ref(), user, secret).await?;
+    let scram = scram::verifier_of(app.engine.as_ref(), user, secret).await?;
     let kept = ApiKey {
         id,
         tenant,
@@ -206,7 +206,7 @@ pub(crate) async fn create(
         expires_at: spec.expires_at,
         session: false,
     };
-    let record = app.scheduler.put_entry(&actor, Entry::Key(kept), None).await?;
+    let record = app.engine.by(&actor).put_entry(Entry::Key(kept), None).await?;
     let mut view = KeyView::of(&record).ok_or_else(entry::other)?;
     view.key = Some(key.reveal().to_owned());
     let no_store = [(header::CACHE_CONTROL, "no-store")];

@@ -70,7 +70,7 @@ impl Log {
         if slice.total > 0 || !slice.is_final {
             return Ok(slice);
         }
-        let kept = self.app.scheduler.attempt_output(&self.actor, self.run, self.attempt).await?;
+        let kept = self.app.engine.by(&self.actor).attempt_output(self.run, self.attempt).await?;
         match kept.as_deref() {
             Some([]) => match self.elsewhere(true).await? {
                 Some(problem) => Err(problem),
@@ -86,21 +86,26 @@ impl Log {
     /// Which node has the output, if another one executes the attempt or has executed it. An attempt
     /// that ended and says nothing about files had no output, unless it was lost.
     async fn elsewhere(&self, has_files: bool) -> Result<Option<Problem>> {
-        let attempts = self.app.scheduler.attempts(&self.actor, self.run).await?;
+        let attempts = self.app.engine.by(&self.actor).attempts(self.run).await?;
         let ended = attempts.iter().find(|attempt| attempt.number == self.attempt);
         let node = match ended {
             Some(attempt) if !has_files && attempt.end != AttemptEnd::Lost.name() => None,
             Some(attempt) => Some(attempt.node),
             None => {
-                let run = self.app.scheduler.run(&self.actor, self.run).await?;
+                let run = self.app.engine.by(&self.actor).run(self.run).await?;
                 run.filter(|run| run.state == RunState::Running).and_then(|run| run.node)
             }
         };
-        let Some(node) = node.filter(|node| !self.app.scheduler.is_here(*node)) else {
+        let Some(node) = node.filter(|node| !self.app.engine.is_here(*node)) else {
             return Ok(None);
         };
-        let nodes = self.app.scheduler.nodes(&domain::access::Actor::admin()).await?;
+        let nodes = self.app.engine.by(&domain::access::Actor::admin()).nodes().await?;
+        let here = nodes.iter().find(|known| self.app.engine.is_here(known.id));
         let name = match nodes.iter().find(|known| known.id == node) {
+            // An earlier process of this server: its folder is read here.
+            Some(known) if here.is_some_and(|here| here.info.name == known.info.name) => {
+                return Ok(None);
+            }
             Some(known) => match &known.info.address {
                 Some(address) => format!("node {:?} ({address})", known.info.name),
                 None => format!("node {:?}", known.info.name),
@@ -156,7 +161,7 @@ impl Log {
 
     /// Whether the attempt writes nothing more, wherever it runs.
     async fn has_ended(&self) -> bool {
-        match self.app.scheduler.run(&self.actor, self.run).await {
+        match self.app.engine.by(&self.actor).run(self.run).await {
             Ok(Some(run)) => match run.state {
                 RunState::Ended(_) => true,
                 _ => run.attempts + run.lost >= self.attempt,

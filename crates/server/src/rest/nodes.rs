@@ -118,8 +118,8 @@ pub(crate) async fn list(
     actor: Actor,
     Params(params): Params<NodeParams>,
 ) -> Result<Json<List<Worker>>> {
-    let nodes = app.scheduler.nodes(&actor).await?;
-    let policy = app.scheduler.policy(&actor).await?.map(|policy| fingerprint(&policy.value));
+    let nodes = app.engine.by(&actor).nodes().await?;
+    let policy = app.engine.by(&actor).policy().await?.map(|policy| fingerprint(&policy.value));
     let shown = |node: &NodeView| params.gone || node.state != NodeState::Gone;
     let nodes = nodes.into_iter().filter(shown);
     let data = nodes.map(|node| Worker::of(node, policy.as_deref())).collect();
@@ -128,7 +128,7 @@ pub(crate) async fn list(
 
 /// The node of an id, or the one that is not gone of a name.
 async fn find(app: &App, actor: &Actor, text: &str) -> Result<NodeView> {
-    let nodes = app.scheduler.nodes(actor).await?;
+    let nodes = app.engine.by(actor).nodes().await?;
     let id: Option<NodeId> = text.parse().ok();
     let named = |node: &NodeView| node.info.name == text && node.state != NodeState::Gone;
     let mut found = nodes.into_iter().filter(|node| Some(node.id) == id || named(node));
@@ -146,7 +146,7 @@ async fn steer(app: &App, actor: &Actor, node: &str, steer: Steer) -> Result<Nod
     may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
     let node = find(app, actor, node).await?;
     let name = &node.info.name;
-    match app.scheduler.steer(actor, node.id, steer).await? {
+    match app.engine.by(actor).steer(node.id, steer).await? {
         Steered::Done => Ok(node.id),
         Steered::NotFound => {
             Err(Problem::new(Code::NotFound, format!("the node {name:?} is gone")))
@@ -160,7 +160,7 @@ async fn steer(app: &App, actor: &Actor, node: &str, steer: Steer) -> Result<Nod
 }
 
 async fn shown(app: &App, actor: &Actor, node: NodeId) -> Result<Json<Worker>> {
-    let policy = app.scheduler.policy(actor).await?.map(|policy| fingerprint(&policy.value));
+    let policy = app.engine.by(actor).policy().await?.map(|policy| fingerprint(&policy.value));
     let node = find(app, actor, &node.to_string()).await?;
     Ok(Json(Worker::of(node, policy.as_deref())))
 }
@@ -235,15 +235,10 @@ async fn revoke(app: &App, actor: &Actor, node: &str) -> Result<bool> {
     };
     let mut after: Option<String> = None;
     loop {
-        let page = app.scheduler.list_cluster_objects(
-            actor,
-            ObjectKind::Agent,
-            after.as_deref(),
-            AGENTS_PAGE,
-        );
-        let page = page.await?;
+        let (engine, from) = (app.engine.by(actor), after.as_deref());
+        let page = engine.list_cluster_objects(ObjectKind::Agent, from, AGENTS_PAGE).await?;
         if let Some(agent) = page.items.iter().find(|agent| agent.name == name) {
-            let removed = app.scheduler.remove_cluster_object(actor, agent).await?;
+            let removed = app.engine.by(actor).remove_cluster_object(agent).await?;
             return Ok(matches!(removed, Set::Done(_)));
         }
         match page.next {

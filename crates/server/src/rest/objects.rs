@@ -80,7 +80,7 @@ impl TrialView {
             outcome: "REQUESTED".to_owned(),
             details: serde_json::json!({ word(kind): name }).to_string(),
         };
-        app.scheduler.record(event).await?;
+        app.engine.node().record(event).await?;
         let began = app.now();
         let (ok, message) = match trial.await {
             Ok(message) => (true, message),
@@ -124,12 +124,12 @@ fn name_taken(object: &Object) -> Problem {
 /// The object of an id or a name. What belongs to somebody else is not there.
 pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str) -> Result<Object> {
     if let Ok(id) = text.parse::<ObjectId>() {
-        let found = app.scheduler.object(actor, id).await?;
+        let found = app.engine.by(actor).object(id).await?;
         if let Some(object) = found.filter(|it| it.kind == kind) {
             return Ok(object);
         }
     }
-    let found = app.scheduler.object_by_name(actor, kind, text).await?;
+    let found = app.engine.by(actor).object_by_name(kind, text).await?;
     found.ok_or_else(|| none(kind, text))
 }
 
@@ -184,7 +184,7 @@ async fn put<T: Kept>(
         fresh.keep(app, actor, object).await?;
     }
     // Without an answer, both values stay: one of them is meant.
-    let put = app.scheduler.put_object(actor, object, object.version).await?;
+    let put = app.engine.by(actor).put_object(object, object.version).await?;
     match put {
         Put::Done(_) => {
             let old = old.and_then(T::sealed).filter(|old| Some(*old) != body.sealed());
@@ -257,7 +257,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode> {
     let condition = Condition::of(headers, None, app)?;
     condition.check_of(word(object.kind), object.version)?;
-    match app.scheduler.remove_object(actor, &object).await? {
+    match app.engine.by(actor).remove_object(&object).await? {
         Set::Done(_) => Ok(StatusCode::NO_CONTENT),
         Set::Conflict(0) => Err(none(object.kind, &object.name)),
         Set::Conflict(version) => Err(overtaken(&object, version, condition)),

@@ -47,7 +47,7 @@ pub(crate) async fn validate(
     Body(spec): Body<JobSpec>,
 ) -> Result<Json<Outlook>> {
     let new = new_job(&app, &actor, &spec).await?;
-    app.scheduler.check_job(&actor, new.clone()).await?;
+    app.engine.by(&actor).check_job(new.clone()).await?;
     let now = app.now();
     let warnings = warnings(&app, new.tenant, &new.definition, new.state);
     outlook(&app, &new.definition, now, COUNT_DEFAULT, warnings).map(Json)

@@ -95,13 +95,13 @@ pub struct Whoami {
     responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<Whoami>> {
-    let standing = app.scheduler.standing(actor.user).await?;
+    let standing = app.engine.node().standing(actor.user).await?;
     let tenant = match standing.filter(|standing| standing.tenant.id == actor.tenant) {
         Some(standing) => standing.tenant.name.clone(),
         // An administrator of the cluster is elsewhere.
         None => {
             let id = actor.tenant.to_string();
-            app.scheduler.entry(&actor, Kind::Tenant, &id).await?.entry.name()
+            app.engine.by(&actor).entry(Kind::Tenant, &id).await?.entry.name()
         }
     };
     Ok(Json(Whoami {

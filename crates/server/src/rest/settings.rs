@@ -59,12 +59,12 @@ pub struct SettingBody {
     responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<SettingView>>> {
-    let settings = app.scheduler.settings(&actor).await?;
+    let settings = app.engine.by(&actor).settings().await?;
     Ok(Json(List { data: settings.into_iter().map(SettingView::of).collect(), next_cursor: None }))
 }
 
 async fn find(app: &App, actor: &Actor, name: &str) -> Result<Option<Setting>> {
-    let settings = app.scheduler.settings(actor).await?;
+    let settings = app.engine.by(actor).settings().await?;
     Ok(settings.into_iter().find(|setting| setting.name == name))
 }
 
@@ -146,7 +146,7 @@ async fn change(
         Some(version) => version,
         None => find(app, actor, name).await?.map_or(0, |setting| setting.version),
     };
-    match app.scheduler.set(actor, name, value, expected).await? {
+    match app.engine.by(actor).set(name, value, expected).await? {
         Set::Done(_) => Ok(()),
         Set::Conflict(version) => {
             let code =

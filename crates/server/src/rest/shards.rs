@@ -118,7 +118,7 @@ impl ShardSpec {
 
 /// The names of the nodes.
 async fn names(app: &App, actor: &Actor) -> Result<HashMap<NodeId, String>> {
-    let nodes = app.scheduler.nodes(actor).await?;
+    let nodes = app.engine.by(actor).nodes().await?;
     Ok(nodes.into_iter().map(|node| (node.id, node.info.name)).collect())
 }
 
@@ -143,7 +143,7 @@ fn view(shard: &OwnedShard, names: &HashMap<NodeId, String>) -> Result<ShardView
 
 /// A shard by its name or id, with its owner.
 async fn shown(app: &App, actor: &Actor, text: &str) -> Result<ShardView> {
-    let shards = app.scheduler.shards(actor).await?;
+    let shards = app.engine.by(actor).shards().await?;
     let is_called = |it: &&OwnedShard| Shard::of(&it.object).is_some_and(|it| it.is_called(text));
     let shard = shards.iter().find(is_called).ok_or_else(|| objects::none(KIND, text))?;
     view(shard, &names(app, actor).await?)
@@ -201,7 +201,7 @@ pub(crate) async fn create(
     responses((status = 200, body = List<ShardView>), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<ShardView>>> {
-    let shards = app.scheduler.shards(&actor).await?;
+    let shards = app.engine.by(&actor).shards().await?;
     let names = names(&app, &actor).await?;
     let data = shards.iter().map(|shard| view(shard, &names)).collect::<Result<_>>()?;
     Ok(Json(List { data, next_cursor: None }))

@@ -96,7 +96,7 @@ impl SummaryView {
     responses((status = 200, body = StatsView), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<StatsView>> {
-    let stats = app.scheduler.stats(&actor).await?;
+    let stats = app.engine.by(&actor).stats().await?;
     Ok(Json(StatsView {
         pending: stats.live.pending,
         queued: stats.live.queued,
@@ -148,7 +148,7 @@ pub(crate) async fn job_stats(
         return Err(Problem::field(Code::InvalidRequest, "hours", text));
     }
     let job = find::job(&app, &actor, &job).await?;
-    let mut all = app.scheduler.job_stats(&actor, &[job.id], hours).await?;
+    let mut all = app.engine.by(&actor).job_stats(&[job.id], hours).await?;
     let summary = all.remove(&job.id).unwrap_or_default();
     Ok(Json(JobStats { job_id: job.id.0, hours, summary: SummaryView::of(&summary) }))
 }

@@ -38,7 +38,7 @@ pub(crate) async fn pause(
     Path(job): Path<String>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
-    let job = app.scheduler.pause_job(&actor, job.id).await?;
+    let job = app.engine.by(&actor).pause_job(job.id).await?;
     Ok(shown(&app, &job))
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn resume(
     Params(params): Params<ResumeParams>,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
-    let job = app.scheduler.resume_job(&actor, job.id, params.catch_up).await?;
+    let job = app.engine.by(&actor).resume_job(job.id, params.catch_up).await?;
     Ok(shown(&app, &job))
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn trigger(
     let trigger =
         Trigger { at: body.scheduled_time, parameters, with_dependencies: body.with_dependencies };
     let id = body.execution_id.map(RunId);
-    let run = app.scheduler.trigger_named(&actor, &job, trigger, id).await;
+    let run = app.engine.by(&actor).trigger_named(&job, trigger, id).await;
     let run = run.map_err(|error| match error {
         EngineError::NotFound(_) => Problem::no_job(format_args!("{job:?}")),
         error => error.into(),

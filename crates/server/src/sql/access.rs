@@ -15,13 +15,13 @@ use crate::rest::entry::new_id;
 
 impl Session {
     async fn entry(&self, kind: Kind, name: &Spot<String>) -> Result<Record> {
-        let found = self.app.scheduler.entry(&self.actor, kind, &name.value).await;
+        let found = self.app.engine.by(&self.actor).entry(kind, &name.value).await;
         found.map_err(|error| SqlError::from(error).or_at(name.at))
     }
 
     /// The entry, or none when it is not there.
     async fn entry_if(&self, kind: Kind, name: &Spot<String>) -> Result<Option<Record>> {
-        match self.app.scheduler.entry(&self.actor, kind, &name.value).await {
+        match self.app.engine.by(&self.actor).entry(kind, &name.value).await {
             Ok(record) => Ok(Some(record)),
             Err(EngineError::NotFound(_)) => Ok(None),
             Err(error) => Err(SqlError::from(error).or_at(name.at)),
@@ -60,12 +60,12 @@ impl Session {
                 let name = sql::quoted(&whom.name.value);
                 let placed = |error: EngineError| SqlError::from(error).or_at(whom.name.at);
                 if give {
-                    let is_new = self.app.scheduler.award(&self.actor, award).await;
+                    let is_new = self.app.engine.by(&self.actor).award(award).await;
                     if !is_new.map_err(placed)? {
                         answer.notices.push(format!("{name} has it already"));
                     }
                 } else {
-                    match self.app.scheduler.revoke(&self.actor, award.id()).await {
+                    match self.app.engine.by(&self.actor).revoke(award.id()).await {
                         Err(EngineError::NotFound(_)) => {
                             answer.notices.push(format!("{name} does not have it"));
                         }
@@ -201,7 +201,7 @@ impl Session {
     ) -> Result<Answer> {
         match verb {
             Verb::Drop | Verb::DropIfPresent => {
-                let done = self.app.scheduler.remove_entry(&self.actor, &known.entry, None).await;
+                let done = self.app.engine.by(&self.actor).remove_entry(&known.entry, None).await;
                 done.map_err(|error| SqlError::from(error).or_at(at))?;
             }
             _ => self.put(entry, Some(known.version), at).await?,
@@ -210,7 +210,7 @@ impl Session {
     }
 
     async fn put(&self, entry: Entry, expected: Option<u32>, at: usize) -> Result<()> {
-        let done = self.app.scheduler.put_entry(&self.actor, entry, expected).await;
+        let done = self.app.engine.by(&self.actor).put_entry(entry, expected).await;
         done.map(drop).map_err(|error| SqlError::from(error).or_at(at))
     }
 }

@@ -22,7 +22,7 @@ impl Session {
         let job = self.job(&explain.name).await?;
         let now = self.app.now();
         let at = self.time_of(explain.at.as_ref())?;
-        let asked = self.app.scheduler.explain(&self.actor, job.id, at).await;
+        let asked = self.app.engine.by(&self.actor).explain(job.id, at).await;
         let answer = asked.map_err(|error| SqlError::from(error).or_at(explain.name.at))?;
         let compiled = job.definition.when.compile(&self.app.zones).ok().flatten();
 

@@ -81,7 +81,7 @@ impl Session {
                 Err(placed(error))
             }
             (Some(_), _) => Ok(()),
-            (None, _) => self.app.scheduler.check_job(&self.actor, new).await.map_err(placed),
+            (None, _) => self.app.engine.by(&self.actor).check_job(new).await.map_err(placed),
         }
     }
 
@@ -118,14 +118,14 @@ impl Session {
             };
             Ok(())
         };
-        let done = self.app.scheduler.alter_job(&self.actor, job.id, Box::new(edit)).await;
+        let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
         let job = done.map_err(|problem| of_create(problem, create))?;
         Ok(self.told(Answer::done(tag), &job))
     }
 
     async fn create(&self, new: NewJob, create: &CreateJob, tag: &str) -> Result<Answer> {
         let placed = |problem| of_create(problem, create);
-        let done = self.app.scheduler.create_jobs(&self.actor, vec![new]).await;
+        let done = self.app.engine.by(&self.actor).create_jobs(vec![new]).await;
         let done = done.map_err(|error| placed(error.into()))?.pop();
         let job = done.ok_or_else(SqlError::internal)?.map_err(|error| placed(error.into()))?;
         Ok(self.told(Answer::done(tag), &job))
@@ -175,7 +175,7 @@ impl Session {
             };
             Ok(())
         };
-        let done = self.app.scheduler.alter_job(&self.actor, job.id, Box::new(edit)).await;
+        let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
         let at = alter.rename.as_ref().map_or(alter.name.at, |name| name.at);
         let job = done.map_err(|problem| SqlError::of_clauses(problem, &alter.clauses, at))?;
         Ok(self.told(answer, &job))
@@ -187,8 +187,8 @@ impl Session {
             return Ok(answer.with_notice(no_job(&drop.name)));
         };
         let deletion =
-            Deletion { cascade: drop.cascade, keep_history: drop.keep_history, expected: None };
-        let done = self.app.scheduler.delete_job(&self.actor, job.id, deletion).await;
+            Deletion { cascade: drop.cascade, purge_history: drop.purge_history, expected: None };
+        let done = self.app.engine.by(&self.actor).delete_job(job.id, deletion).await;
         let unscheduled = done.map_err(|error| {
             let is_needed = matches!(error, engine::EngineError::WrongState(_));
             let error = SqlError::from(error).or_at(drop.name.at);
@@ -205,15 +205,15 @@ impl Session {
             answer =
                 answer.with_notice(format!("job {name} has no schedule left: it runs on request"));
         }
-        Ok(match drop.keep_history {
-            true => answer,
-            false => answer.with_notice("its history goes soon; DROP JOB … KEEP HISTORY keeps it"),
+        Ok(match drop.purge_history {
+            true => answer.with_notice("run history will be deleted within a day"),
+            false => answer,
         })
     }
 
     pub(super) async fn pause_job(&self, name: &Spot<String>) -> Result<Answer> {
         let job = self.job(name).await?;
-        let done = self.app.scheduler.pause_job(&self.actor, job.id).await;
+        let done = self.app.engine.by(&self.actor).pause_job(job.id).await;
         done.map_err(|error| SqlError::from(error).or_at(name.at))?;
         Ok(Answer::done("PAUSE JOB"))
     }
@@ -224,7 +224,7 @@ impl Session {
         catch_up: Option<CatchUpPolicy>,
     ) -> Result<Answer> {
         let job = self.job(name).await?;
-        let done = self.app.scheduler.resume_job(&self.actor, job.id, catch_up).await;
+        let done = self.app.engine.by(&self.actor).resume_job(job.id, catch_up).await;
         done.map_err(|error| SqlError::from(error).or_at(name.at))?;
         Ok(Answer::done("RESUME JOB"))
     }

@@ -39,20 +39,20 @@ impl Session {
             parameters: parameters.map(|parameters| parameters.to_string()),
             with_dependencies: execute.with_dependencies,
         };
-        let new = self.app.scheduler.trigger(&self.actor, job.id, trigger, run).await;
+        let new = self.app.engine.by(&self.actor).trigger(job.id, trigger, run).await;
         let new = new.map_err(|error| SqlError::from(error).or_at(execute.name.at))?;
         Ok(started(&job, new.id, new.scheduled_for))
     }
 
     pub(super) async fn cancel_run(&self, run: &Spot<RunId>) -> Result<Answer> {
         let text = format!("cancelled by {} with CANCEL JOB RUN", self.actor.name);
-        let done = self.app.scheduler.cancel(&self.actor, run.value, &text).await;
+        let done = self.app.engine.by(&self.actor).cancel(run.value, &text).await;
         done.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::done("CANCEL JOB RUN"))
     }
 
     pub(super) async fn retry_run(&self, run: &Spot<RunId>) -> Result<Answer> {
-        let new = self.app.scheduler.redrive(&self.actor, run.value).await;
+        let new = self.app.engine.by(&self.actor).redrive(run.value).await;
         let new = new.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::rows(RETRIED, vec![vec![Value::Uuid(new.id.0)]]))
     }
@@ -67,7 +67,7 @@ impl Session {
         }
         let BackfillJob { newest_first, dry_run, .. } = *backfill;
         let asked = Backfill { from, until, newest_first, dry_run };
-        let times = self.app.scheduler.backfill(&self.actor, job.id, asked).await;
+        let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
         let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
         let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
         Ok(Answer::rows(BACKFILLED, rows))

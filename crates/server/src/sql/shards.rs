@@ -58,7 +58,7 @@ impl Session {
                 return Ok(Some(format!("shard {name:?} does not exist, skipping")));
             }
             (Verb::Drop | Verb::DropIfPresent, Some(old)) => {
-                if let engine::Set::Conflict(_) = app.scheduler.remove_object(actor, &old).await? {
+                if let engine::Set::Conflict(_) = app.engine.by(actor).remove_object(&old).await? {
                     let text = "the shard was changed meanwhile; try again";
                     return Err(SqlError::new(Code::VersionConflict, text));
                 }
@@ -68,8 +68,8 @@ impl Session {
     }
 
     pub(super) async fn show_shards(&self) -> Result<Answer> {
-        let shards = self.app.scheduler.shards(&self.actor).await?;
-        let nodes = self.app.scheduler.nodes(&self.actor).await?;
+        let shards = self.app.engine.by(&self.actor).shards().await?;
+        let nodes = self.app.engine.by(&self.actor).nodes().await?;
         let names: HashMap<NodeId, String> =
             nodes.into_iter().map(|node| (node.id, node.info.name)).collect();
         let row = |shard: &engine::OwnedShard| {

@@ -23,7 +23,7 @@ impl Session {
     pub(super) async fn show_create_job(&self, name: &Spot<String>) -> Result<Answer> {
         let job = self.job(name).await?;
         let ids: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();
-        let jobs = self.app.scheduler.jobs_by_id(&self.actor, &ids).await?;
+        let jobs = self.app.engine.by(&self.actor).jobs_by_id(&ids).await?;
         let names: HashMap<JobId, String> =
             jobs.into_iter().map(|job| (job.id, job.name)).collect();
         // A job that the actor does not see is known by its id.
@@ -36,12 +36,12 @@ impl Session {
         let filter = JobFilter::of_tenant(self.actor.tenant);
         let (mut after, mut rows, mut is_cut) = (None::<String>, Vec::new(), false);
         loop {
-            let scheduler = &self.app.scheduler;
-            let page = scheduler.list_jobs(&self.actor, &filter, after.as_deref(), PAGE).await?;
+            let engine = &self.app.engine;
+            let page = engine.by(&self.actor).list_jobs(&filter, after.as_deref(), PAGE).await?;
             let mut jobs = page.items;
             jobs.retain(|job| like.is_none_or(|pattern| is_like(&job.name, pattern)));
             let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-            let last = scheduler.last_runs(&self.actor, &ids).await?;
+            let last = engine.by(&self.actor).last_runs(&ids).await?;
             let last: HashMap<JobId, LastRun> = last.into_iter().map(|it| (it.job, it)).collect();
             rows.extend(jobs.iter().map(|job| self.job_row(job, last.get(&job.id))));
             after = page.next;
@@ -79,7 +79,7 @@ impl Session {
         let filter = RunFilter::of_job(job.id);
         let (mut before, mut rows) = (None, Vec::new());
         while rows.len() < most {
-            let page = self.app.scheduler.list_runs(&self.actor, &filter, before, PAGE).await?;
+            let page = self.app.engine.by(&self.actor).list_runs(&filter, before, PAGE).await?;
             for run in page.items {
                 let message = run.message.or(run.error).or(run.reason_text);
                 rows.push(vec![

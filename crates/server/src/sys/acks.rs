@@ -50,7 +50,7 @@ pub(super) fn job_run_acks(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
 
 fn of_run(reader: &mut Reader, run: &RunView) -> Result<Vec<Row>, QueryError> {
     let sys = &reader.sys;
-    let given = sys.ask_for(sys.app.scheduler.acknowledgements(&sys.actor, run.id))?;
+    let given = sys.ask_for(sys.app.engine.by(&sys.actor).acknowledgements(run.id))?;
     let given = given.unwrap_or_default();
     if given.is_empty() {
         return Ok(Vec::new());

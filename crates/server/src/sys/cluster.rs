@@ -12,7 +12,7 @@ use super::Sys;
 use super::pages::{Made, ROWS, all, maybe};
 
 pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let nodes = sys.ask(sys.app.scheduler.nodes(&sys.actor))?;
+    let nodes = sys.ask(sys.app.engine.by(&sys.actor).nodes())?;
     let row = |node: engine::NodeView| {
         let roles: Vec<&str> = node.info.roles.iter().map(|role| role.name()).collect();
         vec![
@@ -38,8 +38,8 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
 }
 
 pub(super) fn shards(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let shards = sys.ask(sys.app.scheduler.shards(&sys.actor))?;
-    let nodes = sys.ask(sys.app.scheduler.nodes(&sys.actor))?;
+    let shards = sys.ask(sys.app.engine.by(&sys.actor).shards())?;
+    let nodes = sys.ask(sys.app.engine.by(&sys.actor).nodes())?;
     let row = |shard: engine::OwnedShard| {
         let body = Shard::of(&shard.object).map(|shard| shard.body).unwrap_or_default();
         let owner = shard.owner.node;
@@ -88,7 +88,7 @@ pub(super) fn audit(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError
         if over {
             return Ok(None);
         }
-        let rows = sys.ask(sys.app.scheduler.audit(&sys.actor, &filter, from, ROWS))?;
+        let rows = sys.ask(sys.app.engine.by(&sys.actor).audit(&filter, from, ROWS))?;
         over = rows.len() < ROWS as usize;
         from = rows.last().map(|row| row.place - 1);
         Ok(Some(rows.into_iter().flat_map(events).collect()))
@@ -134,7 +134,7 @@ fn events(row: domain::audit::Record) -> Vec<Row> {
 }
 
 pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let stats = sys.ask(sys.app.scheduler.stats(&sys.actor))?;
+    let stats = sys.ask(sys.app.engine.by(&sys.actor).stats())?;
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |metric: &str, value: f64, unit: &str, description: &str| {
         rows.push(vec![

@@ -39,7 +39,7 @@ pub(super) fn dependencies(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
     about(sys, scan, |sys, jobs| {
         let wanted = jobs.iter().flat_map(|job| &job.definition.depends_on).map(|it| it.job);
         let ids: Vec<JobId> = wanted.collect();
-        let others = sys.ask(sys.app.scheduler.jobs_by_id(&sys.actor, &ids))?;
+        let others = sys.ask(sys.app.engine.by(&sys.actor).jobs_by_id(&ids))?;
         let name = |id: JobId| text_of(others.iter().find(|job| job.id == id).map(|job| &job.name));
         let mut rows = Vec::new();
         for job in jobs {
@@ -82,20 +82,20 @@ pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryE
 
 /// The jobs that a scan names, deleted ones too if it is by id; none when it names no jobs.
 pub(super) fn named(sys: &Sys, scan: &Scan) -> Result<Option<Vec<Job>>, QueryError> {
-    let scheduler = &sys.app.scheduler;
+    let engine = &sys.app.engine;
     if let Some(values) = scan.values("job_uuid") {
         let ids = values.iter().filter_map(|value| match value {
             Value::Uuid(id) => Some(JobId(*id)),
             _ => None,
         });
         let ids: Vec<JobId> = ids.collect();
-        return Ok(Some(sys.ask(scheduler.jobs_by_id(&sys.actor, &ids))?));
+        return Ok(Some(sys.ask(engine.by(&sys.actor).jobs_by_id(&ids))?));
     }
     let Some(values) = scan.values("job_name") else { return Ok(None) };
     let mut jobs = Vec::new();
     for value in values {
         if let Value::Text(name) = value {
-            jobs.extend(sys.ask(scheduler.job_by_name(&sys.actor, name))?);
+            jobs.extend(sys.ask(engine.by(&sys.actor).job_by_name(name))?);
         }
     }
     Ok(Some(jobs))
@@ -118,8 +118,8 @@ impl Each {
             return Ok(None);
         }
         let filter = JobFilter::of_tenant(self.sys.actor.tenant);
-        let scheduler = &self.sys.app.scheduler;
-        let page = scheduler.list_jobs(&self.sys.actor, &filter, self.after.as_deref(), ROWS);
+        let engine = self.sys.app.engine.by(&self.sys.actor);
+        let page = engine.list_jobs(&filter, self.after.as_deref(), ROWS);
         let page = self.sys.ask(page)?;
         self.over = page.next.is_none();
         self.after = page.next;

@@ -19,8 +19,8 @@ fn entries(sys: &Sys, kind: Kind) -> Result<Vec<Record>, QueryError> {
     let mut found = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let scheduler = &sys.app.scheduler;
-        let page = scheduler.list_entries(&sys.actor, kind, None, after.as_deref(), ROWS);
+        let engine = sys.app.engine.by(&sys.actor);
+        let page = engine.list_entries(kind, None, after.as_deref(), ROWS);
         let Page { items, next } = sys.ask(page)?;
         found.extend(items);
         match next {
@@ -98,7 +98,8 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let mut rows = Vec::new();
     let mut after = None;
     loop {
-        let page = sys.app.scheduler.list_awards(&sys.actor, None, after, ROWS);
+        let engine = sys.app.engine.by(&sys.actor);
+        let page = engine.list_awards(None, after, ROWS);
         let Page { items, next } = sys.ask(page)?;
         for award in items {
             let role = match &award.what {
@@ -122,7 +123,7 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
 }
 
 pub(super) fn settings(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let settings = sys.ask(sys.app.scheduler.settings(&sys.actor))?;
+    let settings = sys.ask(sys.app.engine.by(&sys.actor).settings())?;
     let row = |setting: engine::Setting| {
         vec![
             Value::text(&setting.name),
@@ -138,9 +139,9 @@ pub(super) fn databases(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let mut rows = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let scheduler = &sys.app.scheduler;
+        let engine = sys.app.engine.by(&sys.actor);
         let kind = ObjectKind::Database;
-        let page = scheduler.list_objects(&sys.actor, kind, after.as_deref(), ROWS);
+        let page = engine.list_objects(kind, after.as_deref(), ROWS);
         let Page { items, next } = sys.ask(page)?;
         for object in items {
             let body: Option<DatabaseBody> = serde_json::from_str(&object.body).ok();

@@ -170,15 +170,15 @@ impl Reader {
             is_divided |= run.id.is_part() || self.job(run.job)?.is_none_or(|job| job.is_divided);
         }
         if is_divided {
-            let scheduler = &self.sys.app.scheduler;
-            self.progress = self.sys.ask(scheduler.progress(&self.sys.actor, runs))?;
-            self.parents = self.sys.ask(scheduler.parents(&self.sys.actor, runs))?;
+            let engine = &self.sys.app.engine;
+            self.progress = self.sys.ask(engine.by(&self.sys.actor).progress(runs))?;
+            self.parents = self.sys.ask(engine.by(&self.sys.actor).parents(runs))?;
         }
         Ok(())
     }
 
     fn run(&self, id: RunId) -> Result<Option<RunView>, QueryError> {
-        Ok(self.sys.ask_for(self.sys.app.scheduler.run(&self.sys.actor, id))?.flatten())
+        Ok(self.sys.ask_for(self.sys.app.engine.by(&self.sys.actor).run(id))?.flatten())
     }
 
     /// The runs that a scan names; none when it names no runs.
@@ -275,8 +275,8 @@ impl Reader {
     /// What is to be known of a job, unless it is gone.
     fn job(&mut self, job: JobId) -> Result<Option<Known>, QueryError> {
         if !self.jobs.contains_key(&job) {
-            let scheduler = &self.sys.app.scheduler;
-            let found = self.sys.ask(scheduler.jobs_by_id(&self.sys.actor, &[job]))?;
+            let engine = &self.sys.app.engine;
+            let found = self.sys.ask(engine.by(&self.sys.actor).jobs_by_id(&[job]))?;
             let known = found.first().map(|job| Known {
                 name: job.name.as_str().into(),
                 is_divided: job.definition.is_divided(),
@@ -300,8 +300,8 @@ impl Reader {
             // The only attempt is in the run's own record.
             (true, 0 | 1) | (false, 0) => Vec::new(),
             _ => {
-                let scheduler = &self.sys.app.scheduler;
-                let attempts = scheduler.attempts(&self.sys.actor, run.id);
+                let engine = self.sys.app.engine.by(&self.sys.actor);
+                let attempts = engine.attempts(run.id);
                 self.sys.ask_for(attempts)?.unwrap_or_default()
             }
         };

@@ -78,7 +78,9 @@ pub(super) async fn join(
     let Some((key, _)) = shown(request.headers(), KeyKind::JoinToken) else {
         return Err(refused());
     };
-    let Some(token) = door.engine.token(&key.id().text()).await? else { return Err(refused()) };
+    let Some(token) = door.engine.join_token(&key.id().text()).await? else {
+        return Err(refused());
+    };
     let body: TokenBody = serde_json::from_str(&token.body).map_err(|_| refused())?;
     let is_right = hash_of(&body.hash).is_some_and(|hash| hash.is(&key.hash()));
     if !is_right || app.now() >= body.expires_at {

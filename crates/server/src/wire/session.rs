@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use agent::output::Output;
 use domain::run::Grant;
+use engine::Guest;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{AgentDoor, Lodger};
+use super::AgentDoor;
 
 /// How often it is looked whether an agent has fallen silent.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -22,14 +23,14 @@ pub(super) struct Session {
     pub id: Uuid,
     /// Which process of the agent.
     pub instance: Uuid,
-    pub guest: Arc<dyn Lodger>,
+    pub guest: Arc<Guest>,
     heard_at: Mutex<Instant>,
     /// What attempts have said in this session, and how much.
     outputs: Mutex<HashMap<Grant, (Output, u64)>>,
 }
 
 impl Session {
-    pub fn new(id: Uuid, instance: Uuid, guest: Arc<dyn Lodger>) -> Self {
+    pub fn new(id: Uuid, instance: Uuid, guest: Arc<Guest>) -> Self {
         Session {
             id,
             instance,

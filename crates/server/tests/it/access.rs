@@ -281,7 +281,7 @@ async fn to_run_as_a_role_needs_a_grant_then_and_now() {
 
 /// An ordinary user works in a database only if it was given to them, directly or by a role; when
 /// the job is defined, when it is changed, and whenever it runs.
-async fn a_database_needs_a_grant<S: store::FullStore>(world: &World<S>) {
+async fn a_database_needs_a_grant(world: &World) {
     world.tenant("acme").await;
     let boss = world.person("acme", "boss", &["ADMINISTER TENANT"]).await;
     let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB", "ALTER JOB"]).await;

@@ -26,7 +26,7 @@ async fn a_name_that_nobody_has_costs_the_same_work() {
     world.rule("acme", "POST", "/v1/users", gone).await;
     let app = &mut world.app;
     let admin = Key::parse(&world.key).unwrap();
-    let keys = Keys::new(&admin, app.scheduler.clone(), app.clock.clone(), app.random.clone());
+    let keys = Keys::new(&admin, app.engine.clone(), app.clock.clone(), app.random.clone());
     let keys = Arc::new(keys);
     *app = app.but(|parts| parts.authority = keys.clone());
     world.router = server::router(app.clone());

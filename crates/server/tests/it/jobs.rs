@@ -328,8 +328,9 @@ async fn history_stays_or_goes_with_its_job() {
         ("kept", Some(""), true),
         ("kept-too", Some("?purge_history=false"), true),
         ("purged", Some("?purge_history=true"), false),
-        ("dropped", None, false),
+        ("dropped", None, true),
         ("left KEEP HISTORY", None, true),
+        ("cleared PURGE HISTORY", None, false),
     ];
     let mut runs = Vec::new();
     for (words, query, stays) in ways {

@@ -7,7 +7,7 @@ use domain::id::{JobId, TenantId};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use server::Options;
-use store::{Alerts, Delivery};
+use store::Delivery;
 use uuid::Uuid;
 
 use crate::world::World;

@@ -3,7 +3,6 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use store::FullStore;
 
 use crate::world::{Reply, World};
 
@@ -14,7 +13,7 @@ pub struct Person {
     pub key: String,
 }
 
-impl<S: FullStore> World<S> {
+impl World {
     /// Sends a request with somebody's key, or with none.
     pub async fn call_as(
         &self,

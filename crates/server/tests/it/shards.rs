@@ -5,7 +5,7 @@ use query::Value as Cell;
 use serde_json::{Value, json};
 use server::Actor;
 use server::sql::Session;
-use store::Verb;
+use store::Operation;
 
 use crate::world::{World, until};
 
@@ -252,7 +252,7 @@ async fn sql_tells_how_far_the_parts_of_a_run_have_come() {
     assert_eq!(over_rest["parts"], json!(told));
 
     // A column that nobody asks for costs no look, and one that somebody does one for a page.
-    let looks = || world.calls.of(Verb::Parents);
+    let looks = || world.calls.of(Operation::Parents);
     let before = looks();
     let plain = "SELECT execution_uuid, state, shard_uuid FROM sys.job_runs";
     assert_eq!(answer(&mut session, plain).await.len(), 4);

@@ -8,7 +8,7 @@ use domain::id::{TenantId, UserId};
 use jiff::SignedDuration;
 use query::{Cancel, Engine, Limits, QueryError, Row, Rows, Value};
 use serde_json::json;
-use store::{FullStore, Verb};
+use store::Operation;
 use uuid::Uuid;
 
 use crate::world::{World, until};
@@ -16,7 +16,7 @@ use crate::world::{World, until};
 /// Words that stand in everything of one tenant and in no question.
 const CANARY: &str = "canary-of-acme";
 
-fn engine<S: FullStore>(world: &World<S>, actor: Actor) -> Arc<Engine> {
+fn engine(world: &World, actor: Actor) -> Arc<Engine> {
     let actor = server::Actor::from(actor);
     Arc::new(server::sys_engine(&world.app, &actor, "default", 7, Limits::default()).unwrap())
 }
@@ -59,7 +59,7 @@ async fn every_table_answers_on_postgres() {
     every_table_answers(&World::of_postgres().await).await;
 }
 
-async fn every_table_answers<S: FullStore>(world: &World<S>) {
+async fn every_table_answers(world: &World) {
     let first = world.job("first", "http://fail").await;
     let after = json!({
         "name": "after", "job_type": "CRON", "cron_expression": "0 9 * * *", "timezone": "Europe/Berlin",
@@ -239,7 +239,7 @@ async fn no_question_sees_a_row_of_another_tenant_on_postgres() {
     nobody_sees_another_tenant(&World::of_postgres().await).await;
 }
 
-async fn nobody_sees_another_tenant<S: FullStore>(world: &World<S>) {
+async fn nobody_sees_another_tenant(world: &World) {
     let acme = world.tenant("acme").await;
     let other = world.tenant("other").await;
     let ann = world.person("acme", CANARY, &["ADMINISTER TENANT"]).await;
@@ -373,7 +373,7 @@ const CONDITIONS: &[&str] = &[
 ];
 
 /// However it is asked: what the scheduler looks for is what SQLite finds by looking at every row.
-async fn questions_agree<S: FullStore>(world: &World<S>, minute: SignedDuration) {
+async fn questions_agree(world: &World, minute: SignedDuration) {
     let late = json!({
         "name": "late", "job_type": "CRON", "cron_expression": "0 0 1 1 *", "payload": {"type": "NOOP"},
         "overlap": "ALLOW",
@@ -492,7 +492,13 @@ async fn a_long_history_makes_no_question_longer() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let job = world.job("busy", "http://ok").await;
     let engine = engine(&world, Actor::admin());
-    let asked = [Verb::ListRuns, Verb::LatestStarts, Verb::Ended, Verb::Run, Verb::Attempts];
+    let asked = [
+        Operation::ListRuns,
+        Operation::LatestStarts,
+        Operation::Ended,
+        Operation::Run,
+        Operation::Attempts,
+    ];
     let calls = || asked.map(|verb| world.calls.of(verb));
     let id: Uuid = job.parse().unwrap();
     for length in [200, 20_000] {

@@ -45,7 +45,7 @@ async fn world(web: &Web) -> World {
     let issuer = Issuer { url: URL.into(), tenant: None };
     let app = &mut world.app;
     let admin = Key::parse(&world.key).unwrap();
-    let keys = Keys::new(&admin, app.scheduler.clone(), app.clock.clone(), app.random.clone());
+    let keys = Keys::new(&admin, app.engine.clone(), app.clock.clone(), app.random.clone());
     let oidc = Oidc::new(vec![issuer], mapping, web.clone());
     *app = app.but(|parts| parts.authority = Arc::new(keys.with_tokens(oidc)));
     world.router = server::router(app.clone());

@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use server::{App, Key, Keys, Metrics, Options, Trials, Tried};
 use store::sqlite::SqliteStore;
-use store::{FullStore, PostgresOptions, PostgresStore, Stopwatch, Timed, Verb};
+use store::{FullStore, Operation, PostgresOptions, PostgresStore, SharedStore, StoreMetrics};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 use uuid::Uuid;
@@ -111,26 +111,26 @@ impl agent::DatabaseSource for Bench {
 
 /// How often a store was asked what.
 #[derive(Default)]
-pub struct Calls(Mutex<HashMap<Verb, usize>>);
+pub struct Calls(Mutex<HashMap<Operation, usize>>);
 
-impl Stopwatch for Calls {
-    fn took(&self, verb: Verb, _: Duration, _: bool) {
-        *self.0.lock().unwrap().entry(verb).or_default() += 1;
+impl StoreMetrics for Calls {
+    fn record(&self, operation: Operation, _: Duration, _: bool) {
+        *self.0.lock().unwrap().entry(operation).or_default() += 1;
     }
 }
 
 impl Calls {
-    pub fn of(&self, verb: Verb) -> usize {
-        self.0.lock().unwrap().get(&verb).copied().unwrap_or_default()
+    pub fn of(&self, operation: Operation) -> usize {
+        self.0.lock().unwrap().get(&operation).copied().unwrap_or_default()
     }
 }
 
 /// A server over a store.
-pub struct World<S: FullStore = SqliteStore> {
+pub struct World {
     pub router: Router,
-    pub store: Arc<Timed<S>>,
+    pub store: SharedStore,
     pub app: App,
-    pub engine: Arc<Engine<Timed<S>>>,
+    pub engine: Arc<Engine>,
     pub calls: Arc<Calls>,
     pub key: String,
     clock: Arc<AtomicI64>,
@@ -252,7 +252,7 @@ impl World {
     }
 }
 
-impl World<PostgresStore> {
+impl World {
     /// A server over a database of PostgreSQL, which has the time by itself.
     pub async fn of_postgres() -> Self {
         World::of_database(&new_database().await, NodeRole::ALL.to_vec()).await
@@ -289,9 +289,9 @@ fn reader(clock: &Arc<AtomicI64>) -> impl Fn() -> Timestamp + Clone + Send + Syn
     move || Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
 }
 
-impl<S: FullStore> World<S> {
+impl World {
     async fn over(
-        store: S,
+        store: impl FullStore,
         folder: tempfile::TempDir,
         clock: Arc<AtomicI64>,
         options: Options,
@@ -300,7 +300,7 @@ impl<S: FullStore> World<S> {
     }
 
     async fn over_as(
-        store: S,
+        store: impl FullStore,
         folder: tempfile::TempDir,
         clock: Arc<AtomicI64>,
         options: Options,
@@ -308,7 +308,8 @@ impl<S: FullStore> World<S> {
     ) -> Self {
         let now = reader(&clock);
         let calls = Arc::new(Calls::default());
-        let store = Arc::new(Timed::new(store, Arc::clone(&calls) as Arc<dyn Stopwatch>));
+        let measured = Arc::clone(&calls) as Arc<dyn StoreMetrics>;
+        let store = SharedStore::measured(store, measured);
         let outputs = folder.path().join("outputs");
         let outputs = Outputs::keeping_short(outputs, Limits::default()).unwrap();
         let held = Arc::default();
@@ -319,7 +320,8 @@ impl<S: FullStore> World<S> {
             poll_every: SignedDuration::from_millis(20),
             // As many as of the other kind, so that a test can fill them.
             max_http_calls: 64,
-            info: NodeInfo { roles, ..NodeInfo::default() },
+            // A name for each world: another one on the same database is another node.
+            info: NodeInfo { name: format!("node-{:x}", random()), roles, ..NodeInfo::default() },
             ..Settings::default()
         };
         let parts = Parts {
@@ -331,16 +333,15 @@ impl<S: FullStore> World<S> {
             start_log: None,
         };
         let ring = Ring::new([MasterKey::new([5; 32])]);
-        let vault = Arc::new(Vault::new(Arc::clone(&store), ring, Memory, random_bytes));
+        let vault = Arc::new(Vault::new(store.clone(), ring, Memory, random_bytes));
         let engine =
-            Engine::start(Arc::clone(&store), hands, Vec::new(), settings, parts).await.unwrap();
+            Engine::start(store.clone(), hands, Vec::new(), settings, parts).await.unwrap();
         let engine = Arc::new(engine);
         let key = Key::new([9; 40]);
-        let scheduler = Arc::clone(&engine) as Arc<dyn server::Scheduler>;
         let authority =
-            Keys::new(&key, Arc::clone(&scheduler), Arc::new(now.clone()), Arc::new(random));
+            Keys::new(&key, Arc::clone(&engine), Arc::new(now.clone()), Arc::new(random));
         let app = App::from(server::Parts {
-            scheduler,
+            engine: Arc::clone(&engine),
             authority: Arc::new(authority),
             secrets: vault.clone(),
             outputs,
@@ -353,8 +354,7 @@ impl<S: FullStore> World<S> {
             queries: Arc::new(server::Queries::new(server::QueryLimits::default()).unwrap()),
             options: Arc::new(options),
         });
-        let lodging = Arc::clone(&engine) as Arc<dyn server::Lodging>;
-        let agents = server::AgentDoor::new(lodging, vault, Arc::new(Bench));
+        let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));
         let router = server::router_with_agents(app.clone(), agents);
         let key = key.reveal().to_owned();
         World { router, store, app, engine, calls, key, clock, held, folder }

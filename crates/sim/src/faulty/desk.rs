@@ -12,19 +12,6 @@ use store::{
 use super::FaultyStore;
 use crate::event::Event;
 
-/// Verbs that change or tell nothing that an invariant would want to know.
-macro_rules! through {
-    ($($verb:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {
-        $(
-            async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
-                self.link.there().await?;
-                let answer = self.inner.$verb($($arg),*).await;
-                self.link.back(answer).await
-            }
-        )*
-    };
-}
-
 impl<S: Desk> Desk for FaultyStore<S> {
     through! {
         acknowledge(runs: &[RunId]) -> Vec<bool>;

@@ -69,21 +69,26 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> Result<Statement> {
 pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     let if_exists = reader.eat(&["IF", "EXISTS"]);
     let name = reader.name(JOB)?;
-    let (mut keep_history, mut cascade) = (false, false);
+    let (mut purge_history, mut cascade) = (None, false);
     while !reader.is_done() {
-        if !keep_history && reader.eat(&["KEEP"]) {
+        if purge_history.is_none() && reader.eat(&["KEEP"]) {
             reader.expect(&["HISTORY"])?;
-            keep_history = true;
+            purge_history = Some(false);
+        } else if purge_history.is_none() && reader.eat(&["PURGE"]) {
+            reader.expect(&["HISTORY"])?;
+            purge_history = Some(true);
         } else if !cascade && reader.eat(&["CASCADE"]) {
             cascade = true;
         } else if !cascade && reader.eat(&["RESTRICT"]) {
             // That is what happens anyway.
         } else {
-            let known = ["KEEP", "CASCADE", "RESTRICT"];
-            return Err(reader.unexpected_word("KEEP HISTORY, CASCADE or the end", known));
+            let known = ["KEEP", "PURGE", "CASCADE", "RESTRICT"];
+            let expected = "KEEP HISTORY, PURGE HISTORY, CASCADE or the end";
+            return Err(reader.unexpected_word(expected, known));
         }
     }
-    Ok(Statement::DropJob(DropJob { name, if_exists, keep_history, cascade }))
+    let purge_history = purge_history.unwrap_or(false);
+    Ok(Statement::DropJob(DropJob { name, if_exists, purge_history, cascade }))
 }
 
 pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {

@@ -163,7 +163,9 @@ pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String)
         let message = format!("command: there is no {text:?} where the configuration allows one");
         return Err(Failure::other("COMMAND_NOT_FOUND", message));
     }
-    Err(not_allowed("is not among them, or is a link that leads elsewhere"))
+    Err(not_allowed(
+        "is not in the allow-list external.allow, or is a symbolic link to a program outside of it",
+    ))
 }
 
 fn executable(real: &Path, text: &str) -> Result<(), Failure> {

@@ -226,8 +226,8 @@ impl Reader {
     ) -> Result<Option<Cursor>, QueryError> {
         let until = self.sys.app.now().saturating_add(SignedDuration::from_hours(24));
         let until = until.unwrap_or(Timestamp::MAX);
-        let scheduler = Arc::clone(&self.sys.app.scheduler);
-        let (ended, next) = self.sys.ask(scheduler.ended(&self.sys.actor, after, until, look))?;
+        let engine = Arc::clone(&self.sys.app.engine);
+        let (ended, next) = self.sys.ask(engine.by(&self.sys.actor).ended(after, until, look))?;
         for end in ended {
             if may_begin_since(&end, since)
                 && asked.lets_end(end.outcome, end.attempts)

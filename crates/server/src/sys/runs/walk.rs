@@ -79,22 +79,22 @@ impl Walk {
         if self.over {
             return Ok(None);
         }
-        let (scheduler, actor) = (&sys.app.scheduler, &sys.actor);
+        let engine = sys.app.engine.by(&sys.actor);
         let items = match &mut self.way {
             Way::Ids { filter, before } => {
-                let list = scheduler.list_runs(actor, filter, *before, self.size);
+                let list = engine.list_runs(filter, *before, self.size);
                 let page = sys.ask_for(list)?;
                 let Page { items, next } = page.unwrap_or(Page { items: Vec::new(), next: None });
                 (self.over, *before) = (next.is_none(), next);
                 items
             }
             Way::Retried { before } => {
-                let Page { items, next } = sys.ask(scheduler.retried(actor, *before, self.size))?;
+                let Page { items, next } = sys.ask(engine.retried(*before, self.size))?;
                 (self.over, *before) = (next.is_none(), next);
                 items
             }
             Way::Starts { filter, after, since } => {
-                let list = scheduler.latest_starts(actor, filter, *after, self.size);
+                let list = engine.latest_starts(filter, *after, self.size);
                 let page = sys.ask_for(list)?;
                 let Page { items, next } = page.unwrap_or(Page { items: Vec::new(), next: None });
                 let passed = |key: StartKey| key.began.is_some_and(|began| Some(began) < *since);
@@ -105,11 +105,11 @@ impl Walk {
             Way::Ends { after, since, below } => {
                 let until = sys.app.now().saturating_add(SignedDuration::from_hours(24));
                 let until = until.unwrap_or(Timestamp::MAX);
-                let (ended, next) = sys.ask(scheduler.ended(actor, *after, until, ENDS))?;
+                let (ended, next) = sys.ask(engine.ended(*after, until, ENDS))?;
                 let mut items = Vec::new();
                 for end in ended.iter().filter(|end| end.id < *below) {
                     if may_begin_since(end, *since) {
-                        items.extend(sys.ask_for(scheduler.run(actor, end.id))?.flatten());
+                        items.extend(sys.ask_for(engine.run(end.id))?.flatten());
                     }
                 }
                 self.over = next.is_none();

@@ -1,14 +1,15 @@
-//! The verbs of a store as a list, and two stores that are made of it.
+//! The store as the engine sees it: one type, whatever the database.
 //!
-//! [`Timed`] tells a [`Stopwatch`] what was asked, how long the answer took and whether there was
-//! one. The names of verbs are a closed set, so that a stopwatch can keep one place for each:
-//! nothing is allocated or looked up for a call. [`AnyStore`] hands each call to the store that was
-//! opened.
+//! The operations of a store are a list. Of it are made: [`Operation`], their names; an object-safe
+//! trait that every store has; and [`SharedStore`], which calls a store through that trait and
+//! measures each call. What is built on a store is therefore compiled once, without type parameters.
+//! A call costs one allocation more than a direct one, and every call waits for a database.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
@@ -25,101 +26,136 @@ use domain::tally::{EndedRun, Key};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::postgres::PostgresStore;
-use crate::sqlite::SqliteStore;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
     Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
-    DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, Given, Identity,
-    JobFilter, Joined, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo, NodeView, Objects,
-    OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed, Result, Rewrapped,
-    RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, StartFilter, StartKey, Steer,
-    Steered, Store, Submitted, Want, Whole,
+    DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, FullStore, Given,
+    Identity, JobFilter, Joined, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo,
+    NodeView, Objects, OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed,
+    Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, StartFilter,
+    StartKey, Steer, Steered, Store, Submitted, Want, Whole,
 };
 
-/// What is told about each call.
-pub trait Stopwatch: Send + Sync + 'static {
-    /// A verb was answered after this time, or failed.
-    fn took(&self, verb: Verb, time: Duration, is_ok: bool);
+/// Receives how long each call of a store took.
+pub trait StoreMetrics: Send + Sync + 'static {
+    /// An operation was answered after this time, or failed.
+    fn record(&self, operation: Operation, time: Duration, is_ok: bool);
 }
 
-/// A store whose verbs are timed.
-pub struct Timed<S> {
-    store: S,
-    stopwatch: Arc<dyn Stopwatch>,
+/// A store that is shared by everything that works on it.
+#[derive(Clone)]
+pub struct SharedStore {
+    store: Arc<dyn DynStore>,
+    metrics: Option<Arc<dyn StoreMetrics>>,
 }
 
-impl<S> Timed<S> {
-    /// Times the verbs of a store.
-    pub fn new(store: S, stopwatch: Arc<dyn Stopwatch>) -> Self {
-        Timed { store, stopwatch }
+impl SharedStore {
+    /// Shares a store and measures its calls.
+    pub fn measured(store: impl FullStore, metrics: Arc<dyn StoreMetrics>) -> Self {
+        SharedStore { store: Arc::new(store), metrics: Some(metrics) }
     }
 
     #[expect(clippy::disallowed_methods, reason = "how long a call takes decides nothing")]
-    async fn time<T>(&self, verb: Verb, call: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn measure<T>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let Some(metrics) = &self.metrics else { return call.await };
         let began = Instant::now();
         let answer = call.await;
-        self.stopwatch.took(verb, began.elapsed(), answer.is_ok());
+        metrics.record(operation, began.elapsed(), answer.is_ok());
         answer
     }
 }
 
-/// The store that the settings name, as one type: what is built on a store is compiled once, and
-/// not once for each database.
-pub enum AnyStore {
-    /// The embedded one.
-    Sqlite(SqliteStore),
-    /// The one that nodes share.
-    Postgres(PostgresStore),
+impl<S: FullStore> From<Arc<S>> for SharedStore {
+    fn from(store: Arc<S>) -> Self {
+        SharedStore { store, metrics: None }
+    }
 }
 
-/// One line for each verb: its name here, its signature, its answer. What follows a plus is handed
-/// through as it is, by [`Timed`] and by [`AnyStore`].
-macro_rules! verbs {
-    ($($room:ident {
-        $($name:ident $verb:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
-    } $(+ timed { $($rest:item)* } + any { $($rest_of_any:item)* })?)*) => {
-        /// A verb of a store.
+/// One line for each operation: its name in [`Operation`], its signature, its answer.
+macro_rules! operations {
+    ($($group:ident {
+        $($name:ident $operation:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
+    })*) => {
+        /// An operation of a store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Verb {
+        pub enum Operation {
             $($(
-                #[doc = concat!("`", stringify!($room), "::", stringify!($verb), "`.")]
+                #[doc = concat!("`", stringify!($group), "::", stringify!($operation), "`.")]
                 $name,
             )*)*
         }
 
-        impl Verb {
-            /// Every verb; each is at the place of its number.
-            pub const ALL: &[Verb] = &[$($(Verb::$name,)*)*];
+        impl Operation {
+            /// Every operation, at the index of its number.
+            pub const ALL: &[Operation] = &[$($(Operation::$name,)*)*];
 
-            /// Its name.
+            /// The operation's name.
             pub fn name(self) -> &'static str {
                 match self {
-                    $($(Verb::$name => stringify!($verb),)*)*
+                    $($(Operation::$name => stringify!($operation),)*)*
                 }
             }
         }
 
-        $(impl<S: $room> $room for Timed<S> {
-            $(async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
-                self.time(Verb::$name, self.store.$verb($($arg),*)).await
-            })*
-            $($($rest)*)?
-        })*
+        /// [`FullStore`] as an object.
+        #[async_trait]
+        trait DynStore: Send + Sync + 'static {
+            $($(async fn $operation(&self, $($arg: $kind),*) -> Result<$answer>;)*)*
+            async fn placed(&self);
+            async fn changed(&self);
+            fn hint(&self);
+        }
 
-        $(impl $room for AnyStore {
-            $(async fn $verb(&self, $($arg: $kind),*) -> Result<$answer> {
-                match self {
-                    AnyStore::Sqlite(store) => store.$verb($($arg),*).await,
-                    AnyStore::Postgres(store) => store.$verb($($arg),*).await,
+        #[async_trait]
+        impl<S: FullStore> DynStore for S {
+            $($(async fn $operation(&self, $($arg: $kind),*) -> Result<$answer> {
+                $group::$operation(self, $($arg),*).await
+            })*)*
+
+            async fn placed(&self) {
+                Store::placed(self).await;
+            }
+
+            async fn changed(&self) {
+                Store::changed(self).await;
+            }
+
+            fn hint(&self) {
+                Store::hint(self);
+            }
+        }
+
+        impl SharedStore {
+            $($(
+                #[doc = concat!("Calls [`", stringify!($group), "::", stringify!($operation), "`].")]
+                pub async fn $operation(&self, $($arg: $kind),*) -> Result<$answer> {
+                    self.measure(Operation::$name, self.store.$operation($($arg),*)).await
                 }
-            })*
-            $($($rest_of_any)*)?
-        })*
+            )*)*
+
+            /// Calls [`Store::placed`], which waits for other nodes and is not measured.
+            pub async fn placed(&self) {
+                self.store.placed().await;
+            }
+
+            /// Calls [`Store::changed`], which waits for other nodes and is not measured.
+            pub async fn changed(&self) {
+                self.store.changed().await;
+            }
+
+            /// Calls [`Store::hint`].
+            pub fn hint(&self) {
+                self.store.hint();
+            }
+        }
     };
 }
 
-verbs! {
+operations! {
     Store {
         Now now() -> Timestamp;
         Define define(changes: &[Change]) -> Vec<Changed>;
@@ -152,40 +188,6 @@ verbs! {
             -> Page<RunView, RunId>;
         Attempts attempts(run: RunId) -> Vec<AttemptView>;
         Counts counts() -> Counts;
-    } + timed {
-        // It waits for others, not for the store.
-        async fn placed(&self) {
-            self.store.placed().await
-        }
-
-        async fn changed(&self) {
-            self.store.changed().await
-        }
-
-        fn hint(&self) {
-            self.store.hint();
-        }
-    } + any {
-        async fn placed(&self) {
-            match self {
-                AnyStore::Sqlite(store) => store.placed().await,
-                AnyStore::Postgres(store) => store.placed().await,
-            }
-        }
-
-        async fn changed(&self) {
-            match self {
-                AnyStore::Sqlite(store) => store.changed().await,
-                AnyStore::Postgres(store) => store.changed().await,
-            }
-        }
-
-        fn hint(&self) {
-            match self {
-                AnyStore::Sqlite(store) => store.hint(),
-                AnyStore::Postgres(store) => store.hint(),
-            }
-        }
     }
     Cluster {
         TakeLead take_lead(node: NodeId) -> Lead;
@@ -304,33 +306,36 @@ mod tests {
 
     use super::*;
     use crate::StoreError;
+    use crate::sqlite::SqliteStore;
 
-    /// Keeps what it is told.
     #[derive(Default)]
-    struct Seen(Mutex<Vec<(Verb, bool)>>);
+    struct Seen(Mutex<Vec<(Operation, bool)>>);
 
-    impl Stopwatch for Seen {
-        fn took(&self, verb: Verb, _: Duration, is_ok: bool) {
-            self.0.lock().unwrap().push((verb, is_ok));
+    impl StoreMetrics for Seen {
+        fn record(&self, operation: Operation, _: Duration, is_ok: bool) {
+            self.0.lock().unwrap().push((operation, is_ok));
         }
     }
 
     #[tokio::test]
-    async fn an_answer_and_a_failure_are_both_told() {
+    async fn answers_and_failures_are_both_measured() {
         let seen = Arc::new(Seen::default());
-        let timed = Timed::new((), Arc::clone(&seen) as Arc<dyn Stopwatch>);
-        assert_eq!(timed.time(Verb::Counts, async { Ok(7) }).await.unwrap(), 7);
-        let away = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
-        timed.time(Verb::Pump, away).await.unwrap_err();
-        assert_eq!(*seen.0.lock().unwrap(), [(Verb::Counts, true), (Verb::Pump, false)]);
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(|| Timestamp::UNIX_EPOCH);
+        let store = SqliteStore::open(&folder.path().join("store.db"), clock).unwrap();
+        let shared = SharedStore::measured(store, Arc::clone(&seen) as Arc<dyn StoreMetrics>);
+        assert_eq!(shared.counts().await.unwrap().jobs, 0);
+        let lost = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
+        shared.measure(Operation::Pump, lost).await.unwrap_err();
+        assert_eq!(*seen.0.lock().unwrap(), [(Operation::Counts, true), (Operation::Pump, false)]);
     }
 
     #[test]
-    fn every_verb_has_a_number_and_a_name_of_its_own() {
-        for (place, verb) in Verb::ALL.iter().enumerate() {
-            assert_eq!(*verb as usize, place);
+    fn every_operation_has_a_number_and_a_name_of_its_own() {
+        for (index, operation) in Operation::ALL.iter().enumerate() {
+            assert_eq!(*operation as usize, index);
         }
-        let names: HashSet<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
-        assert_eq!(names.len(), Verb::ALL.len());
+        let names: HashSet<&str> = Operation::ALL.iter().map(|each| each.name()).collect();
+        assert_eq!(names.len(), Operation::ALL.len());
     }
 }
