@@ -1,5 +1,5 @@
 //! The developer commands: `cargo xtask test|needs|lint|fmt|bench|campaign|ci`, one file a command under `cmd/`.
-//! Nothing here is part of the product, and no room imports it.
+//! Nothing here is part of the product, and no crate imports it.
 #![allow(
     clippy::disallowed_methods,
     reason = "developer commands start processes, read the environment and measure time"

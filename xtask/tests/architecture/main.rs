@@ -1,33 +1,33 @@
 //! The architecture test: the workspace is what ARCHITECTURE.md says it is.
 //!
-//! It compares the rooms table of that page (`rooms`) with what cargo knows about the packages
-//! (`packages`) and with what the rooms' sources name (`sources`). Dev-dependencies are free.
+//! It compares the table of crates of that page (`crates`) with what cargo knows about the packages
+//! (`packages`) and with what the sources of crates name (`sources`). Dev-dependencies are free.
 //! What only the compiler can see (a clock read through an alias) is clippy.toml's part.
 #![allow(clippy::disallowed_methods, reason = "the test asks cargo about the workspace")]
 
+mod crates;
 mod packages;
-mod rooms;
 mod sources;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use crates::CrateRow;
 use packages::Package;
-use rooms::Room;
 
 const WHAT_TO_DO: &str = "\
-What to do: undo the dependency or the import; usually the code belongs in another room, or the
-value should come in as a parameter. If the architecture shall change, change the rooms table of
-ARCHITECTURE.md in a commit of its own that says why (CONTRIBUTING.md, \"Rooms and edges\").";
+What to do: undo the dependency or the import; usually the code belongs in another crate, or the
+value should come in as a parameter. If the architecture shall change, change the table of crates of
+ARCHITECTURE.md in a commit of its own that says why (CONTRIBUTING.md, \"Crates and edges\").";
 
 #[test]
 fn the_workspace_is_as_the_architecture_page_says() {
     let root = root();
     let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let rooms = rooms::parse(&page).unwrap();
+    let crates = crates::parse(&page).unwrap();
     let packages = packages::read(&root);
-    let mut problems = differences(&rooms, &packages);
-    problems.extend(forbidden_paths(&root, &rooms, &packages));
+    let mut problems = differences(&crates, &packages);
+    problems.extend(forbidden_paths(&root, &crates, &packages));
     assert!(
         problems.is_empty(),
         "the workspace differs from ARCHITECTURE.md:\n- {}\n\n{WHAT_TO_DO}\n",
@@ -41,54 +41,54 @@ fn root() -> PathBuf {
     Path::new(&xtask).parent().unwrap().into()
 }
 
-/// Rooms without package, packages without room, and for the others every edge that is only on
-/// one side and every crate that the room may not import.
-fn differences(rooms: &[Room], packages: &[Package]) -> Vec<String> {
+/// Crates without package, packages without row, and for the others every edge that is only on
+/// one side and every crate that the crate may not import.
+fn differences(crates: &[CrateRow], packages: &[Package]) -> Vec<String> {
     let mut problems = Vec::new();
-    for room in rooms {
-        let name = &room.name;
+    for row in crates {
+        let name = &row.name;
         let Some(package) = packages.iter().find(|package| package.name == *name) else {
-            problems.push(format!("room `{name}` is no package of the workspace"));
+            problems.push(format!("crate `{name}` is no package of the workspace"));
             continue;
         };
-        for ours in package.ours.difference(&room.may_import) {
+        for ours in package.ours.difference(&row.may_import) {
             problems.push(format!(
                 "`{name}` depends on `{ours}`, but its row does not list `{ours}` under \"{}\"",
-                rooms::MAY_IMPORT
+                crates::MAY_IMPORT
             ));
         }
-        for ours in room.may_import.difference(&package.ours) {
+        for ours in row.may_import.difference(&package.ours) {
             problems.push(format!(
                 "the row of `{name}` lists `{ours}`, but `{name}` does not depend on it"
             ));
         }
-        for external in package.external.intersection(&room.may_not) {
+        for external in package.external.intersection(&row.may_not) {
             problems.push(format!(
                 "`{name}` depends on `{external}`, which its row lists under \"{}\"",
-                rooms::MAY_NOT
+                crates::MAY_NOT
             ));
         }
     }
     for package in packages {
-        if !rooms.iter().any(|room| room.name == package.name) {
+        if !crates.iter().any(|row| row.name == package.name) {
             let name = &package.name;
-            problems.push(format!("package `{name}` has no row in the table of rooms"));
+            problems.push(format!("package `{name}` has no row in the table of crates"));
         }
     }
     problems
 }
 
-/// Every place in a room's `src` that names a path (such as `std::fs`) the room may not import.
-fn forbidden_paths(root: &Path, rooms: &[Room], packages: &[Package]) -> Vec<String> {
+/// Every place in a row's `src` that names a path (such as `std::fs`) the row may not import.
+fn forbidden_paths(root: &Path, crates: &[CrateRow], packages: &[Package]) -> Vec<String> {
     let mut problems = Vec::new();
-    for room in rooms {
-        let paths: Vec<&str> = room.forbidden_paths().collect();
-        let package = packages.iter().find(|package| package.name == room.name);
+    for row in crates {
+        let paths: Vec<&str> = row.forbidden_paths().collect();
+        let package = packages.iter().find(|package| package.name == row.name);
         let (false, Some(package)) = (paths.is_empty(), package) else {
             continue;
         };
         let files = sources::rust_files(&package.folder.join("src"));
-        assert!(!files.is_empty(), "`{}` has no sources", room.name);
+        assert!(!files.is_empty(), "`{}` has no sources", row.name);
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
             for path in &paths {
@@ -96,8 +96,8 @@ fn forbidden_paths(root: &Path, rooms: &[Room], packages: &[Package]) -> Vec<Str
                     problems.push(format!(
                         "{}:{line} names `{path}`, which the row of `{}` lists under \"{}\"",
                         file.strip_prefix(root).unwrap_or(&file).display(),
-                        room.name,
-                        rooms::MAY_NOT
+                        row.name,
+                        crates::MAY_NOT
                     ));
                 }
             }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "
-| room     | may import (ours) | may not   |
+| row     | may import (ours) | may not   |
 |----------|-------------------|-----------|
 | `bottom` | –                 | `network` |
 | `top`    | `bottom`          | –         |
@@ -129,7 +129,7 @@ mod tests {
                 external: names(external),
             })
             .collect();
-        differences(&rooms::parse(PAGE).unwrap(), &packages)
+        differences(&crates::parse(PAGE).unwrap(), &packages)
     }
 
     #[test]
@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn room_without_package_and_package_without_room_fail() {
+    fn crate_without_package_and_package_without_row_fail() {
         assert_eq!(
             differences_for(&[("bottom", &[], &[]), ("new", &[], &[])]),
             [
-                "room `top` is no package of the workspace",
-                "package `new` has no row in the table of rooms"
+                "crate `top` is no package of the workspace",
+                "package `new` has no row in the table of crates"
             ]
         );
     }

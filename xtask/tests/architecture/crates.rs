@@ -1,22 +1,22 @@
-//! The rooms table of ARCHITECTURE.md: one row a room, found by its column titles.
+//! The table of crates of ARCHITECTURE.md: one row a crate, found by its column titles.
 
 use std::collections::BTreeSet;
 
-pub const ROOM: &str = "room";
+pub const CRATE: &str = "crate";
 pub const MAY_IMPORT: &str = "may import (ours)";
 pub const MAY_NOT: &str = "may not";
 
 /// One row. Columns that the test does not know are for the reader.
 #[derive(Debug, PartialEq)]
-pub struct Room {
+pub struct CrateRow {
     pub name: String,
-    /// Rooms that it depends on: exactly these.
+    /// Crates that it depends on: exactly these.
     pub may_import: BTreeSet<String>,
     /// External crates (`tokio`) and paths in source text (`std::fs`) that it must not name.
     pub may_not: BTreeSet<String>,
 }
 
-impl Room {
+impl CrateRow {
     /// The entries of `may_not` that are looked for in the source text.
     pub fn forbidden_paths(&self) -> impl Iterator<Item = &str> {
         let entries = self.may_not.iter().map(String::as_str);
@@ -24,32 +24,36 @@ impl Room {
     }
 }
 
-/// Reads the one table whose first column is "room".
-pub fn parse(page: &str) -> Result<Vec<Room>, String> {
+/// Reads the one table whose first column is "crate".
+pub fn parse(page: &str) -> Result<Vec<CrateRow>, String> {
     let mut lines = page.lines().skip_while(|line| !is_header(line));
-    let header = cells(lines.next().ok_or("the page has no table of rooms")?);
+    let header = cells(lines.next().ok_or("the page has no table of crates")?);
     let column = |title: &str| {
         let position = header.iter().position(|cell| *cell == title);
-        position.ok_or(format!("the table of rooms has no column \"{title}\""))
+        position.ok_or(format!("the table of crates has no column \"{title}\""))
     };
     let (may_import, may_not) = (column(MAY_IMPORT)?, column(MAY_NOT)?);
 
     let rows = lines.by_ref().skip(1).take_while(|line| is_row(line));
-    let rooms = rows.map(|row| {
+    let crates = rows.map(|row| {
         let cells = cells(row);
         if cells.len() != header.len() {
             return Err(format!("not {} cells: {row}", header.len()));
         }
         let mut name = names(cells[0])?.into_iter();
         let (Some(name), None) = (name.next(), name.next()) else {
-            return Err(format!("a row needs the name of one room: {row}"));
+            return Err(format!("a row needs the name of one crate: {row}"));
         };
-        Ok(Room { name, may_import: names(cells[may_import])?, may_not: names(cells[may_not])? })
+        Ok(CrateRow {
+            name,
+            may_import: names(cells[may_import])?,
+            may_not: names(cells[may_not])?,
+        })
     });
-    let rooms = rooms.collect::<Result<Vec<_>, _>>()?;
+    let crates = crates.collect::<Result<Vec<_>, _>>()?;
     match lines.any(is_header) {
-        true => Err("the page has two tables of rooms".into()),
-        false => Ok(rooms),
+        true => Err("the page has two tables of crates".into()),
+        false => Ok(crates),
     }
 }
 
@@ -58,7 +62,7 @@ fn is_row(line: &str) -> bool {
 }
 
 fn is_header(line: &str) -> bool {
-    is_row(line) && cells(line)[0] == ROOM
+    is_row(line) && cells(line)[0] == CRATE
 }
 
 fn cells(row: &str) -> Vec<&str> {
@@ -87,7 +91,7 @@ mod tests {
     use super::*;
 
     const HEADER: &str = "\
-| room | what | may import (ours) | may not |
+| crate | what | may import (ours) | may not |
 |------|------|-------------------|---------|
 ";
 
@@ -100,15 +104,19 @@ mod tests {
         let page = format!(
             "# Title\n\n| a | b |\n|---|---|\n\n{HEADER}| `a` | A, `x` | – | `t`, `std::fs` |\n| `b` | B | `a` | – |\n\n| `c` |\n"
         );
-        let rooms = parse(&page).unwrap();
+        let crates = parse(&page).unwrap();
         assert_eq!(
-            rooms,
+            crates,
             [
-                Room { name: "a".into(), may_import: set(&[]), may_not: set(&["std::fs", "t"]) },
-                Room { name: "b".into(), may_import: set(&["a"]), may_not: set(&[]) }
+                CrateRow {
+                    name: "a".into(),
+                    may_import: set(&[]),
+                    may_not: set(&["std::fs", "t"])
+                },
+                CrateRow { name: "b".into(), may_import: set(&["a"]), may_not: set(&[]) }
             ]
         );
-        assert_eq!(rooms[0].forbidden_paths().collect::<Vec<_>>(), ["std::fs"]);
+        assert_eq!(crates[0].forbidden_paths().collect::<Vec<_>>(), ["std::fs"]);
     }
 
     #[test]
@@ -118,16 +126,16 @@ mod tests {
             ("| `a` | A | `b`, c | – |", "\"`b`, c\" is neither"),
             ("| `a` | A | `b` `c` | – |", "\"`b` `c`\" is neither"),
             ("| `a` | A |  | – |", "\"\" is neither"),
-            ("| `a`, `b` | A | – | – |", "the name of one room"),
-            ("| – | A | – | – |", "the name of one room"),
+            ("| `a`, `b` | A | – | – |", "the name of one crate"),
+            ("| – | A | – | – |", "the name of one crate"),
             ("| `a` | A | – |", "not 4 cells"),
-            ("\n| room |", "two tables"),
+            ("\n| crate |", "two tables"),
         ] {
             let message = parse(&format!("{HEADER}{rows}\n")).unwrap_err();
             assert!(message.contains(error), "{rows}: {message}");
         }
-        assert!(parse("no table").unwrap_err().contains("no table of rooms"));
-        let message = parse("| room | may not |\n|---|---|\n").unwrap_err();
+        assert!(parse("no table").unwrap_err().contains("no table of crates"));
+        let message = parse("| crate | may not |\n|---|---|\n").unwrap_err();
         assert!(message.contains("no column \"may import (ours)\""));
     }
 }
