@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "
-| row     | may import (ours) | may not   |
+| crate    | may import (ours) | may not   |
 |----------|-------------------|-----------|
 | `bottom` | –                 | `network` |
 | `top`    | `bottom`          | –         |
