@@ -36,12 +36,12 @@ pub use node::{
 pub use run::{Activity, Carried, Engine, Executor, Guest, Health, Renewal, Stalled, Stay, Stop};
 pub use settings::{Parts, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
-pub use stats::Stats;
+pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, Operation, OwnedShard, Page, Put, Replaces, RunFilter, RunView,
-    RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, Steer, Steered, StoreError,
+    NodeInfo, NodeView, Objects, Operation, OwnedShard, Page, Put, RecentEnd, Replaces, RunFilter,
+    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, Steer, Steered, StoreError,
     StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

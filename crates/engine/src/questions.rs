@@ -9,7 +9,8 @@ use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
     Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
-    LastRun, NodeView, Page, Put, RunFilter, RunView, Set, Setting, StartFilter, StartKey,
+    LastRun, NodeView, Page, Put, RecentEnd, RunFilter, RunView, Set, Setting, StartFilter,
+    StartKey,
 };
 
 use crate::error::Result;
@@ -91,6 +92,11 @@ impl Node {
     /// The last runs of jobs; a job without one is left out.
     pub async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
         Ok(self.store.last_runs(jobs).await?)
+    }
+
+    /// The newest ended runs of jobs, at most `limit` of each.
+    pub async fn recent_ends(&self, jobs: &[JobId], limit: u32) -> Result<Vec<RecentEnd>> {
+        Ok(self.store.recent_ends(jobs, limit).await?)
     }
 
     /// Ended runs of a job by when they began, latest first.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::id::{JobId, TenantId};
 use domain::tally::{Summary, hour_of};
+use jiff::Timestamp;
 use store::LiveCounts;
 
 use crate::error::Result;
@@ -25,6 +26,15 @@ pub struct Stats {
     pub last_day: Summary,
 }
 
+/// How a tenant's runs ended in one hour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HourlyStats {
+    /// When the hour began.
+    pub at: Timestamp,
+    /// What ended in it.
+    pub summary: Summary,
+}
+
 impl Node {
     /// How a tenant's jobs are doing.
     pub async fn stats(&self, tenant: TenantId) -> Result<Stats> {
@@ -42,6 +52,25 @@ impl Node {
             }
         }
         Ok(stats)
+    }
+
+    /// How a tenant's runs ended in this hour and so many before, one entry for each hour, oldest
+    /// first.
+    pub async fn hourly_stats(&self, tenant: TenantId, hours: u32) -> Result<Vec<HourlyStats>> {
+        let last = hour_of(self.store.now().await?);
+        let first = last - i64::from(hours);
+        let empty = |hour: i64| HourlyStats {
+            at: Timestamp::from_second(hour * 3_600).unwrap_or(Timestamp::MIN),
+            summary: Summary::default(),
+        };
+        let mut all: Vec<HourlyStats> = (first..=last).map(empty).collect();
+        for (key, amount) in self.store.tallies(tenant, &[JobId::NONE], first).await? {
+            let entry = usize::try_from(key.hour - first).ok().and_then(|n| all.get_mut(n));
+            if let Some(entry) = entry {
+                entry.summary.add(key.measure, key.class, amount);
+            }
+        }
+        Ok(all)
     }
 
     /// How the runs of some jobs ended in this hour and so many before; a job that has no entry had

@@ -41,6 +41,14 @@ pub trait Desk: Store {
     /// job without one is left out.
     fn last_runs(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<LastRun>>> + Send;
 
+    /// The newest ended runs of each of these jobs, at most `limit` of each, newest first. Times
+    /// without a run are among them, runs of shards are not.
+    fn recent_ends(
+        &self,
+        jobs: &[JobId],
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<RecentEnd>>> + Send;
+
     /// Ended runs of a job, those first that never began, then by when their last attempt began,
     /// latest first, after a place in this order; rows for times without a run included. What a
     /// page costs does not grow with history.
@@ -103,6 +111,21 @@ pub struct LastRun {
     pub scheduled_for: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
+}
+
+/// How a run of a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecentEnd {
+    /// The job.
+    pub job: JobId,
+    /// The run.
+    pub run: RunId,
+    /// The time that the run stood for.
+    pub scheduled_for: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The version of the job that asked for it.
+    pub job_version: u32,
 }
 
 /// What live runs are doing, counted by [`RunState`](domain::run::RunState).

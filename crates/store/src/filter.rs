@@ -197,6 +197,10 @@ pub struct JobFilter {
     pub tag: Option<String>,
     /// Whose names begin like this.
     pub prefix: Option<String>,
+    /// Whose names contain this, whatever the case of its letters.
+    pub contains: Option<String>,
+    /// That are due before this time.
+    pub due_before: Option<Timestamp>,
     /// Whose schedules are of this kind, see [`domain::job::When::kind`].
     pub schedule: Option<String>,
     /// Whose actions are of this kind, see [`domain::action::Action::kind`].
@@ -213,6 +217,8 @@ impl JobFilter {
             states: Vec::new(),
             tag: None,
             prefix: None,
+            contains: None,
+            due_before: None,
             schedule: None,
             action: None,
             owner: None,
@@ -229,6 +235,8 @@ impl JobFilter {
         let by_index = self.states.is_empty()
             && self.schedule.is_none()
             && self.action.is_none()
+            && self.contains.is_none()
+            && self.due_before.is_none()
             && self.owner.is_none();
         let enough = limit.saturating_add(2);
         if by_index { enough } else { enough.max(LOOK_MAX) }
@@ -239,6 +247,11 @@ impl JobFilter {
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)
             && self.action.as_ref().is_none_or(|kind| job.definition.action.kind() == kind)
             && self.owner.is_none_or(|owner| job.owner == owner)
+            && self.due_before.is_none_or(|end| job.next_run.is_some_and(|next| next < end))
+            && self
+                .contains
+                .as_ref()
+                .is_none_or(|part| job.name.to_lowercase().contains(&part.to_lowercase()))
     }
 
     /// Makes a page of jobs that come by name, at most as many as a page looks at.

@@ -60,7 +60,7 @@ mod view;
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
 pub use author::as_author;
 pub use cluster::{Acknowledgement, Cluster, POLICY, Steer, Steered};
-pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, Set, Setting};
+pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{Cursor, Follow};

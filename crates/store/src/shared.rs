@@ -31,9 +31,9 @@ use crate::{
     Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
     DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, FullStore, Given,
     Identity, JobFilter, Joined, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo,
-    NodeView, Objects, OwnedShard, Page, Pumped, Put, Reach, Reaped, Recorded, Removed, Renewed,
-    Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Shards, StartFilter,
-    StartKey, Steer, Steered, Store, Submitted, Want, Whole,
+    NodeView, Objects, OwnedShard, Page, Pumped, Put, Reach, Reaped, RecentEnd, Recorded, Removed,
+    Renewed, Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Shards,
+    StartFilter, StartKey, Steer, Steered, Store, Submitted, Want, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -218,6 +218,7 @@ operations! {
         Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        RecentEnds recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         Retried retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;

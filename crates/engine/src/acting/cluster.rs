@@ -12,13 +12,19 @@ use store::{
 
 use super::{Acting, no_run};
 use crate::error::Result;
-use crate::stats::Stats;
+use crate::stats::{HourlyStats, Stats};
 
 impl Acting<'_> {
     /// How the tenant's jobs are doing.
     pub async fn stats(&self) -> Result<Stats> {
         self.may(Deed::SeeAllRuns)?;
         self.node().stats(self.actor.tenant).await
+    }
+
+    /// How the tenant's runs ended in this hour and so many before, by hour.
+    pub async fn hourly_stats(&self, hours: u32) -> Result<Vec<HourlyStats>> {
+        self.may(Deed::SeeAllRuns)?;
+        self.node().hourly_stats(self.actor.tenant, hours).await
     }
 
     /// The nodes of the cluster.

@@ -11,8 +11,8 @@ use domain::run::NewRun;
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    AttemptView, Cancelled, Cursor, LastRun, Page, RunFilter, RunView, RunsOf, StartFilter,
-    StartKey,
+    AttemptView, Cancelled, Cursor, LastRun, Page, RecentEnd, RunFilter, RunView, RunsOf,
+    StartFilter, StartKey,
 };
 
 use super::{Acting, no_job, no_run};
@@ -278,6 +278,13 @@ impl Acting<'_> {
             runs.retain(|run| jobs.contains(&run.job));
         }
         Ok((runs, next))
+    }
+
+    /// The newest ended runs of jobs whose runs the actor sees.
+    pub async fn recent_ends(&self, jobs: &[JobId], limit: u32) -> Result<Vec<RecentEnd>> {
+        let seen = self.own_jobs(jobs.iter().copied()).await?;
+        let seen: Vec<JobId> = jobs.iter().copied().filter(|job| seen.contains(job)).collect();
+        self.node().recent_ends(&seen, limit).await
     }
 
     /// The last runs of jobs whose runs the actor sees.

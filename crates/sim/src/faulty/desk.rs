@@ -6,7 +6,7 @@ use domain::partition::Part;
 use domain::run::NewRun;
 use store::{
     Answer, Begun, Desk, LastRun, LiveCounts, Move, NodeView, Objects, OwnedShard, Page, Put,
-    Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
+    RecentEnd, Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -20,6 +20,7 @@ impl<S: Desk> Desk for FaultyStore<S> {
         nodes() -> Vec<NodeView>;
         live(tenant: TenantId) -> LiveCounts;
         last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;

@@ -12,8 +12,8 @@ use super::row::{at, outcome, signed, text, unsigned};
 use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
 use crate::{
-    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
-    StartFilter, StartKey,
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, RecentEnd, Result, RunView, Set,
+    Setting, StartFilter, StartKey,
 };
 
 impl Desk for PostgresStore {
@@ -63,6 +63,21 @@ impl Desk for PostgresStore {
             })
         };
         self.shared.query(sql!("last_runs"), values![ids]).await?.iter().map(last).collect()
+    }
+
+    async fn recent_ends(&self, jobs: &[JobId], limit: u32) -> Result<Vec<RecentEnd>> {
+        let ids: Vec<Uuid> = jobs.iter().map(|job| job.0).collect();
+        let end = |row: &Row| {
+            Ok(RecentEnd {
+                job: JobId(row.try_get(0)?),
+                run: RunId(row.try_get(1)?),
+                scheduled_for: at(row.try_get(2)?),
+                outcome: outcome(row.try_get(3)?)?,
+                job_version: row.try_get::<_, i32>(4)?.cast_unsigned(),
+            })
+        };
+        let rows = self.shared.query(sql!("recent_ends"), values![ids, i64::from(limit)]).await?;
+        rows.iter().map(end).collect()
     }
 
     async fn latest_starts(

@@ -14,8 +14,8 @@ use crate::author::author;
 use crate::desk::{ANSWER_TTL_US, KEY_TTL_US};
 use crate::lane::LANES;
 use crate::{
-    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, Result, RunView, Set, Setting,
-    StartFilter, StartKey, StoreError,
+    Answer, Begun, Desk, LastRun, LiveCounts, NodeView, Page, RecentEnd, Result, RunView, Set,
+    Setting, StartFilter, StartKey, StoreError,
 };
 
 impl Desk for SqliteStore {
@@ -73,6 +73,28 @@ impl Desk for SqliteStore {
                 if let Some(row) = rows.next()? {
                     let (scheduled_for, outcome) = (at(row.get(0)?)?, outcome_of(row.get(1)?)?);
                     found.push(LastRun { job, scheduled_for, outcome });
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn recent_ends(&self, jobs: &[JobId], limit: u32) -> Result<Vec<RecentEnd>> {
+        let jobs = jobs.to_vec();
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("recent_ends"))?;
+            let mut found = Vec::new();
+            for job in jobs {
+                let mut rows = query.query((job.0, limit))?;
+                while let Some(row) = rows.next()? {
+                    found.push(RecentEnd {
+                        job,
+                        run: RunId(row.get(0)?),
+                        scheduled_for: at(row.get(1)?)?,
+                        outcome: outcome_of(row.get(2)?)?,
+                        job_version: row.get(3)?,
+                    });
                 }
             }
             Ok(found)

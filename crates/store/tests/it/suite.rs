@@ -280,6 +280,7 @@ promises! {
         what_is_rare_is_found_in_short_pages
         a_run_that_ends_between_pages_is_seen_once;
     list_jobs:
+        jobs_are_found_by_a_part_of_the_name_and_by_their_next_time
         jobs_are_found_by_state_and_kind
         jobs_are_found_by_the_beginning_of_their_names
         jobs_are_found_by_tag
@@ -337,7 +338,8 @@ promises! {
         changed_jobs_come_in_the_order_of_their_changes
         tallies_are_added_once
         racing_tallies_are_added_once
-        the_last_runs_of_jobs_are_told;
+        the_last_runs_of_jobs_are_told
+        the_recent_ends_of_jobs_are_told;
     value:
         names_are_any_text
         numbers_reach_their_limits

@@ -2,9 +2,9 @@
 
 use domain::id::JobId;
 use domain::job::JobState;
-use domain::run::Outcome;
+use domain::run::{Outcome, RunState};
 use domain::tally::{Key, Measure};
-use store::{Cursor, Desk, Follow, LastRun, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Cursor, Desk, Follow, LastRun, Prepared, RecentEnd, RunFilter, Store, Verdict, Want};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -139,4 +139,44 @@ pub async fn the_last_runs_of_jobs_are_told<B: Bench>(lab: &Lab<B>) {
     let scheduled_for = last[0].scheduled_for;
     assert_eq!(found, [LastRun { job: busy.id, scheduled_for, outcome: Outcome::Failed }]);
     assert_eq!(lab.store.last_runs(&[]).await.unwrap(), []);
+}
+
+pub async fn the_recent_ends_of_jobs_are_told<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let (busy, idle) = (lab.job("busy").await, lab.job("idle").await);
+    for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Timeout] {
+        let run = lab.started(node, &busy).await;
+        lab.finish(node, ended(node, &run, outcome)).await;
+    }
+    let run = lab.started(node, &busy).await;
+    lab.finish(node, skipped(&run, Outcome::Skipped)).await;
+    // What goes on has not ended.
+    lab.started(node, &busy).await;
+    let listed = RunFilter { states: states(), ..RunFilter::of_job(busy.id) };
+    let listed = lab.store.list_runs(&listed, None, 9).await.unwrap().items;
+    let found = lab.store.recent_ends(&[idle.id, busy.id], 9).await.unwrap();
+    let expected: Vec<RecentEnd> = listed
+        .iter()
+        .map(|run| RecentEnd {
+            job: busy.id,
+            run: run.id,
+            scheduled_for: run.scheduled_for,
+            outcome: match run.state {
+                RunState::Ended(outcome) => outcome,
+                state => panic!("{state}"),
+            },
+            job_version: run.job_version,
+        })
+        .collect();
+    assert_eq!(found, expected);
+    let outcomes: Vec<Outcome> = found.iter().map(|end| end.outcome).collect();
+    use Outcome::{Completed, Failed, Skipped, Timeout};
+    assert_eq!(outcomes, [Skipped, Timeout, Failed, Completed]);
+    assert_eq!(lab.store.recent_ends(&[busy.id], 2).await.unwrap(), expected[..2]);
+    assert_eq!(lab.store.recent_ends(&[], 2).await.unwrap(), []);
+}
+
+/// Every state of a run that has ended.
+fn states() -> Vec<RunState> {
+    Outcome::ALL.into_iter().map(RunState::Ended).collect()
 }

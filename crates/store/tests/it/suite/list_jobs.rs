@@ -3,6 +3,7 @@
 use domain::action::{Action, SqlAction};
 use domain::id::TenantId;
 use domain::job::{JobState, When};
+use jiff::SignedDuration;
 use store::{JobFilter, Prepared, Store};
 
 use crate::bench::Bench;
@@ -33,6 +34,23 @@ fn all() -> JobFilter {
 
 fn tagged(tag: &str) -> JobFilter {
     JobFilter { tag: Some(tag.into()), ..all() }
+}
+
+pub async fn jobs_are_found_by_a_part_of_the_name_and_by_their_next_time<B: Bench>(lab: &Lab<B>) {
+    for (n, name) in ["Nightly-Ledger", "ledger", "load"].into_iter().enumerate() {
+        let mut job = lab.draft(name).await;
+        job.next_run = (n > 0).then(|| job.created_at + SignedDuration::from_hours(n as i64));
+        lab.create(&job).await;
+    }
+    let containing = |part: &str| JobFilter { contains: Some(part.into()), ..all() };
+    assert_eq!(list(lab, containing("LEDGER")).await, ["Nightly-Ledger", "ledger"]);
+    assert_eq!(list(lab, containing("l")).await, ["Nightly-Ledger", "ledger", "load"]);
+    assert_eq!(list(lab, containing("%")).await, [] as [&str; 0]);
+    let next = lab.store.list_jobs(&all(), None, 9).await.unwrap().items[1].next_run.unwrap();
+    let due = |end| JobFilter { due_before: Some(end), ..all() };
+    assert_eq!(list(lab, due(next)).await, [] as [&str; 0], "the end is not included");
+    assert_eq!(list(lab, due(next + SignedDuration::from_secs(1))).await, ["ledger"]);
+    assert_eq!(list(lab, due(next + SignedDuration::from_hours(9))).await, ["ledger", "load"]);
 }
 
 pub async fn jobs_are_found_by_state_and_kind<B: Bench>(lab: &Lab<B>) {
