@@ -96,15 +96,15 @@ async fn greet(ready: Ready) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome(Ready { url, data, .. }: &Ready) {
+fn welcome(Ready { url, data, login_link, .. }: &Ready) {
     eprintln!(
         "\
 Punctual {version} is ready, with sample jobs. Ctrl-C ends it, and then everything is gone.
 
-  URL   {url}      (docs at /docs)
+  URL   {url}      (dashboard at /ui/, docs at /docs)
   Data  {data}
   Key   {key}
-
+{login}
 Look around in another terminal:
 
   export PUNCTUAL_DATA={data}
@@ -121,6 +121,7 @@ Look around in another terminal:
 ",
         version = env!("CARGO_PKG_VERSION"),
         data = data.display(),
+        login = login_link.clone().map_or_else(String::new, serve::login_lines),
         key = data.join("admin.key").display(),
         flaky = samples::FLAKY,
         slow = samples::SLOW,

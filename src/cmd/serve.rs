@@ -131,6 +131,8 @@ pub struct Ready {
     pub key: Key,
     /// Whether the key was made now.
     pub is_new: bool,
+    /// Where a browser is let in once, at a first start.
+    pub login_link: Option<String>,
 }
 
 /// Runs a server until it is told to stop.
@@ -318,6 +320,7 @@ async fn serve(
         let node = &plan.settings.info.name;
         cluster_keys::share_admin_key(&authority, node, folder.path()).await;
     }
+    let login_token = is_new.then(|| authority.make_login_link());
     let app = App::from(server::Parts {
         engine: Arc::clone(&engine),
         authority: Arc::new(authority),
@@ -373,7 +376,9 @@ async fn serve(
     folder.close_files();
     let data = folder.path().to_owned();
     let sql = sql_address.map(data::reachable);
-    greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new }).await?;
+    // Behind the number sign, so that the token is in no log and no proxy sees it.
+    let login_link = login_token.map(|token| format!("{url}/ui/login#token={token}"));
+    greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link }).await?;
     if let Some(sql) = sql {
         tracing::info!(address = %sql, "SQL interface listening");
     }
@@ -449,8 +454,13 @@ pub fn psql(address: SocketAddr, key: &str) -> String {
     format!("PGPASSWORD=$(cat {key}) psql \"host={host} port={port} user=admin dbname=default\"")
 }
 
+/// How to come into the dashboard after a first start.
+pub fn login_lines(link: String) -> String {
+    format!("\nOpen the dashboard with this link; it works once, within an hour:\n\n  {link}\n")
+}
+
 /// The few lines that somebody needs who sees the server for the first time.
-async fn welcome(Ready { url, sql, data, is_new, .. }: Ready) -> Result<(), Failure> {
+async fn welcome(Ready { url, sql, data, is_new, login_link, .. }: Ready) -> Result<(), Failure> {
     if !is_new && !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -460,10 +470,10 @@ async fn welcome(Ready { url, sql, data, is_new, .. }: Ready) -> Result<(), Fail
         "\
 Punctual {version} is ready.
 
-  URL   {url}      (docs at /docs)
+  URL   {url}      (dashboard at /ui/, docs at /docs)
   Data  {data}
   Key   {key}
-
+{login}
 Make a first job and look at it:
 
   export PUNCTUAL_TOKEN=$(cat {key})
@@ -474,6 +484,7 @@ Make a first job and look at it:
 ",
         version = env!("CARGO_PKG_VERSION"),
         data = data.display(),
+        login = login_link.map_or_else(String::new, login_lines),
     );
     if let Some(sql) = sql {
         eprintln!("Or in SQL:\n\n  {}\n", psql(sql, &key.to_string()));

@@ -88,6 +88,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("api.reads_max", "32", "requests that read at the same time; more wait"),
     key("api.tenant_reads_max", "8", "those of one tenant"),
+    key(
+        "ui.base_path",
+        "/ui/",
+        "where browsers see the dashboard: `/ui/`, with what a proxy puts before it",
+    ),
+    key("ui.environment", "", "what every page of the dashboard names, such as `production`"),
     key("sql.connections_max", "256", "SQL sessions at the same time"),
     key(
         "sql.reserved_connections",

@@ -62,7 +62,7 @@ fn tool(path: &str) -> PathBuf {
 }
 
 /// Runs a program to its end, which must be good; answers what it has printed.
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (stdout, stderr) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -71,6 +71,6 @@ fn run(command: &mut Command) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the tests are about other programs")]
-fn program(path: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn program(path: impl AsRef<std::ffi::OsStr>) -> Command {
     Command::new(path)
 }

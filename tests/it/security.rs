@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The items of the checklist.
-const ITEMS: [(char, usize); 7] =
-    [('A', 7), ('B', 7), ('G', 5), ('J', 4), ('K', 6), ('Q', 4), ('S', 6)];
+const ITEMS: [(char, usize); 8] =
+    [('A', 7), ('B', 7), ('G', 5), ('I', 2), ('J', 4), ('K', 6), ('Q', 4), ('S', 6)];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

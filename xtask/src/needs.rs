@@ -44,6 +44,11 @@ const NEEDS: &[Need] = &[
         source: Source::Apt(&["libpostgresql-jdbc-java"]),
     },
     Need {
+        what: "Chromium",
+        found: has_chromium,
+        source: Source::Apt(&["chromium", "fonts-dejavu-core"]),
+    },
+    Need {
         what: "Python packages of the tests",
         found: || Packages::Python.are_installed(),
         source: Source::Packages(Packages::Python),
@@ -52,6 +57,11 @@ const NEEDS: &[Need] = &[
         what: "Node.js packages of the tests",
         found: || Packages::Node.are_installed(),
         source: Source::Packages(Packages::Node),
+    },
+    Need {
+        what: "Node.js packages of the dashboard",
+        found: || Packages::Ui.are_installed(),
+        source: Source::Packages(Packages::Ui),
     },
 ];
 
@@ -130,6 +140,12 @@ fn has_curl() -> bool {
 /// Java that starts a program from its source, which takes the compiler.
 fn has_java() -> bool {
     ["java", "javac"].iter().all(|program| find(program, path_folders()).is_some())
+}
+
+/// The browser in which the dashboard is tested: `CHROMIUM`, or where Debian keeps it.
+fn has_chromium() -> bool {
+    let named = env::var_os("CHROMIUM").map(PathBuf::from);
+    named.unwrap_or_else(|| "/usr/bin/chromium".into()).is_file()
 }
 
 /// The driver, where Debian keeps it.

@@ -1,10 +1,12 @@
-//! Packages of other languages that tests of the API use: schemathesis, generators of clients.
+//! Packages of other languages that tests of the API use, schemathesis and generators of clients, and
+//! those that the dashboard is built and tested with.
 //!
 //! Their lists, with every version, are files of `tests/rest`. They are installed into the target
-//! folder, where the tests look for them, and stay there as long as the list is the same.
+//! folder, where the tests look for them, and stay there as long as the list is the same. Those of
+//! the dashboard are in `ui/node_modules`, where its tools look for them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -18,6 +20,8 @@ pub enum Packages {
     Python,
     /// A folder with `node_modules`, filled by npm.
     Node,
+    /// `ui/node_modules`, filled by npm.
+    Ui,
 }
 
 impl Packages {
@@ -26,6 +30,7 @@ impl Packages {
         let name = match self {
             Packages::Python => "python",
             Packages::Node => "node",
+            Packages::Ui => return Ok(root()?.join("ui/node_modules")),
         };
         Ok(target()?.join("tools").join(name))
     }
@@ -34,15 +39,23 @@ impl Packages {
     fn lists(&self) -> &'static [&'static str] {
         match self {
             Packages::Python => &["requirements.txt"],
-            Packages::Node => &["package.json", "package-lock.json"],
+            Packages::Node | Packages::Ui => &["package.json", "package-lock.json"],
         }
+    }
+
+    /// Where the lists are.
+    fn source(&self) -> Result<PathBuf> {
+        Ok(root()?.join(match self {
+            Packages::Python | Packages::Node => "tests/rest",
+            Packages::Ui => "ui",
+        }))
     }
 
     /// Whether what the list says was installed to its end.
     pub fn are_installed(&self) -> bool {
         let same = || {
             let list = self.lists().last().context("no list")?;
-            let wanted = fs::read(root()?.join("tests/rest").join(list))?;
+            let wanted = fs::read(self.source()?.join(list))?;
             Ok::<_, anyhow::Error>(fs::read(self.folder()?.join("installed"))? == wanted)
         };
         same().unwrap_or(false)
@@ -52,21 +65,23 @@ impl Packages {
     pub fn can_be_installed(&self) -> bool {
         match self {
             Packages::Python => has_venv(),
-            Packages::Node => has_npm(),
+            Packages::Node | Packages::Ui => has_npm(),
         }
     }
 
     /// Installs them anew. The copy of the list comes last: it says that the rest is complete.
     pub fn install(&self) -> Result<()> {
-        let folder = self.folder()?;
+        let (from, folder) = (self.source()?, self.folder()?);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let from = root()?.join("tests/rest");
-        for list in self.lists() {
-            fs::copy(from.join(list), folder.join(list)).context(*list)?;
-        }
+        let npm = |more: &[&str], place: &Path| {
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).args(more);
+            run_command(npm.current_dir(place))
+        };
         match self {
             Packages::Python => {
+                self.copy_lists(&from, &folder)?;
                 run_command(
                     Command::new("python3").args(["-m", "venv", "."]).current_dir(&folder),
                 )?;
@@ -81,13 +96,21 @@ impl Packages {
                 run_command(pip.arg("requirements.txt").current_dir(&folder))?;
             }
             Packages::Node => {
-                let mut npm = Command::new("npm");
-                npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
-                run_command(npm.current_dir(&folder))?;
+                self.copy_lists(&from, &folder)?;
+                npm(&[], &folder)?;
             }
+            // In its place, because the tools look for packages above the source.
+            Packages::Ui => npm(&["--ignore-scripts"], &from)?,
         }
         let list = self.lists().last().context("no list")?;
-        fs::copy(folder.join(list), folder.join("installed")).context("installed")?;
+        fs::copy(from.join(list), folder.join("installed")).context("installed")?;
+        Ok(())
+    }
+
+    fn copy_lists(&self, from: &Path, folder: &Path) -> Result<()> {
+        for list in self.lists() {
+            fs::copy(from.join(list), folder.join(list)).context(*list)?;
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::Extension;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::access::{self, Deed, Privilege, Verifier};
@@ -23,10 +23,11 @@ use uuid::Uuid;
 use crate::admission::{Challenge, Guest};
 use crate::app::App;
 use crate::closing;
+use crate::cookie;
 use crate::idempotency;
 use crate::key::{Key, KeyHash};
 use crate::limit::{self, Caller, Limits, Rate};
-use crate::login::{Login, Session, Throttle};
+use crate::login::{Login, LoginLink, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::reads::Reads;
@@ -94,6 +95,9 @@ pub trait Authority: Send + Sync + 'static {
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
+    /// Makes a key for the one who shows the token of a login link, once.
+    fn redeem<'a>(&'a self, token: &'a str) -> Answer<'a, Session, Problem>;
+
     /// Gives somebody another password who knows the one that they have.
     fn change_password<'a>(
         &'a self,
@@ -128,6 +132,7 @@ pub struct Keys {
     pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
+    pub(crate) login_link: Mutex<Option<LoginLink>>,
     /// Passwords and keys from before the SQL door that were prepared for it.
     pub(crate) prepared: Mutex<HashSet<Uuid>>,
 }
@@ -148,6 +153,7 @@ impl Keys {
             random,
             admin_verifier: OnceCell::new(),
             throttle: Arc::default(),
+            login_link: Mutex::default(),
             prepared: Mutex::default(),
             oidc: None,
         }
@@ -191,6 +197,10 @@ impl Authority for Keys {
 
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
+    }
+
+    fn redeem<'a>(&'a self, token: &'a str) -> Answer<'a, Session, Problem> {
+        Box::pin(self.redeem_login_link(token))
     }
 
     fn change_password<'a>(
@@ -281,7 +291,34 @@ pub(crate) async fn authenticate(
     caller: Option<Caller>,
     headers: &HeaderMap,
 ) -> Result<(Credential, access::Actor)> {
-    if let Some(credential) = Credential::of(headers)
+    identify(app, limits, caller, Credential::of(headers)).await
+}
+
+/// The same, also by the cookie of a browser, where a page of this server sent the request.
+async fn authenticate_browser(
+    app: &App,
+    limits: &Limits,
+    caller: Option<Caller>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(Credential, access::Actor)> {
+    let credential = match headers.contains_key(header::AUTHORIZATION) {
+        true => Credential::of(headers),
+        false => cookie::key_in(app, headers).await?.map(Credential::Key),
+    };
+    if credential.is_some() && !headers.contains_key(header::AUTHORIZATION) {
+        cookie::require_same_origin(method, headers)?;
+    }
+    identify(app, limits, caller, credential).await
+}
+
+async fn identify(
+    app: &App,
+    limits: &Limits,
+    caller: Option<Caller>,
+    credential: Option<Credential>,
+) -> Result<(Credential, access::Actor)> {
+    if let Some(credential) = credential
         && let Some(actor) = credential.owner(app).await?
     {
         return Ok((credential, actor));
@@ -291,7 +328,11 @@ pub(crate) async fn authenticate(
 
 /// The actor in the tenant that the request names. Another tenant is there only for administrators
 /// of the cluster.
-async fn elsewhere(app: &App, actor: access::Actor, headers: &HeaderMap) -> Result<access::Actor> {
+pub(crate) async fn elsewhere(
+    app: &App,
+    actor: access::Actor,
+    headers: &HeaderMap,
+) -> Result<access::Actor> {
     let Some(value) = headers.get(&TENANT) else { return Ok(actor) };
     let name = value.to_str().unwrap_or_default();
     let tenant = app.engine.node().tenant_named(name).await?;
@@ -321,7 +362,8 @@ pub(crate) async fn require_key(
     next: Next,
 ) -> Result<Response> {
     let caller = request.extensions().get::<Caller>().copied();
-    let (credential, actor) = authenticate(&app, &limits, caller, request.headers()).await?;
+    let (method, headers) = (request.method(), request.headers());
+    let (credential, actor) = authenticate_browser(&app, &limits, caller, method, headers).await?;
     let rate = rate_of(&app, &actor);
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
     let actor = Actor::from(elsewhere(&app, actor, request.headers()).await?);

@@ -75,6 +75,23 @@ pub struct Options {
     pub reads: ReadLimits,
     /// The databases of the settings: addresses by name.
     pub databases: BTreeMap<String, String>,
+    /// The dashboard.
+    pub ui: UiOptions,
+}
+
+/// What the administrator decides about the dashboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UiOptions {
+    /// Where browsers see it: `/ui/`, with what a proxy puts before it. Begins and ends with `/`.
+    pub base_path: String,
+    /// What every page names so that nobody takes one cluster for another, such as `production`.
+    pub environment: Option<String>,
+}
+
+impl Default for UiOptions {
+    fn default() -> Self {
+        UiOptions { base_path: "/ui/".to_owned(), environment: None }
+    }
 }
 
 impl Default for Options {
@@ -90,6 +107,7 @@ impl Default for Options {
             failure_rate: Rate::default(),
             reads: ReadLimits::default(),
             databases: BTreeMap::new(),
+            ui: UiOptions::default(),
         }
     }
 }

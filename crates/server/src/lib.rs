@@ -9,6 +9,7 @@ mod app;
 mod body;
 mod closing;
 mod condition;
+mod cookie;
 mod envelope;
 mod health;
 mod idempotency;
@@ -33,6 +34,7 @@ pub mod sql;
 mod sweeper;
 mod sys;
 mod trials;
+mod ui;
 mod wire;
 
 use std::sync::Arc;
@@ -48,7 +50,7 @@ use limit::Limits;
 use reads::Reads;
 
 pub use actor::{Actor, Answer, Authority, Keys};
-pub use app::{App, Options, Parts};
+pub use app::{App, Options, Parts, UiOptions};
 pub use envelope::SERVER_MARK;
 pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
@@ -81,6 +83,11 @@ fn public_routes() -> OpenApiRouter<App> {
         .routes(routes!(openapi::openapi_json))
         .routes(routes!(openapi::docs))
         .routes(routes!(rest::session::login))
+        .routes(routes!(
+            rest::browser_session::show,
+            rest::browser_session::open,
+            rest::browser_session::close
+        ))
 }
 
 /// Everything that the server answers to people and programs.
@@ -104,6 +111,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
     private
         .merge(public)
         .merge(more)
+        .merge(ui::routes())
         .layer(Extension(Arc::new(Limits::default())))
         .layer(Extension(reads))
         .layer(CatchPanicLayer::custom(panicked))

@@ -16,13 +16,14 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
-use domain::access::{Actor, ApiKey, Refusal, Standing, Verifier};
+use domain::access::{Actor, ApiKey, Refusal, Standing, User, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::{TenantId, UserId};
 use engine::as_author;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -34,6 +35,9 @@ use crate::scram;
 
 /// How long a key of a login is valid.
 const SESSION: SignedDuration = SignedDuration::from_hours(12);
+
+/// How long the link of a first start lets somebody in.
+const LOGIN_LINK: SignedDuration = SignedDuration::from_hours(1);
 
 /// Wrong passwords that cost nothing but the time to try them.
 const FREE: u32 = 5;
@@ -119,6 +123,12 @@ pub struct Session {
     pub key: Key,
     /// When it stops working.
     pub expires_at: Timestamp,
+}
+
+/// What is kept of the link that lets its first user in as the administrator.
+pub(crate) struct LoginLink {
+    hash: [u8; 32],
+    until: Timestamp,
 }
 
 /// What is kept of a user's password: its hash, and what the SQL door recognises it by.
@@ -335,13 +345,49 @@ impl Keys {
         if !scram::is_current(standing.user.scram.as_deref()) {
             self.remember(user, user.0, login.password, &standing.user.name);
         }
+        self.open_session(&standing.user).await
+    }
+
+    /// Makes the token of a link that lets its first user in as the bootstrap administrator,
+    /// within an hour. A link made before is worth nothing from then on.
+    pub fn make_login_link(&self) -> String {
+        let token = format!("{:032x}{:032x}", (self.random)(), (self.random)());
+        let until = (self.clock)().saturating_add(LOGIN_LINK).unwrap_or(Timestamp::MIN);
+        let link = LoginLink { hash: Sha256::digest(&token).into(), until };
+        *self.login_link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        token
+    }
+
+    pub(crate) async fn redeem_login_link(&self, token: &str) -> Result<Session> {
+        let shown: [u8; 32] = Sha256::digest(token).into();
+        let is_right = {
+            let mut link = self.login_link.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = |link: &mut LoginLink| {
+                bool::from(link.hash.ct_eq(&shown)) && (self.clock)() < link.until
+            };
+            link.take_if(fits).is_some()
+        };
+        let admin = match is_right {
+            true => self.engine.node().standing(UserId::ADMIN).await?,
+            false => None,
+        };
+        let wrong = || {
+            Problem::new(Code::Unauthenticated, "login link was used before or is too old")
+                .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        };
+        self.open_session(&admin.ok_or_else(wrong)?.user).await
+    }
+
+    /// Makes a key of some hours for a user who has proved who they are.
+    async fn open_session(&self, owner: &User) -> Result<Session> {
+        let user = owner.id;
         let (key, now) = (self.new_key(), (self.clock)());
         let expires_at = now.saturating_add(SESSION).unwrap_or(now);
         let secret = key.reveal().to_owned();
         let scram = scram::verifier_of(self.engine.as_ref(), user, secret).await?;
         let kept = ApiKey {
             id: key.id(),
-            tenant: standing.user.tenant,
+            tenant: owner.tenant,
             user,
             label: "login".to_owned(),
             hash: key.hash().into(),
@@ -352,7 +398,7 @@ impl Keys {
             session: true,
         };
         // The store records the login with the key.
-        as_author(standing.user.name.clone(), self.engine.open_session(kept)).await?;
+        as_author(owner.name.clone(), self.engine.open_session(kept)).await?;
         Ok(Session { key, expires_at })
     }
 

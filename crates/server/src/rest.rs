@@ -7,9 +7,11 @@ use crate::app::App;
 
 mod agent_tokens;
 mod alert_channels;
+mod attention;
 mod audit;
 mod backfill;
 mod backups;
+pub(crate) mod browser_session;
 mod bulk;
 mod databases;
 mod dead_letters;
@@ -26,6 +28,7 @@ pub(crate) mod nodes;
 mod objects;
 mod outlook;
 mod roles;
+mod schedule;
 pub(crate) mod secrets;
 pub(crate) mod session;
 mod settings;
@@ -64,7 +67,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::retry))
         .routes(routes!(events::events))
         .routes(routes!(stats::stats))
+        .routes(routes!(stats::series))
         .routes(routes!(stats::job_stats))
+        .routes(routes!(attention::attention))
+        .routes(routes!(schedule::upcoming))
+        .routes(routes!(schedule::preview))
         .routes(routes!(databases::create, databases::list))
         .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))
         .routes(routes!(databases::test))

@@ -12,6 +12,7 @@ use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{
     Key, Oidc, Patience, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
+    UiOptions,
 };
 use store::PostgresAddress;
 use vault::Ring;
@@ -218,6 +219,7 @@ impl Plan {
                     per_tenant: config.parse("api.tenant_reads_max", number)?,
                 },
                 databases,
+                ui: ui(config)?,
             },
             queries: queries(config)?,
             patience: Patience {
@@ -245,6 +247,19 @@ fn sessions(config: &Config) -> Result<SessionLimits, Complaint> {
         return Err(config.wrong("sql.reserved_connections", &right));
     }
     Ok(limits)
+}
+
+/// What is decided about the dashboard. Its path goes into a page as it is, so it has plain
+/// characters only.
+fn ui(config: &Config) -> Result<UiOptions, Complaint> {
+    let base_path = config.text("ui.base_path").to_owned();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
+    let is_path = base_path.starts_with('/') && base_path.ends_with('/');
+    if !is_path || base_path.contains("//") || !base_path.chars().all(is_plain) {
+        return Err(config.wrong("ui.base_path", "a path such as /ui/ or /punctual/ui/"));
+    }
+    let environment = config.text("ui.environment").trim().to_owned();
+    Ok(UiOptions { base_path, environment: Some(environment).filter(|text| !text.is_empty()) })
 }
 
 /// What questions may use.

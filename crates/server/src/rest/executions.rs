@@ -242,11 +242,16 @@ pub(crate) async fn get(
 ) -> Result<Json<Execution>> {
     let run = find::run(&app, &actor, &run).await?;
     let attempts = app.engine.by(&actor).attempts(run.id).await?;
+    let jobs = app.engine.by(&actor).jobs_of(std::slice::from_ref(&run)).await?;
+    let may_execute =
+        jobs.first().is_some_and(|job| actor.may(Deed::ExecuteJob(job.owner)).is_ok());
+    let word = if matches!(run.state, RunState::Ended(_)) { "RETRY" } else { "CANCEL" };
     let mut executions = named(&app, &actor, vec![run]).await?;
     with_shards(&app, &actor, &mut executions).await?;
     let execution = executions.remove(0);
     let attempts = Some(attempts.into_iter().map(Attempt::of).collect());
-    Ok(Json(Execution { attempts, ..execution }))
+    let may = if may_execute { vec![word] } else { Vec::new() };
+    Ok(Json(Execution { attempts, may, ..execution }))
 }
 
 /// Lists the attempts of an execution that have ended, oldest first.

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::access::Deed;
 use domain::id::JobId;
 use domain::job::{Job, JobState};
 use engine::{Deletion, JobFilter, LastRun, NewJob};
@@ -14,7 +15,7 @@ use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::find;
-use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY};
+use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
 use super::warnings::warnings;
 use crate::actor::Actor;
 use crate::app::App;
@@ -22,6 +23,12 @@ use crate::body::{Body, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// How many outcomes of a job a list shows.
+const OUTCOMES: u32 = 20;
+
+/// How many pages of the store a search by a part of the name looks through for one page.
+const SEARCHED_PAGES_MAX: usize = 10;
 
 /// Makes a job.
 #[utoipa::path(
@@ -83,6 +90,12 @@ pub struct JobParams {
     tag: Option<String>,
     /// Only jobs whose names begin like this.
     name_prefix: Option<String>,
+    /// Only jobs whose names contain this, in capital or small letters. A page may be short and
+    /// have a next one: it looks at some thousands of jobs.
+    q: Option<String>,
+    /// What else each job shows: `outcomes`, how its last 20 runs ended.
+    #[param(pattern = "^outcomes$")]
+    include: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
     #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
     job_type: Option<String>,
@@ -100,6 +113,7 @@ impl JobParams {
             states: page::words("status", &self.status, &STATUSES)?,
             tag: self.tag.clone(),
             prefix: self.name_prefix.clone(),
+            contains: self.q.clone().filter(|part| !part.is_empty()),
             schedule: kind("job_type", &self.job_type, &SCHEDULES)?,
             action: kind("payload_type", &self.payload_type, &ACTIONS)?,
             ..JobFilter::of_tenant(actor.tenant)
@@ -144,14 +158,39 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
-    let jobs =
-        app.engine.by(&actor).list_jobs(&params.filter(&actor)?, after.as_deref(), limit).await?;
+    let filter = params.filter(&actor)?;
+    let with_outcomes = page::word("include", &params.include, &[("outcomes", ())])?.is_some();
+    let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
+    // A word that few names contain is looked for further than in one page.
+    for _ in 1..SEARCHED_PAGES_MAX {
+        let wanted = limit.saturating_sub(jobs.items.len() as u32);
+        let Some(after) = jobs.next.as_deref() else { break };
+        if filter.contains.is_none() || wanted == 0 {
+            break;
+        }
+        let more = app.engine.by(&actor).list_jobs(&filter, Some(after), wanted).await?;
+        jobs.items.extend(more.items);
+        jobs.next = more.next;
+    }
     let now = app.now();
     // One question for the whole page.
     let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
     let last = app.engine.by(&actor).last_runs(&ids).await?;
     let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
-    let view = |job: &Job| JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
+    let mut outcomes: HashMap<JobId, Vec<RunOutcome>> = HashMap::new();
+    if with_outcomes {
+        for end in app.engine.by(&actor).recent_ends(&ids, OUTCOMES).await? {
+            outcomes.entry(end.job).or_default().push(RunOutcome::from(&end));
+        }
+    }
+    let view = |job: &Job| {
+        let mut view = JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
+        view.record.may = may(&actor, job);
+        if with_outcomes {
+            view.record.last_outcomes = Some(outcomes.remove(&job.id).unwrap_or_default());
+        }
+        view
+    };
     let data = jobs.items.iter().map(view).collect();
     Ok(List::new(data, jobs.next).answer(&uri))
 }
@@ -173,8 +212,20 @@ pub(crate) async fn get(
         return Ok(not_modified(job.version));
     }
     let last = app.engine.by(&actor).last_runs(&[job.id]).await?;
-    let view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
+    let mut view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
+    view.record.may = may(&actor, &job);
     Ok(([etag(job.version)], Json(view)).into_response())
+}
+
+/// What the caller may do with a job.
+fn may(actor: &Actor, job: &Job) -> Vec<&'static str> {
+    let deeds = [
+        ("ALTER", Deed::AlterJob(job.owner)),
+        ("DROP", Deed::DropJob(job.owner)),
+        ("EXECUTE", Deed::ExecuteJob(job.owner)),
+        ("VIEW_HISTORY", Deed::SeeRuns(job.owner)),
+    ];
+    deeds.into_iter().filter(|(_, deed)| actor.may(*deed).is_ok()).map(|(word, _)| word).collect()
 }
 
 /// A job as an answer.

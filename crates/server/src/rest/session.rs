@@ -95,16 +95,21 @@ pub struct Whoami {
     responses((status = 200, body = Whoami), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<Whoami>> {
+    identity(&app, &actor).await.map(Json)
+}
+
+/// Who an actor is and what they may do.
+pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
     let standing = app.engine.node().standing(actor.user).await?;
     let tenant = match standing.filter(|standing| standing.tenant.id == actor.tenant) {
         Some(standing) => standing.tenant.name.clone(),
         // An administrator of the cluster is elsewhere.
         None => {
             let id = actor.tenant.to_string();
-            app.engine.by(&actor).entry(Kind::Tenant, &id).await?.entry.name()
+            app.engine.by(actor).entry(Kind::Tenant, &id).await?.entry.name()
         }
     };
-    Ok(Json(Whoami {
+    Ok(Whoami {
         user_id: actor.user.0,
         user: actor.name.clone(),
         tenant_id: actor.tenant.0,
@@ -113,7 +118,7 @@ pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<
         privileges: actor.privileges.iter().map(Privilege::name).collect(),
         read_only: actor.read_only,
         token_expires_at: actor.until,
-    }))
+    })
 }
 
 /// Another password.

@@ -108,6 +108,39 @@ pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<S
     }))
 }
 
+/// What ended in an hour.
+#[derive(Serialize, ToSchema)]
+pub struct HourView {
+    /// When the hour began.
+    pub at: Timestamp,
+    /// What ended in it.
+    #[serde(flatten)]
+    pub summary: SummaryView,
+}
+
+/// Statistics by hour.
+#[derive(Serialize, ToSchema)]
+pub struct SeriesView {
+    /// One entry for each hour, oldest first; the last one is the present hour.
+    pub hours: Vec<HourView>,
+}
+
+/// How the tenant's runs ended lately, by hour; a minute or two late.
+#[utoipa::path(
+    get, path = "/v1/stats/series", operation_id = "get_stats_series", tag = "server", params(StatsParams),
+    responses((status = 200, body = SeriesView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+)]
+pub(crate) async fn series(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<StatsParams>,
+) -> Result<Json<SeriesView>> {
+    let hours = app.engine.by(&actor).hourly_stats(params.hours()?).await?;
+    let view =
+        |it: &engine::HourlyStats| HourView { at: it.at, summary: SummaryView::of(&it.summary) };
+    Ok(Json(SeriesView { hours: hours.iter().map(view).collect() }))
+}
+
 /// How far figures reach back.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +149,17 @@ pub struct StatsParams {
     /// Hours before this one; 24 when absent, at most 720.
     #[param(minimum = 1, maximum = 720)]
     hours: Option<u32>,
+}
+
+impl StatsParams {
+    fn hours(&self) -> Result<u32> {
+        let hours = self.hours.unwrap_or(24);
+        if !(1..=HOURS_MAX).contains(&hours) {
+            let text = format!("must be 1 to {HOURS_MAX}, not {hours}");
+            return Err(Problem::field(Code::InvalidRequest, "hours", text));
+        }
+        Ok(hours)
+    }
 }
 
 /// How the runs of a job ended.
@@ -142,11 +186,7 @@ pub(crate) async fn job_stats(
     Path(job): Path<String>,
     Params(params): Params<StatsParams>,
 ) -> Result<Json<JobStats>> {
-    let hours = params.hours.unwrap_or(24);
-    if !(1..=HOURS_MAX).contains(&hours) {
-        let text = format!("must be 1 to {HOURS_MAX}, not {hours}");
-        return Err(Problem::field(Code::InvalidRequest, "hours", text));
-    }
+    let hours = params.hours()?;
     let job = find::job(&app, &actor, &job).await?;
     let mut all = app.engine.by(&actor).job_stats(&[job.id], hours).await?;
     let summary = all.remove(&job.id).unwrap_or_default();

@@ -46,6 +46,10 @@ POST   /v1/dead-letters:redrive                       401      200   200   200  
 POST   /v1/dead-letters:acknowledge                   401      200   200   200    200      200   200     200
 GET    /v1/events                                     401      200   200   200    200      200   200     200
 GET    /v1/stats                                      401      200   403   403    200      403   200     200
+GET    /v1/stats/series                               401      200   403   403    200      403   200     200
+GET    /v1/attention                                  401      200   200   200    200      200   200     200
+GET    /v1/schedule                                   401      200   200   200    200      200   200     200
+POST   /v1/schedule:preview                           401      200   200   200    200      200   200     200
 POST   /v1/agent-tokens                               401      403   403   403    403      403   403     201
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
 GET    /v1/shards                                     401      200   403   403    403      403   200     200
@@ -218,6 +222,7 @@ impl Things {
         Some(match (method, path) {
             ("POST", "/v1/jobs" | "/v1/jobs:validate") | ("PUT", "/v1/jobs/{job_id}") => job,
             ("POST", "/v1/jobs:bulk") => json!([job]),
+            ("POST", "/v1/schedule:preview") => json!({"cron_expression": "0 2 * * *"}),
             ("PATCH", "/v1/jobs/{job_id}") => json!({"description": "changed"}),
             ("POST", "/v1/jobs/{job_id}/backfill") => {
                 json!({"from": "2024-01-01T00:00:00Z", "until": "2024-01-02T00:00:00Z"})

@@ -112,6 +112,10 @@ pub struct Execution {
     /// How far its parts have come, if it was divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<PartsDone>,
+    /// What the caller may do with it: `CANCEL` or `RETRY`; where one execution is read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, value_type = Vec<String>)]
+    pub may: Vec<&'static str>,
     /// Where its output is.
     pub logs_url: String,
     /// The attempts that have ended, oldest first.
@@ -222,6 +226,7 @@ impl Execution {
             shard: None,
             parent_id: None,
             parts: None,
+            may: Vec::new(),
             logs_url: format!("/v1/executions/{}/logs", run.id),
             attempts: None,
         }

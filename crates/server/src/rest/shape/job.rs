@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, Retention};
-use domain::schedule::Zones;
+use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
+use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
-use engine::LastRun;
+use engine::{LastRun, RecentEnd};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-pub const READ_ONLY: [&str; 8] = [
+pub const READ_ONLY: [&str; 11] = [
     "job_id",
     "created_by",
     "next_run_time",
@@ -38,6 +38,9 @@ pub const READ_ONLY: [&str; 8] = [
     "created_at",
     "updated_at",
     "warnings",
+    "schedule_text",
+    "last_outcomes",
+    "may",
 ];
 
 /// What a job is.
@@ -251,10 +254,38 @@ pub struct JobRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub last_status: Option<&'static str>,
+    /// Its schedule in words.
+    pub schedule_text: String,
+    /// How its last runs ended, newest first; in lists that ask for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_outcomes: Option<Vec<RunOutcome>>,
+    /// What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
+    /// where one job is read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, value_type = Vec<String>)]
+    pub may: Vec<&'static str>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunOutcome {
+    /// The run.
+    pub execution_id: Uuid,
+    /// How it ended.
+    #[schema(value_type = String)]
+    pub status: &'static str,
+    /// The time that it stands for.
+    pub at: Timestamp,
+}
+
+impl From<&RecentEnd> for RunOutcome {
+    fn from(end: &RecentEnd) -> Self {
+        RunOutcome { execution_id: end.run.0, status: end.outcome.name(), at: end.scheduled_for }
+    }
 }
 
 /// The fields of both in one object: a definition on its own refuses those of the other.
@@ -279,6 +310,7 @@ impl ToSchema for JobView {
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         JobSpec::schemas(schemas);
+        JobRecord::schemas(schemas);
     }
 }
 
@@ -426,6 +458,9 @@ impl JobView {
                 created_by: job.owner.0,
                 last_run_time: None,
                 last_status: None,
+                schedule_text: schedule_text(&job.definition.when, zones),
+                last_outcomes: None,
+                may: Vec::new(),
                 created_at: job.created_at,
                 updated_at: job.updated_at,
             },
@@ -438,6 +473,20 @@ impl JobView {
         self.record.last_run_time = last.map(|last| last.scheduled_for);
         self.record.last_status = last.map(|last| last.outcome.name());
         self
+    }
+}
+
+/// A schedule in words.
+fn schedule_text(when: &When, zones: &Zones) -> String {
+    match when {
+        When::Manual => "only when triggered".to_owned(),
+        When::AfterDependencies => "after the jobs that it depends on".to_owned(),
+        When::At { at } => format!("once, at {at}"),
+        When::Every { interval, .. } => format!("every {interval:#}"),
+        When::Cron { expression, .. } => match when.compile(zones) {
+            Ok(Some(Schedule::Cron(cron))) => cron.describe(),
+            _ => expression.clone(),
+        },
     }
 }
 

@@ -1,0 +1,142 @@
+//! The session of a browser: a key in a cookie that no script can read.
+//!
+//! A browser sends a cookie with every request to this host, whichever site caused the request. The
+//! cookie therefore counts only where the browser says that the page is one of this server.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::key::Key;
+use crate::problem::{Code, Problem, Result};
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The names of the cookie. Cookies ignore ports: a part that differs between clusters keeps two
+/// servers on one machine apart.
+struct CookieNames {
+    /// Over HTTPS. Browsers accept this prefix only with `Secure`, for the whole host, and from
+    /// the host itself.
+    secure: String,
+    /// Over plain HTTP, where some browsers keep no `Secure` cookie even on loopback.
+    plain: String,
+}
+
+impl CookieNames {
+    async fn of_cluster(app: &App) -> Result<Self> {
+        let salt = app.engine.node().salt().await?;
+        let digest = Sha256::new().chain_update("session cookie\n").chain_update(salt).finalize();
+        let plain: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let plain = format!("punctual_{plain}");
+        Ok(CookieNames { secure: format!("__Host-{plain}"), plain })
+    }
+}
+
+/// The key in the cookie of a request, whatever site caused the request.
+pub(crate) async fn key_in(app: &App, headers: &HeaderMap) -> Result<Option<Key>> {
+    if !headers.contains_key(header::COOKIE) {
+        return Ok(None);
+    }
+    let names = CookieNames::of_cluster(app).await?;
+    let cookies = || {
+        let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
+    };
+    let named = |wanted: &str| cookies().find(|(name, _)| *name == wanted);
+    let found = named(&names.secure).or_else(|| named(&names.plain));
+    Ok(found.and_then(|(_, value)| Key::parse(value)))
+}
+
+/// The header that gives a browser the cookie.
+pub(crate) async fn set(app: &App, headers: &HeaderMap, key: &Key) -> Result<HeaderValue> {
+    let names = CookieNames::of_cluster(app).await?;
+    let (name, secure) = match is_https(app, headers) {
+        true => (names.secure, "; Secure"),
+        false => (names.plain, ""),
+    };
+    let text = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict{secure}", key.reveal());
+    let mut value = HeaderValue::try_from(text)
+        .map_err(|_| Problem::new(Code::Internal, "the cookie cannot be written"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The headers that take the cookie away again, under both of its names.
+pub(crate) async fn clear(app: &App) -> Result<Vec<HeaderValue>> {
+    let names = CookieNames::of_cluster(app).await?;
+    let gone = |name: String, secure: &str| {
+        let text = format!("{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0{secure}");
+        HeaderValue::try_from(text).ok()
+    };
+    Ok([gone(names.secure, "; Secure"), gone(names.plain, "")].into_iter().flatten().collect())
+}
+
+/// Whether the browser talks HTTPS, to this server or to a proxy before it.
+fn is_https(app: &App, headers: &HeaderMap) -> bool {
+    match headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) {
+        Some(origin) => origin.starts_with("https://"),
+        None => app.options.has_tls,
+    }
+}
+
+/// Refuses a request that a page of another site has caused. A browser that does not say so names
+/// the origin of the page at least with requests that change something.
+pub(crate) fn require_same_origin(method: &Method, headers: &HeaderMap) -> Result<()> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let is_own = match (text(FETCH_SITE), text(header::ORIGIN)) {
+        (Some("same-origin"), _) => true,
+        // An address that a person has typed.
+        (Some("none"), _) => method.is_safe(),
+        (Some(_), _) => false,
+        (None, Some(origin)) => {
+            let host = origin.split_once("://").map(|(_, host)| host);
+            host.is_some() && host == text(header::HOST)
+        }
+        (None, None) => method.is_safe(),
+    };
+    match is_own {
+        true => Ok(()),
+        false => Err(Problem::new(Code::Forbidden, "request of another site refused")
+            .with_hint("use the dashboard of this server, or send an Authorization header")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(site: &str, origin: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [(FETCH_SITE, site), (header::ORIGIN, origin), (header::HOST, "punctual.example:8630")]
+        {
+            if !value.is_empty() {
+                headers.insert(name, HeaderValue::from_str(value).unwrap());
+            }
+        }
+        headers
+    }
+
+    #[test]
+    fn only_pages_of_this_server_use_the_cookie() {
+        let (own, other) = ("https://punctual.example:8630", "https://evil.example");
+        // What the browser says; whether it may read, and whether it may change something.
+        for (site, origin, reads, changes) in [
+            ("same-origin", own, true, true),
+            ("same-origin", "", true, true),
+            ("none", "", true, false),
+            ("same-site", own, false, false),
+            ("cross-site", "", false, false),
+            ("cross-site", own, false, false),
+            ("", own, true, true),
+            ("", other, false, false),
+            ("", "null", false, false),
+            ("", "https://punctual.example", false, false),
+            ("", "", true, false),
+        ] {
+            let headers = headers(site, origin);
+            let may = |method| require_same_origin(&method, &headers).is_ok();
+            assert_eq!((may(Method::GET), may(Method::POST)), (reads, changes), "{site} {origin}");
+        }
+    }
+}

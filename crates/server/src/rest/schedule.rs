@@ -1,0 +1,304 @@
+//! What is due soon, and what a schedule would do.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use domain::job::{JobState, When};
+use domain::schedule::{DstPolicy, GapRule as Gap, Schedule, Zone};
+use engine::JobFilter;
+use jiff::tz::AmbiguousOffset;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::shape::schedule::Dst;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// How long the list of what is due reaches ahead when the caller does not say, and at most.
+const MINUTES_DEFAULT: u32 = 60;
+const MINUTES_MAX: u32 = 24 * 60;
+
+/// How many jobs are looked at.
+const PAGE: u32 = 500;
+const PAGES_MAX: usize = 40;
+
+/// How many times are counted in all: enough for 20 jobs that are due each second of an hour.
+const STARTS_MAX: usize = 100_000;
+
+/// How many jobs of a minute are named.
+const NAMED: usize = 10;
+
+/// How far ahead what is due is listed.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct UpcomingParams {
+    /// Minutes from now on; 60 when absent, at most 1440.
+    #[param(minimum = 1, maximum = 1440)]
+    minutes: Option<u32>,
+}
+
+/// What is due soon.
+#[derive(Serialize, ToSchema)]
+pub struct Upcoming {
+    /// The minutes in which something is due, in order.
+    pub minutes: Vec<UpcomingMinute>,
+    /// Whether there are more runs than were counted.
+    pub is_cut: bool,
+}
+
+/// What is due in a minute.
+#[derive(Serialize, ToSchema)]
+pub struct UpcomingMinute {
+    /// When the minute begins.
+    pub at: Timestamp,
+    /// How many runs are due in it.
+    pub starts: u32,
+    /// The first ten jobs that are due in it.
+    pub jobs: Vec<UpcomingJob>,
+}
+
+/// A job that is due.
+#[derive(Serialize, ToSchema)]
+pub struct UpcomingJob {
+    /// The job.
+    pub job_id: Uuid,
+    /// Its name.
+    pub name: String,
+}
+
+/// Lists what is due soon, by the minute: jobs on a schedule that are active.
+#[utoipa::path(
+    get, path = "/v1/schedule", operation_id = "list_upcoming", tag = "jobs", params(UpcomingParams),
+    responses((status = 200, body = Upcoming), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn upcoming(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<UpcomingParams>,
+) -> Result<Json<Upcoming>> {
+    let ahead = params.minutes.unwrap_or(MINUTES_DEFAULT);
+    if !(1..=MINUTES_MAX).contains(&ahead) {
+        let text = format!("must be 1 to {MINUTES_MAX}, not {ahead}");
+        return Err(Problem::field(Code::InvalidRequest, "minutes", text));
+    }
+    let now = app.now();
+    let end = now.saturating_add(SignedDuration::from_mins(i64::from(ahead))).unwrap_or(now);
+    let filter = JobFilter {
+        states: vec![JobState::Enabled],
+        due_before: Some(end),
+        ..JobFilter::of_tenant(actor.tenant)
+    };
+    let mut minutes: BTreeMap<i64, UpcomingMinute> = BTreeMap::new();
+    let mut after = None::<String>;
+    let mut starts = 0;
+    for _ in 0..PAGES_MAX {
+        let page = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), PAGE).await?;
+        for job in &page.items {
+            let Ok(Some(schedule)) = job.definition.when.compile(&app.zones) else { continue };
+            let next = |at: &Timestamp| schedule.next(*at).filter(|next| *next < end);
+            let mut last = None;
+            for at in std::iter::successors(next(&now), next) {
+                let minute = at.as_second().div_euclid(60);
+                let entry = minutes.entry(minute).or_insert_with(|| UpcomingMinute {
+                    at: Timestamp::from_second(minute * 60).unwrap_or(at),
+                    starts: 0,
+                    jobs: Vec::new(),
+                });
+                entry.starts += 1;
+                if last != Some(minute) && entry.jobs.len() < NAMED {
+                    let (job_id, name) = (job.id.0, job.name.clone());
+                    entry.jobs.push(UpcomingJob { job_id, name });
+                }
+                last = Some(minute);
+                starts += 1;
+                if starts >= STARTS_MAX {
+                    break;
+                }
+            }
+        }
+        after = page.next;
+        if after.is_none() || starts >= STARTS_MAX {
+            break;
+        }
+    }
+    let is_cut = after.is_some() || starts >= STARTS_MAX;
+    Ok(Json(Upcoming { minutes: minutes.into_values().collect(), is_cut }))
+}
+
+/// How many times a preview shows when the caller does not say, and at most.
+const COUNT_DEFAULT: u32 = 20;
+const COUNT_MAX: u32 = 1_000;
+
+/// The most zones of a preview.
+const ZONES_MAX: usize = 8;
+
+/// A schedule to try out.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PreviewBody {
+    /// Five fields: minute, hour, day of month, month, day of week.
+    #[schema(example = "30 2 * * *")]
+    cron_expression: String,
+    /// The zone of the local times; `UTC` when absent.
+    #[serde(default)]
+    timezone: Option<String>,
+    /// Answers to daylight saving.
+    #[serde(default)]
+    dst: Option<Dst>,
+    /// Further zones in which the times are shown, at most 8.
+    #[serde(default)]
+    #[schema(required = false, max_items = 8)]
+    zones: Vec<String>,
+    /// Times after this one; the present when absent.
+    #[serde(default)]
+    after: Option<Timestamp>,
+    /// How many; 20 when absent, at most 1000.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    count: Option<u32>,
+}
+
+/// What a schedule would do.
+#[derive(Serialize, ToSchema)]
+pub struct Preview {
+    /// The schedule in words.
+    pub description: String,
+    /// What each of the five fields matches.
+    pub fields: Vec<PreviewField>,
+    /// What may surprise.
+    pub warnings: Vec<String>,
+    /// The times to come.
+    pub runs: Vec<PreviewRun>,
+    /// Local times among them that do not happen, because clocks jump over them.
+    pub skipped: Vec<PreviewSkip>,
+    /// The longest time between two of the runs.
+    pub longest_pause_seconds: Option<i64>,
+}
+
+/// What a field of an expression matches.
+#[derive(Serialize, ToSchema)]
+pub struct PreviewField {
+    /// Which field.
+    #[schema(value_type = String)]
+    pub field: &'static str,
+    /// What it matches.
+    pub matches: String,
+}
+
+/// A time to come.
+#[derive(Serialize, ToSchema)]
+pub struct PreviewRun {
+    /// The instant.
+    pub at: Timestamp,
+    /// The local time in the zone of the schedule and in each further zone, by name.
+    pub local: BTreeMap<String, String>,
+    /// `FIRST` or `SECOND` when clocks show this local time twice on that day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub fold: Option<&'static str>,
+}
+
+/// Local times that do not happen.
+#[derive(Serialize, ToSchema)]
+pub struct PreviewSkip {
+    /// When clocks jump over them.
+    pub at: Timestamp,
+    /// The first of them.
+    pub first: String,
+    /// The last of them.
+    pub last: String,
+    /// How many they are.
+    pub count: u64,
+}
+
+/// Says in words what a cron expression means, when it is due, in several zones, and what clock
+/// changes do to it.
+#[utoipa::path(
+    post, path = "/v1/schedule:preview", operation_id = "preview_schedule", tag = "jobs", request_body = PreviewBody,
+    responses(
+        (status = 200, body = Preview), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn preview(
+    State(app): State<App>,
+    _: Actor,
+    Body(body): Body<PreviewBody>,
+) -> Result<Json<Preview>> {
+    let count = body.count.unwrap_or(COUNT_DEFAULT);
+    if !(1..=COUNT_MAX).contains(&count) {
+        let text = format!("must be 1 to {COUNT_MAX}, not {count}");
+        return Err(Problem::invalid("count", text));
+    }
+    if body.zones.len() > ZONES_MAX {
+        return Err(Problem::invalid("zones", format!("must be at most {ZONES_MAX}")));
+    }
+    let find = |field: String, name: &str| -> Result<Zone> {
+        let wrong = |error: domain::schedule::ZoneError| {
+            Problem::field(Code::InvalidTimezone, field, error.to_string())
+        };
+        app.zones.find(name).map_err(wrong)
+    };
+    let zone = find("timezone".to_owned(), body.timezone.as_deref().unwrap_or("UTC"))?;
+    let mut zones = vec![zone.clone()];
+    for (i, name) in body.zones.iter().enumerate() {
+        zones.push(find(format!("zones[{i}]"), name)?);
+    }
+    let dst = body.dst.unwrap_or_default();
+    let dst = DstPolicy { gap: dst.gap.map(Into::into), overlap: dst.overlap.map(Into::into) };
+    let expression = body.cron_expression;
+    let when = When::Cron { expression, zone: zone.name().to_owned(), dst };
+    let Some(Schedule::Cron(cron)) = when.compile(&app.zones)? else {
+        return Err(Problem::new(Code::Internal, "a cron expression is no cron schedule"));
+    };
+    let after = body.after.unwrap_or_else(|| app.now());
+    let times = std::iter::successors(cron.next(after), |at| cron.next(*at));
+    let times: Vec<Timestamp> = times.take(count as usize).collect();
+    let run = |at: &Timestamp| {
+        let local = |zone: &Zone| {
+            let local = zone.time_zone().to_datetime(*at);
+            (zone.name().to_owned(), local.strftime("%Y-%m-%dT%H:%M").to_string())
+        };
+        PreviewRun { at: *at, local: zones.iter().map(local).collect(), fold: fold(&zone, *at) }
+    };
+    let skipped = match times.last().filter(|_| dst.gap.is_none_or(|gap| gap == Gap::Skip)) {
+        Some(last) => cron.skipped(after, *last),
+        None => Vec::new(),
+    };
+    let skip = |range: &domain::schedule::SkippedRange| PreviewSkip {
+        at: range.transition,
+        first: range.first.strftime("%Y-%m-%dT%H:%M").to_string(),
+        last: range.last.strftime("%Y-%m-%dT%H:%M").to_string(),
+        count: range.count,
+    };
+    let pause = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs()).max();
+    let fields = cron.cron().describe_fields().into_iter();
+    Ok(Json(Preview {
+        description: cron.describe(),
+        fields: fields
+            .map(|(field, matches)| PreviewField { field: field.name(), matches })
+            .collect(),
+        warnings: cron.lint(after).iter().map(ToString::to_string).collect(),
+        runs: times.iter().map(run).collect(),
+        skipped: skipped.iter().map(skip).collect(),
+        longest_pause_seconds: pause,
+    }))
+}
+
+/// Which pass of a repeated local time an instant is.
+fn fold(zone: &Zone, at: Timestamp) -> Option<&'static str> {
+    let offset = zone.time_zone().to_offset(at);
+    let local = offset.to_datetime(at);
+    match zone.time_zone().to_ambiguous_timestamp(local).offset() {
+        AmbiguousOffset::Fold { before, .. } => {
+            Some(if offset == before { "FIRST" } else { "SECOND" })
+        }
+        _ => None,
+    }
+}

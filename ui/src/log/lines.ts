@@ -1,0 +1,110 @@
+// An output as real lines of the page, in blocks that the browser lays out when they are seen:
+// its own search, selection and copying work.
+
+import { Sgr, type TextRun } from './sgr.ts';
+
+export const LINES_MAX = 50_000;
+const BLOCK = 200;
+const LINE_CHARS_MAX = 4096;
+const PER_FRAME = 2000;
+
+export class LogLines {
+  /** The text of each line without colours. */
+  texts: string[] = [];
+  isCut = false;
+  #rest = '';
+  #queue: string[] = [];
+  #sgr = new Sgr();
+  #block: HTMLElement | undefined;
+  #frame = 0;
+
+  constructor(
+    private readonly into: HTMLElement,
+    private readonly onchange: () => void,
+  ) {}
+
+  /** Adds text as it comes. */
+  add(text: string): void {
+    const lines = (this.#rest + text).split('\n');
+    this.#rest = lines.pop() ?? '';
+    for (const line of lines) this.#queue.push(line);
+    this.#plan();
+  }
+
+  /** The output has ended: a last line without an end is one too. */
+  end(): void {
+    if (this.#rest) this.#queue.push(this.#rest);
+    this.#rest = '';
+    this.#plan();
+  }
+
+  clear(): void {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.#queue = [];
+    this.#rest = '';
+    this.texts = [];
+    this.isCut = false;
+    this.#block = undefined;
+    this.#sgr = new Sgr();
+    this.into.replaceChildren();
+  }
+
+  element(line: number): HTMLElement | undefined {
+    const block = this.into.children[Math.floor(line / BLOCK)];
+    return block?.children[line % BLOCK] as HTMLElement | undefined;
+  }
+
+  #plan(): void {
+    if (!this.#frame && this.#queue.length) this.#frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw(): void {
+    this.#frame = 0;
+    for (const line of this.#queue.splice(0, PER_FRAME)) {
+      if (this.texts.length >= LINES_MAX) {
+        this.isCut = true;
+        this.#queue = [];
+        break;
+      }
+      this.#append(line);
+    }
+    this.onchange();
+    this.#plan();
+  }
+
+  #append(line: string): void {
+    const number = this.texts.length;
+    if (number % BLOCK === 0) {
+      this.#block = document.createElement('div');
+      this.#block.className = 'block';
+      this.into.append(this.#block);
+    }
+    const cut = line.length > LINE_CHARS_MAX;
+    const runs = this.#sgr.line(cut ? line.slice(0, LINE_CHARS_MAX) : line);
+    if (cut) runs.push({ text: ` … ${line.length - LINE_CHARS_MAX} more characters`, classes: 'sgr-dim' });
+    const element = document.createElement('span');
+    element.className = 'line';
+    element.dataset.n = String(number + 1);
+    for (const run of runs) element.append(drawn(run));
+    this.#block?.append(element);
+    this.texts.push(runs.map((run) => run.text).join(''));
+  }
+}
+
+function drawn(run: TextRun): Node {
+  if (!run.classes && !run.color) return document.createTextNode(run.text);
+  const span = document.createElement('span');
+  span.className = run.classes;
+  span.textContent = run.text;
+  if (run.color) span.style.color = run.color;
+  return span;
+}
+
+/** The lines that contain a text, whatever the case of its letters. */
+export function findLines(texts: string[], wanted: string): number[] {
+  const small = wanted.toLowerCase();
+  const hits: number[] = [];
+  if (small) texts.forEach((text, i) => text.toLowerCase().includes(small) && hits.push(i));
+  return hits;
+}

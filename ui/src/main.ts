@@ -1,0 +1,16 @@
+import './design/tokens.css';
+import './design/base.css';
+import { mount } from 'svelte';
+import App from './App.svelte';
+
+// Another version of the server has other files: load the page anew, once.
+addEventListener('vite:preloadError', (event) => {
+  event.preventDefault();
+  if (sessionStorage.getItem('punctual-reloaded') !== location.href) {
+    sessionStorage.setItem('punctual-reloaded', location.href);
+    location.reload();
+  }
+});
+
+const target = document.getElementById('app');
+if (target) mount(App, { target });

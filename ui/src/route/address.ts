@@ -1,0 +1,24 @@
+// All addresses of the dashboard, relative to the base of the page.
+
+const part = encodeURIComponent;
+
+export type Query = Record<string, string | undefined>;
+
+export function withQuery(path: string, query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) params.set(name, value);
+  const text = params.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+export const address = {
+  overview: () => './',
+  jobs: (query?: Query) => withQuery('jobs', query),
+  newJob: (from?: string) => withQuery('new-job', { from }),
+  job: (job: string, tab = '') => `jobs/${part(job)}${tab ? `/${tab}` : ''}`,
+  why: (job: string, at: string) => `jobs/${part(job)}/at/${part(at)}`,
+  runs: (query?: Query) => withQuery('runs', query),
+  run: (id: string, query?: Query) => withQuery(`runs/${part(id)}`, query),
+  lab: (query?: Query) => withQuery('lab', query),
+  login: (next?: string) => withQuery('login', { next }),
+};

@@ -1,0 +1,24 @@
+import type { Routes } from './router.svelte.ts';
+import Overview from '../pages/overview/Page.svelte';
+import Jobs from '../pages/jobs/Page.svelte';
+import Job from '../pages/job/Page.svelte';
+import Run from '../pages/run/Page.svelte';
+
+// The main pages are in the first load: during an upgrade another node may lack a file.
+const here = <T>(page: T) => () => Promise.resolve({ default: page }) as never;
+
+export const routes: Routes = {
+  '': here(Overview),
+  jobs: here(Jobs),
+  'new-job': () => import('../pages/edit/Page.svelte') as never,
+  'jobs/:job': here(Job),
+  'jobs/:job/history': here(Job),
+  'jobs/:job/definition': here(Job),
+  'jobs/:job/edit': () => import('../pages/edit/Page.svelte') as never,
+  'jobs/:job/at/:at': () => import('../pages/job/Why.svelte') as never,
+  runs: () => import('../pages/runs/Page.svelte') as never,
+  'runs/:id': here(Run),
+  lab: () => import('../pages/lab/Page.svelte') as never,
+  login: here(Overview),
+  '*': () => import('../pages/NotFound.svelte') as never,
+};

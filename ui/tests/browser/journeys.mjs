@@ -1,0 +1,335 @@
+// What people do with the dashboard, from the login to the log of a run.
+
+import assert from 'node:assert/strict';
+import { createServer, request as httpRequest } from 'node:http';
+import { join } from 'node:path';
+import { login, openPage, settled, startServer, until } from './world.mjs';
+
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const title = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+
+export const journeys = {
+  async loginByLinkPasswordAndKey({ server, browser }) {
+    const expected = (text) => text.includes('status of 401');
+    const { page, check, context } = await openPage(browser, { expected });
+    await page.goto(server.link);
+    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+    assert.ok(!page.url().includes('token'), page.url());
+    await page.getByLabel('Account of admin').click();
+    await button(page, 'Log out').click();
+    await title(page, 'Log in to Punctual');
+    // The link works once; what was wrong is said, and the form keeps its text.
+    await page.goto('about:blank');
+    await page.goto(server.link);
+    await page.getByRole('alert').getByText('login link').waitFor();
+    await page.getByLabel('User').fill('vera');
+    await page.getByLabel('Password', { exact: true }).last().fill('wrong horse battery');
+    await button(page, 'Log in').click();
+    await page.getByRole('alert').getByText('wrong').waitFor();
+    assert.equal(await page.getByLabel('User').inputValue(), 'vera');
+    await page.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
+    await button(page, 'Log in').click();
+    await page.getByLabel('Account of vera').waitFor();
+    const cookies = await context.cookies();
+    assert.deepEqual(cookies.map((it) => [it.httpOnly, it.sameSite, it.expires]), [[true, 'Strict', -1]]);
+    assert.equal(await page.evaluate(() => document.cookie), '');
+    await check('login');
+    await context.close();
+  },
+
+  async createWatchFindCancelRetry({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|22)/.test(text) });
+    await login(page, server.url, server.key);
+    await page.getByRole('link', { name: 'Jobs', exact: true }).click();
+    await page.getByRole('link', { name: 'New job' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('made-here');
+    await page.getByLabel('Action').selectOption('EXTERNAL');
+    await page.getByLabel('Command').fill('/bin/sh');
+    await page.getByLabel('Arguments').fill('-c\necho begun; while true; do echo tick; sleep 0.2; done');
+    // The preview says what is wrong while it is typed, then when it runs.
+    await page.getByLabel('Cron expression').fill('61 * * * *');
+    await page.getByRole('region', { name: 'Preview' }).getByText('out of range').waitFor();
+    await page.getByLabel('Cron expression').fill('0 3 * * *');
+    await page.getByRole('region', { name: 'Preview' }).getByText('at 03:00').waitFor();
+    await button(page, 'Create job').click();
+    await title(page, 'made-here');
+    await button(page, 'Run now…').waitFor();
+    await page.keyboard.press('r');
+    await page.getByRole('dialog').getByRole('button', { name: 'Run now' }).click();
+    await page.getByRole('link', { name: 'Open it' }).click();
+    await title(page, /made-here/);
+    const output = page.getByRole('region', { name: 'Lines of the output' });
+    await output.getByText('begun').waitFor();
+    // The output grows while it is looked at.
+    const ticks = () => output.getByText('tick').count();
+    const first = await ticks();
+    await until('more ticks', async () => (await ticks()) > first + 2);
+    await page.keyboard.press('/');
+    await page.keyboard.type('begun');
+    await page.getByText('1 of 1 lines').waitFor();
+    assert.ok(page.url().includes('q=begun'), page.url());
+    await button(page, 'Cancel…').click();
+    await page.getByLabel('Reason').fill('seen enough');
+    await button(page, 'Cancel the run').click();
+    await page.locator('h1').getByText('CANCELLED').waitFor();
+    await page.locator('.sub').getByText('seen enough').waitFor();
+    const cancelled = page.url();
+    await button(page, 'Retry…').click();
+    await button(page, 'Retry').click();
+    await page.waitForURL((url) => !cancelled.includes(url.pathname));
+    await page.locator('h1').getByText('RUNNING').waitFor();
+    await button(page, 'Cancel…').click();
+    await button(page, 'Cancel the run').click();
+    await page.locator('h1').getByText('CANCELLED').waitFor();
+    await check('create and watch');
+    await context.close();
+  },
+
+  async jobsAppearAndAreFound({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.keyboard.press('g');
+    await page.keyboard.press('j');
+    await title(page, 'Jobs');
+    await page.getByRole('link', { name: 'nightly-ledger' }).waitFor();
+    await server.call('POST', '/v1/jobs', { name: 'appears-by-itself', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+    await page.getByRole('link', { name: 'appears-by-itself' }).waitFor();
+    const run = await seeded.run('appears-by-itself');
+    await seeded.ended(run);
+    await page.getByRole('row', { name: /appears-by-itself/ }).getByText('COMPLETED').waitFor();
+    // A part of the name, in any case, by the keyboard alone.
+    await page.keyboard.press('/');
+    await page.keyboard.type('LEDGER');
+    await page.getByRole('link', { name: 'appears-by-itself' }).waitFor({ state: 'detached' });
+    assert.ok(page.url().includes('q=LEDGER'), page.url());
+    await page.getByLabel('Filter jobs').blur();
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await title(page, 'nightly-ledger');
+    await page.goBack();
+    await title(page, 'Jobs');
+    assert.equal(await page.getByLabel('Filter jobs').inputValue(), 'LEDGER');
+    // Search from everywhere.
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'Search' }).fill('digest');
+    await page.getByRole('option', { name: /mail-digest/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await title(page, 'mail-digest');
+    await check('jobs');
+    await context.close();
+  },
+
+  async logIsSearchedLinkedAndSafe({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/runs/${seeded.talker}?q=needle`);
+    await page.getByText('1 of 1 lines').waitFor();
+    const output = page.getByRole('region', { name: 'Lines of the output' });
+    // What is out of sight has no inner text: the line is scrolled to.
+    await until('the line that was found', async () => (await output.locator('.hit-now').innerText()) === 'the needle is here');
+    assert.equal(await output.locator('.sgr-1').first().innerText(), 'red');
+    assert.equal(await output.getByText('<script>window.__xss=1</script>').count(), 1);
+    await output.getByText('⟨U+202E⟩gnp.exe').waitFor();
+    // Selecting all of the output copies its text without the numbers of the lines.
+    const text = await output.evaluate((element) => {
+      getSelection().selectAllChildren(element);
+      return getSelection().toString();
+    });
+    assert.ok(text.includes('line 0 of the output\nline 1 of the output'), text.slice(0, 80));
+    await page.goto(`${server.url}/ui/runs/${seeded.talker}#L120`);
+    await page.reload();
+    await until('the linked line', async () => (await output.locator('.linked').count()) === 1);
+    assert.equal(await output.locator('.linked').innerText(), 'line 119 of the output');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
+    assert.ok((await download.suggestedFilename()).endsWith('.log'));
+    await page.getByLabel('Streams').selectOption('stderr');
+    await output.getByText('oops').waitFor();
+    await check('log');
+    await context.close();
+  },
+
+  async whyForTimesOfEveryKind({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    const why = page.getByRole('region', { name: 'Why' });
+    const ask = (job, at) => page.goto(`${server.url}/ui/jobs/${job}/at/${encodeURIComponent(at)}`);
+    await ask('nightly-ledger', '2030-01-01T01:30:00Z');
+    await why.getByText('A run will be due').waitFor();
+    await ask('nightly-ledger', '2030-01-01T01:31:00Z');
+    await why.getByText('It is not a time of the schedule').waitFor();
+    await ask('nightly-ledger', '2020-01-01T01:30:00Z');
+    await why.getByText('The job did not exist yet').waitFor();
+    await ask('vacuum', '2030-01-06T04:00:00Z');
+    await why.getByText(/the job is paused/i).first().waitFor();
+    await ask('nightly-ledger', 'nonsense');
+    await page.getByText('nonsense is not a time').waitFor();
+    await check('why');
+    await context.close();
+  },
+
+  async editSeesConflictsAndKeepsWhatItDoesNotShow({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|12|09|22)/.test(text) });
+    await login(page, server.url, server.key);
+    await server.call('POST', '/v1/jobs', { name: 'edited', cron_expression: '0 1 * * *', run_on: { zone: 'eu' }, payload: { endpoint: 'https://example.com/', headers: { 'x-a': 'b' } } });
+    await page.goto(`${server.url}/ui/jobs/edited/edit`);
+    await page.getByLabel('Description').fill('mine');
+    await server.call('PATCH', '/v1/jobs/edited', { priority: 7 });
+    await button(page, 'Save').click();
+    await page.getByText('Version 2 was saved meanwhile').waitFor();
+    assert.equal(await page.getByLabel('Description').inputValue(), 'mine');
+    await button(page, 'Save mine over version 2').click();
+    await title(page, 'edited');
+    const saved = await server.call('GET', '/v1/jobs/edited');
+    assert.deepEqual([saved.description, saved.run_on, saved.payload.headers, saved.version], ['mine', { zone: 'eu' }, { 'x-a': 'b' }, 3]);
+    await page.goto(`${server.url}/ui/jobs/edited/edit`);
+    await page.getByLabel('Cron expression').fill('nonsense');
+    await button(page, 'Save').click();
+    await until('the focus on the field', () => page.getByLabel('Cron expression').evaluate((it) => it === document.activeElement && it.getAttribute('aria-invalid') === 'true'));
+    await check('edit');
+    await context.close();
+  },
+
+  async pauseResumeAndDelete({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 404') });
+    await login(page, server.url, server.key);
+    await server.call('POST', '/v1/jobs', { name: 'held', cron_expression: '0 1 * * *', payload: { type: 'NOOP' } });
+    await page.goto(`${server.url}/ui/jobs/held`);
+    await button(page, 'Pause…').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+    await page.getByText('Paused: nothing starts').waitFor();
+    await button(page, 'Resume…').waitFor();
+    await page.keyboard.press('Shift+P');
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    await button(page, 'Pause…').waitFor();
+    await button(page, 'Delete…').click();
+    assert.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled());
+    await page.getByLabel('Type its name').fill('held');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await title(page, 'Jobs');
+    await check('pause');
+    await context.close();
+  },
+
+  async overviewSaysWhatIsWrong({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await title(page, /need attention/);
+    const row = page.getByRole('row', { name: /import-orders/ });
+    await row.getByText(/Failed 2 times in a row/i).waitFor();
+    await row.getByRole('link', { name: 'Open log' }).click();
+    await title(page, /import-orders/);
+    await page.getByRole('region', { name: 'Attempts' }).getByRole('button', { name: /#1 failed/ }).click();
+    assert.ok(page.url().includes('attempt=1'), page.url());
+    await page.keyboard.press('g');
+    await page.keyboard.press('o');
+    await page.getByRole('heading', { name: 'Running now' }).waitFor();
+    await page.getByRole('link', { name: 'rebuild-index' }).first().waitFor();
+    await page.getByText('staging').first().waitFor();
+    await check('overview');
+    await context.close();
+  },
+
+  async labShowsClockChanges({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 4') });
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-20&zones=America/New_York`);
+    await page.getByRole('row', { name: /Sun 29 Mar 02:30 does not exist/ }).waitFor();
+    await page.getByRole('cell', { name: 'Sun 29 Mar 20:30' }).waitFor();
+    await page.goto(`${server.url}/ui/lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-10-20&overlap=BOTH`);
+    await page.getByRole('cell', { name: /Sun 25 Oct 02:30 ?first pass/ }).waitFor();
+    await page.getByRole('cell', { name: /Sun 25 Oct 02:30 ?second pass/ }).waitFor();
+    await page.getByLabel('Cron expression').fill('61 * * * *');
+    await page.getByRole('alert').getByText('out of range').first().waitFor();
+    await check('lab');
+    await context.close();
+  },
+
+  async viewersAreOfferedNothingThatTheyMayNot({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser);
+    await page.goto(`${server.url}/ui/jobs/nightly-ledger`);
+    await page.getByLabel('User').fill('vera');
+    await page.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
+    await button(page, 'Log in').click();
+    await title(page, 'nightly-ledger');
+    await page.getByRole('link', { name: 'Open run and log' }).waitFor();
+    for (const path of ['jobs/nightly-ledger', 'jobs', `runs/${seeded.failed}`, `runs/${seeded.slow[0]}`, '']) {
+      await page.goto(`${server.url}/ui/${path}`);
+      await page.locator('main h1').waitFor();
+      await settled(page);
+      for (const name of ['Run now…', 'Pause…', 'Resume…', 'Edit', 'Delete…', 'New job', 'Cancel…', 'Retry…']) {
+        assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, `${path} offers ${name}`);
+        assert.equal(await page.getByRole('link', { name, exact: true }).count(), 0, `${path} offers ${name}`);
+      }
+    }
+    await page.goto(`${server.url}/ui/jobs/nightly-ledger`);
+    await title(page, 'nightly-ledger');
+    await page.keyboard.press('r');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    await check('viewer');
+    await context.close();
+  },
+
+  async sessionEndsOverThePage({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 401') });
+    await page.goto(`${server.url}/ui/new-job`);
+    await page.getByLabel('User').fill('vera');
+    await page.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
+    await button(page, 'Log in').click();
+    await title(page, 'New job');
+    await page.getByLabel('Description').fill('typed before');
+    const keys = (await server.call('GET', '/v1/keys?user=vera')).data;
+    for (const key of keys) await server.call('DELETE', `/v1/keys/${key.key_id}`);
+    await page.getByLabel('Cron expression').fill('0 5 * * *');
+    const again = page.getByRole('dialog', { name: 'Your session has ended' });
+    await again.waitFor();
+    await again.getByLabel('User').fill('vera');
+    await again.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
+    await again.getByRole('button', { name: 'Log in', exact: true }).click();
+    await again.waitFor({ state: 'detached' });
+    assert.equal(await page.getByLabel('Description').inputValue(), 'typed before');
+    await check('session');
+    await context.close();
+  },
+
+  async worksUnderAPathOfAProxyAndAfterARestart({ browser, folder }) {
+    const data = join(folder, 'proxied');
+    let server = await startServer(data, { PUNCTUAL_UI__BASE_PATH: '/x/ui/' });
+    const proxy = createServer((request, response) => {
+      const to = new URL(server.url);
+      const path = request.url.replace(/^\/x/, '');
+      if (path === request.url) return response.writeHead(404).end();
+      const asked = httpRequest({ host: to.hostname, port: to.port, path, method: request.method, headers: request.headers }, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+        answer.on('error', () => response.destroy());
+      });
+      asked.on('error', () => response.writeHead(502).end());
+      request.pipe(asked);
+    });
+    await new Promise((done) => proxy.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${proxy.address().port}/x`;
+    try {
+      const lost = (text) => /status of 502|ERR_(INCOMPLETE|CONNECTION|EMPTY)/.test(text);
+      const { page, check, context } = await openPage(browser, { expected: lost });
+      await login(page, url, server.key);
+      await title(page, 'No job yet');
+      await page.goto(`${url}/ui/jobs`);
+      await title(page, 'Jobs');
+      await page.getByLabel('Updates: live').waitFor();
+      await server.stop();
+      await page.getByText('Live updates lost').waitFor();
+      server = await startServer(data, { PUNCTUAL_UI__BASE_PATH: '/x/ui/' });
+      await server.call('POST', '/v1/jobs', { name: 'after-the-restart', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      await page.getByRole('link', { name: 'after-the-restart' }).waitFor();
+      await page.getByRole('link', { name: 'after-the-restart' }).click();
+      await title(page, 'after-the-restart');
+      assert.ok(page.url().startsWith(`${url}/ui/jobs/`), page.url());
+      await check('proxy');
+      await context.close();
+    } finally {
+      proxy.closeAllConnections();
+      proxy.close();
+      await server.stop();
+    }
+  },
+};

@@ -1,0 +1,92 @@
+// The dashboard in a real browser against the real program. `SERVER_BINARY` names it. With `--shots
+// FOLDER` the pictures of the documentation are written instead.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { journeys } from './journeys.mjs';
+import { seed } from './seed.mjs';
+import { takeShots } from './shots.mjs';
+import { login, openPage, settled, startBrowser, startServer, startService } from './world.mjs';
+
+const require = createRequire(import.meta.url);
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Every page in both themes and two widths: no serious finding, no error, nothing wider than the screen. */
+async function everyPage(world) {
+  const { server, browser, seeded } = world;
+  const at = (job, time) => `jobs/${encodeURIComponent(job)}/at/${encodeURIComponent(time)}`;
+  const paths = [
+    '', 'jobs', 'jobs?q=nothing-has-this-name', 'jobs/nightly-ledger', 'jobs/nightly-ledger/history', 'jobs/nightly-ledger/definition',
+    'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
+    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'nowhere',
+  ];
+  const hostile = seeded.xssJobs.flatMap((name) => [`jobs/${encodeURIComponent(name)}`, `jobs/${encodeURIComponent(name)}/edit`]);
+  // An answer with an error status is a line of the console, whoever asked.
+  const expected = (text) => text.includes('status of 404');
+  const wrong = new Map();
+  for (const theme of ['light', 'dark']) {
+    for (const width of [390, 1440]) {
+      const { page, context, check } = await openPage(browser, { theme, width, expected });
+      await login(page, server.url, server.key);
+      // Each page in both themes and both widths; the other two pairs for the pages that differ most.
+      const isMain = (path) => ['', 'jobs', 'jobs/nightly-ledger', `runs/${seeded.failed}`].includes(path);
+      const isFull = (theme === 'light') === (width === 1440);
+      const shown = isFull ? (theme === 'dark' ? [...paths, ...hostile] : paths) : paths.filter(isMain);
+      for (const path of shown) {
+        await page.goto(`${server.url}/ui/${path}`);
+        await page.locator('main h1').first().waitFor();
+        await settled(page);
+        const where = `${path} (${theme}, ${width})`;
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 0, `${where} is ${wide} pixels wider than the screen`);
+        await page.evaluate(axe);
+        const found = await page.evaluate(() =>
+          window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }),
+        );
+        const bad = found.violations.filter((it) => ['serious', 'critical'].includes(it.impact));
+        for (const it of bad) {
+          for (const node of it.nodes) {
+            const text = `${it.id}: ${node.html}\n    ${node.failureSummary}`;
+            wrong.set(text, [...(wrong.get(text) ?? []), where]);
+          }
+        }
+        await check(where);
+      }
+      await context.close();
+    }
+  }
+  assert.deepEqual([...wrong].map(([text, places]) => `${text}\n  on ${places.slice(0, 3).join(', ')}`), []);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'punctual-ui-'));
+const service = await startService();
+const server = await startServer(join(folder, 'data'), { PUNCTUAL_UI__ENVIRONMENT: 'staging' });
+const browser = await startBrowser();
+let code = 0;
+try {
+  const seeded = await seed(server, service.url);
+  const world = { server, browser, seeded, service, folder };
+  const shots = process.argv.indexOf('--shots');
+  const wanted = process.argv.indexOf('--only');
+  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...journeys, everyPage };
+  for (const [name, test] of Object.entries(tests)) {
+    if (wanted > 0 && name !== process.argv[wanted + 1]) continue;
+    const began = Date.now();
+    try {
+      await test(world);
+      console.log(`ok    ${name} (${Date.now() - began} ms)`);
+    } catch (error) {
+      code = 1;
+      console.log(`FAILED ${name}\n${error.stack}`);
+    }
+  }
+} finally {
+  await browser.close();
+  await server.stop();
+  service.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(code);

@@ -1,0 +1,41 @@
+// Jobs and runs that fill every page: well, failing, skipped, running, paused, with texts that a
+// page must not take for markup.
+
+import { until, XSS } from './world.mjs';
+
+const noop = { type: 'NOOP' };
+
+export async function seed({ call }, service) {
+  const job = (body) => call('POST', '/v1/jobs', body);
+  const run = async (name, body = {}) => (await call('POST', `/v1/jobs/${encodeURIComponent(name)}/trigger`, body)).execution_id;
+  const ended = (id) => until(`the end of ${id}`, async () => {
+    const found = await call('GET', `/v1/executions/${id}`);
+    return found.completed_at ? found : undefined;
+  });
+  await job({ name: 'nightly-ledger', description: 'Closes the books of the day.', cron_expression: '30 2 * * *', timezone: 'Europe/Berlin', tags: ['etl', 'finance'], payload: { endpoint: `${service}/ok`, method: 'GET' } });
+  await job({ name: 'import-orders', cron_expression: '*/15 * * * *', tags: ['etl'], retry_config: { max_attempts: 2, backoff_seconds: 1 }, payload: { endpoint: `${service}/broken?relation%20orders_2026%20does%20not%20exist`, method: 'GET' } });
+  await job({ name: 'mail-digest', interval_seconds: 3600, tags: ['mail'], payload: noop });
+  await job({ name: 'rebuild-index', job_type: 'MANUAL', overlap: 'ALLOW', payload: { endpoint: `${service}/slow`, method: 'GET' } });
+  await job({ name: 'vacuum', cron_expression: '0 4 * * SUN', status: 'PAUSED', payload: noop });
+  await job({ name: 'report', job_type: 'DEPENDENT', depends_on: ['nightly-ledger'], payload: noop });
+  await job({
+    name: 'talker', job_type: 'MANUAL', tags: ['shell'],
+    payload: { command: '/bin/sh', arguments: ['-c', `i=0; while [ $i -lt 300 ]; do echo "line $i of the output"; i=$((i+1)); done; printf '\\033[31mred\\033[0m and \\033[1mbold\\033[0m\\n'; echo 'the needle is here'; printf '%s\\n' "$0"; echo oops >&2`, XSS.join('\n')] },
+  });
+  await job({ name: 'follower', job_type: 'MANUAL', payload: { command: '/bin/sh', arguments: ['-c', 'echo begun; while true; do echo tick; sleep 0.3; done'] } });
+  for (const [i, text] of XSS.entries()) {
+    await job({ name: `xss ${i} ${text.replaceAll('\u202E', '')}`, description: text, tags: [text.slice(0, 60).replaceAll('\u202E', '')], job_type: 'MANUAL', retry_config: { max_attempts: 1 }, parameters: { value: text }, payload: { endpoint: `${service}/broken?${encodeURIComponent(text)}`, method: 'GET' } });
+  }
+  const names = (await call('GET', '/v1/jobs?q=xss')).data.map((it) => it.name);
+  const runs = [];
+  for (const name of ['nightly-ledger', 'nightly-ledger', 'nightly-ledger', 'mail-digest', 'import-orders', 'import-orders', 'talker', ...names]) runs.push(await run(name));
+  const slow = [await run('rebuild-index'), await run('rebuild-index')];
+  for (const id of runs) await ended(id);
+  await until('two runs of rebuild-index', async () => (await call('GET', '/v1/executions?status=RUNNING')).data.length >= 2);
+  const talker = (await call('GET', '/v1/jobs/talker/executions')).data[0].execution_id;
+  const failed = (await call('GET', '/v1/jobs/import-orders/executions?status=FAILED')).data[0].execution_id;
+  // A user who only reads.
+  await call('POST', '/v1/users', { name: 'vera', password: 'correct horse battery' });
+  await call('POST', '/v1/grants', { privilege: 'VIEW JOB HISTORY', to_user: 'vera' });
+  return { xssJobs: names, talker, failed, slow, run, ended };
+}

@@ -1,0 +1,162 @@
+// A real server with a seeded store, a small service that its jobs call, and a browser in which any
+// error of a page fails the test.
+
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+/** Texts that would run or break a page that takes them for markup. */
+export const XSS = [
+  '<script>window.__xss=1</script>',
+  '<img src=x onerror="window.__xss=1">',
+  '"><svg onload=window.__xss=1>',
+  "'-window.__xss=1-'",
+  '{{constructor.constructor("window.__xss=1")()}}',
+  'javascript:window.__xss=1',
+  '\u202Egnp.exe',
+];
+
+export async function startServer(folder, environment = {}) {
+  const child = spawn(process.env.SERVER_BINARY, ['serve', '--data', folder, '--http', '127.0.0.1:0', '--pg', 'none'], {
+    env: {
+      ...process.env,
+      PUNCTUAL_EXTERNAL__ENABLED: 'true',
+      PUNCTUAL_EXTERNAL__ALLOW: '/bin/sh',
+      PUNCTUAL_EXTERNAL__SANDBOX: 'best-effort',
+      PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE: '127.0.0.1',
+      PUNCTUAL_API__FAILURES_PER_SECOND: '0',
+      ...environment,
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8');
+  const ready = new Promise((done, failed) => {
+    child.stderr.on('data', (text) => {
+      said += text;
+      const url = /"url":"(http:[^"]+)"/.exec(said)?.[1];
+      if (url && said.includes('"message":"ready"')) done(url);
+    });
+    child.on('exit', () => failed(new Error(`the server ended: ${said}`)));
+  });
+  const url = await ready;
+  const key = readFileSync(join(folder, 'admin.key'), 'utf8').trim();
+  const link = /(http:\S+\/ui\/login#token=[0-9a-f]+)/.exec(said)?.[1];
+  const call = async (method, path, body, as = key) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { authorization: `Bearer ${as}`, 'content-type': 'application/json' },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text ? JSON.parse(text) : undefined;
+  };
+  const stop = () =>
+    new Promise((done) => {
+      child.on('exit', done);
+      child.kill('SIGKILL');
+    });
+  return { url, key, link, call, stop, child };
+}
+
+/** A service for jobs: `/ok`, `/broken` with a text, `/slow`, which answers when it is stopped. */
+export async function startService() {
+  const waiting = new Set();
+  const server = createServer((request, response) => {
+    if (request.url === '/ok') response.end('fine\n');
+    else if (request.url.startsWith('/broken')) {
+      response.statusCode = 500;
+      response.end(decodeURIComponent(request.url.slice('/broken?'.length)) || 'broken');
+    } else waiting.add(response);
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const stop = () => {
+    for (const response of waiting) response.destroy();
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url, stop };
+}
+
+/** Asks again until the answer is there. */
+export async function until(what, ask) {
+  for (let i = 0; i < 600; i++) {
+    const found = await ask();
+    if (found) return found;
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  throw new Error(`it did not happen: ${what}`);
+}
+
+export async function startBrowser() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: [
+      '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+      '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    ],
+  });
+}
+
+/** Files of another build than the one in the program, with the program's headers. */
+async function serveFrom(dist, route) {
+  const name = new URL(route.request().url()).pathname.split('/ui/')[1];
+  const isFile = name && /\.(js|css|svg)$/.test(name);
+  const kind = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }[name.split('.').pop()];
+  if (isFile) return route.fulfill({ path: join(dist, name), contentType: kind });
+  const response = await route.fetch();
+  const base = /<base href="[^"]*"/.exec(await response.text())[0];
+  const body = readFileSync(join(dist, 'index.html'), 'utf8').replace(/<base href="[^"]*"/, base);
+  return route.fulfill({ response, body });
+}
+
+/** A page whose errors are collected; `expected` says which messages of the console are none. */
+export async function openPage(browser, { theme = 'light', width = 1440, height = 900, expected = () => false } = {}) {
+  const context = await browser.newContext({
+    viewport: { width, height }, colorScheme: theme, timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
+  });
+  if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route));
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const errors = [];
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type()) && !expected(message.text())) errors.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => errors.push(`error: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    errors.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const { protocol, hostname } = new URL(request.url());
+    if (protocol.startsWith('http') && hostname !== '127.0.0.1') errors.push(`request to ${request.url()}`);
+  });
+  const check = async (where) => {
+    if (await page.evaluate(() => window.__xss)) errors.push('a text of a job was run as a script');
+    if (errors.length) throw new Error(`${where}: ${errors.join('\n')}`);
+  };
+  return { page, context, check };
+}
+
+export async function login(page, url, key) {
+  await page.goto(`${url}/ui/`);
+  await page.getByRole('button', { name: 'API key' }).click();
+  await page.getByLabel('API key', { exact: true }).last().fill(key);
+  await page.getByRole('button', { name: 'Log in', exact: true }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+}
+
+/** Waits until the page has its answers: nothing was open at several looks one after the other. */
+export async function settled(page) {
+  await page.locator('main h1').first().waitFor();
+  let idle = 0;
+  await until(`the answers of ${page.url()}`, async () => {
+    const isIdle = await page.evaluate(() => !document.documentElement.dataset.busy && !document.querySelector('.skeleton'));
+    idle = isIdle ? idle + 1 : 0;
+    return idle > 4;
+  });
+}
