@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
-use domain::decide::explain::Explanation;
+use domain::decide::explain::{Explanation, Obstacle};
+use domain::decide::overview;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::schedule::CatchUpPolicy;
@@ -276,5 +277,12 @@ impl Acting<'_> {
     pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
         self.job_for(id, Deed::SeeRuns).await?;
         self.node().explain(id, at).await
+    }
+
+    /// Says how a job is doing: what happens now, what happened last, what comes next.
+    /// With what stands in the way of its next run.
+    pub async fn overview(&self, id: JobId) -> Result<(Vec<overview::Line>, Vec<Obstacle>)> {
+        self.job_for(id, Deed::SeeRuns).await?;
+        self.node().overview(id).await
     }
 }

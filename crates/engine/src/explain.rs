@@ -2,9 +2,11 @@
 
 use domain::cluster::{Class, NodeRole, NodeState, Place};
 use domain::decide::explain::{
-    Cluster as ClusterFacts, Division, Explanation, PartFacts, Question, Record, Upstream, explain,
+    Cluster as ClusterFacts, Division, Explanation, Obstacle, PartFacts, Question, Record,
+    Upstream, explain,
 };
-use domain::id::{JobId, RunId};
+use domain::decide::overview;
+use domain::id::{JobId, NodeId, RunId};
 use domain::job::Job;
 use domain::partition::{Part, Progress};
 use domain::run::{Outcome, RunState};
@@ -16,6 +18,9 @@ use crate::node::Node;
 
 /// Rows before a time that are searched for one that stands for several times.
 const ROWS_MAX: u32 = 100;
+
+/// Rows of a job that its overview is made of, at most.
+const OVERVIEW_ROWS: u32 = 200;
 
 /// Runs of a job that are counted as active, at most.
 const ACTIVE_MAX: u32 = 100;
@@ -46,6 +51,46 @@ impl Node {
             cluster,
             division: self.division_of(&job, &rows, at).await?,
         }))
+    }
+
+    /// Says how a job is doing: what happens now, what happened last, what comes next.
+    /// With what stands in the way of its next run.
+    pub async fn overview(&self, id: JobId) -> Result<(Vec<overview::Line>, Vec<Obstacle>)> {
+        let job = self.existing(id).await?;
+        let schedule = job.definition.when.compile(&self.parts.zones)?;
+        let mut rows =
+            self.store.list_runs(&RunFilter::of_job(id), None, OVERVIEW_ROWS).await?.items;
+        self.with_starts(&mut rows);
+        let nodes = self.store.nodes().await?;
+        let name_of = |id: NodeId| {
+            let node = nodes.iter().find(|node| node.id == id);
+            node.map_or_else(|| id.to_string(), |node| node.info.name.clone())
+        };
+        let rows = rows.into_iter().filter(|run| !run.id.is_part());
+        let facts = rows.map(|run| overview::RunFacts {
+            state: run.state,
+            reason: run.reason,
+            reason_text: run.reason_text,
+            scheduled_for: run.scheduled_for,
+            scheduled_last: run.scheduled_last,
+            count: run.count,
+            origin: run.origin,
+            due_at: run.due_at,
+            attempts: run.attempts + run.lost,
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+            error: run.error,
+            message: run.message,
+            node: run.node.map(name_of),
+            is_dead_letter: run.dead_letter,
+        });
+        let facts: Vec<_> = facts.collect();
+        let now = self.store.now().await?;
+        let obstacles = match overview::waiting_time(schedule.as_ref(), &facts, now) {
+            Some(at) => self.explain(id, at).await?.obstacles,
+            None => Vec::new(),
+        };
+        Ok((overview::overview(&job, schedule.as_ref(), &facts, now), obstacles))
     }
 
     /// What the cluster has for a job that asks for something.

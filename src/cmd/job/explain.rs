@@ -14,7 +14,7 @@ pub struct ExplainArgs {
     /// Name or id of the job
     job: String,
 
-    /// The time in question, past or to come [default: now]
+    /// The time in question, past or to come [default: how the job is doing now]
     #[arg(long, value_name = "RFC3339")]
     at: Option<jiff::Timestamp>,
 
@@ -32,8 +32,30 @@ pub(super) fn run(args: ExplainArgs) -> Result<(), Failure> {
     output::print_one(&args.asking.output, &answer, "verdict", rows)
 }
 
-/// The answer in the order in which people ask.
+/// The answer in the order in which people ask. Without a time, that is how the job is doing.
 fn rows(answer: &Value) -> Vec<(String, String)> {
+    if let Some(lines) = answer["overview"].as_array().filter(|lines| !lines.is_empty()) {
+        let mut rows: Vec<(String, String)> = Vec::new();
+        for line in lines {
+            let (aspect, said) = (text(line, "aspect"), text(line, "text"));
+            let said = match line["at"].as_str() {
+                Some(_) if aspect != "next" => format!("{}  {said}", instant(line, "at")),
+                _ => said,
+            };
+            match rows.last_mut().filter(|(last, _)| *last == aspect) {
+                Some((_, lines)) => *lines = format!("{lines}\n{said}"),
+                None => rows.push((aspect, said)),
+            }
+        }
+        for (word, field) in [("waits", "obstacles"), ("parts", "parts")] {
+            let items = answer[field].as_array().into_iter().flatten();
+            let items: Vec<&str> = items.filter_map(Value::as_str).collect();
+            if !items.is_empty() {
+                rows.push((word.to_owned(), items.join("\n")));
+            }
+        }
+        return rows;
+    }
     let lines = |field: &str| {
         let items = answer[field].as_array().into_iter().flatten();
         items.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::decide::explain::{Explanation, Obstacle, Verdict};
+use domain::decide::overview;
 use domain::job::{DependsOn, Overlap};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::problem::{ErrorBody, Result};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExplainParams {
-    /// The time in question, past or to come; the present when absent.
+    /// The time in question, past or to come; the present when absent, with an overview of the job.
     at: Option<Timestamp>,
 }
 
@@ -50,6 +51,23 @@ pub struct Explained {
     pub next_time: Option<Timestamp>,
     /// Local times between those two that do not happen, because clocks jump over them.
     pub skipped: Vec<String>,
+    /// How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
+    /// `next`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub overview: Vec<OverviewLine>,
+}
+
+/// A line about how a job is doing.
+#[derive(Serialize, ToSchema)]
+pub struct OverviewLine {
+    /// What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`.
+    pub aspect: &'static str,
+    /// The time that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The line.
+    pub text: String,
 }
 
 impl Explained {
@@ -72,6 +90,7 @@ impl Explained {
             previous_time: explanation.before,
             next_time: explanation.after,
             skipped: skipped.collect(),
+            overview: Vec::new(),
         }
     }
 }
@@ -128,7 +147,18 @@ pub(crate) async fn explain(
     Params(params): Params<ExplainParams>,
 ) -> Result<Json<Explained>> {
     let job = find::job(&app, &actor, &job).await?;
+    let engine = app.engine.by(&actor);
     let at = params.at.unwrap_or_else(|| app.now());
-    let explanation = app.engine.by(&actor).explain(job.id, at).await?;
-    Ok(Json(Explained::of(explanation)))
+    let mut explained = Explained::of(engine.explain(job.id, at).await?);
+    if params.at.is_none() {
+        let (lines, obstacles) = engine.overview(job.id).await?;
+        explained.obstacles = obstacles.iter().map(sentence).collect();
+        let shown = |line: overview::Line| OverviewLine {
+            aspect: line.aspect.name(),
+            at: line.at,
+            text: line.text,
+        };
+        explained.overview = lines.into_iter().map(shown).collect();
+    }
+    Ok(Json(explained))
 }

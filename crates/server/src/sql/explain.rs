@@ -1,6 +1,7 @@
 //! EXPLAIN JOB: why a job will, did or did not run, as rows.
 
-use domain::decide::explain::Verdict;
+use domain::decide::explain::{Explanation, Verdict};
+use domain::decide::overview;
 use domain::schedule::Schedule;
 use jiff::Timestamp;
 use query::{Row, Value};
@@ -32,6 +33,16 @@ impl Session {
             None,
             schedule_in_words(&job.definition.when, compiled.as_ref()),
         ));
+        if explain.at.is_none() {
+            let lines = self.app.engine.by(&self.actor).overview(job.id).await;
+            let lines = lines.map_err(|error| SqlError::from(error).or_at(explain.name.at));
+            let (lines, obstacles) = lines?;
+            rows.extend(lines.iter().map(|line| row(line.aspect.name(), line.at, &line.text)));
+            rows.extend(parts(&answer));
+            rows.extend(obstacles.iter().map(|it| row("waits", None, sentence(it))));
+            rows.extend(warnings(compiled.as_ref(), now));
+            return Ok(Answer::rows(EXPLAINED, rows));
+        }
         rows.push(row("verdict", Some(at), answer.verdict.to_string()));
         if let Verdict::Recorded(record) = &answer.verdict {
             rows.push(row("run", Some(record.first), record.id.to_string()));
@@ -42,12 +53,7 @@ impl Session {
                 rows.push(row("ended", Some(finished), format!("it ended as {}", record.state)));
             }
         }
-        if let Some(division) = &answer.division {
-            let times =
-                std::iter::once(Some(division.scheduled_for)).chain(std::iter::repeat(None));
-            let sentences = division.sentences();
-            rows.extend(sentences.iter().zip(times).map(|(said, at)| row("parts", at, said)));
-        }
+        rows.extend(parts(&answer));
         for obstacle in &answer.obstacles {
             rows.push(row("obstacle", None, sentence(obstacle)));
         }
@@ -70,13 +76,23 @@ impl Session {
             rows.push(row("next", Some(time), local(compiled.as_ref(), time)));
             next = compiled.as_ref().and_then(|schedule| schedule.next(time));
         }
-        if let Some(Schedule::Cron(cron)) = &compiled {
-            rows.extend(
-                cron.lint(now).iter().map(|warning| row("warning", None, warning.to_string())),
-            );
-        }
+        rows.extend(warnings(compiled.as_ref(), now));
         Ok(Answer::rows(EXPLAINED, rows))
     }
+}
+
+/// How far the parts of a run have come that was divided.
+fn parts(answer: &Explanation) -> Vec<Row> {
+    let Some(division) = &answer.division else { return Vec::new() };
+    let times = std::iter::once(Some(division.scheduled_for)).chain(std::iter::repeat(None));
+    let sentences = division.sentences();
+    sentences.iter().zip(times).map(|(said, at)| row("parts", at, said)).collect()
+}
+
+/// What is surprising about a cron expression.
+fn warnings(schedule: Option<&Schedule>, now: Timestamp) -> Vec<Row> {
+    let Some(Schedule::Cron(cron)) = schedule else { return Vec::new() };
+    cron.lint(now).iter().map(|warning| row("warning", None, warning.to_string())).collect()
 }
 
 fn in_words(job: &domain::job::Job) -> String {
@@ -102,10 +118,7 @@ fn schedule_in_words(when: &domain::job::When, compiled: Option<&Schedule>) -> S
 /// A time as people in the zone of the schedule say it.
 fn local(schedule: Option<&Schedule>, at: Timestamp) -> String {
     match schedule {
-        Some(Schedule::Cron(cron)) => {
-            let zone = cron.zone().time_zone().clone();
-            at.to_zoned(zone).strftime("%a %F %T %:z").to_string()
-        }
-        _ => at.strftime("%a %F %T UTC").to_string(),
+        Some(schedule) => overview::local(schedule, at),
+        None => at.strftime("%a %F %T UTC").to_string(),
     }
 }
