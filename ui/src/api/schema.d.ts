@@ -2147,6 +2147,11 @@ export interface components {
             next_time?: string | null;
             /** @description Local times between those two that do not happen, because clocks jump over them. */
             skipped: string[];
+            /**
+             * @description How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
+             *     `next`.
+             */
+            overview?: components["schemas"]["OverviewLine"][];
         };
         /** @description Starts a command of the machine. No shell reads it. */
         ExternalPayload: {
@@ -3522,6 +3527,18 @@ export interface components {
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
+        /** @description A line about how a job is doing. */
+        OverviewLine: {
+            /** @description What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`. */
+            aspect: string;
+            /**
+             * Format: date-time
+             * @description The time that it is about.
+             */
+            at?: string | null;
+            /** @description The line. */
+            text: string;
+        };
         /** @description A question whose every row makes a run. */
         ParametersFrom: {
             /**
@@ -8543,7 +8560,7 @@ export interface operations {
     explain_job: {
         parameters: {
             query?: {
-                /** @description The time in question, past or to come; the present when absent. */
+                /** @description The time in question, past or to come; the present when absent, with an overview of the job. */
                 at?: string;
             };
             header?: never;
