@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { journeys } from './journeys.mjs';
 import { seed } from './seed.mjs';
 import { takeShots } from './shots.mjs';
-import { login, openPage, settled, startBrowser, startServer, startService } from './world.mjs';
+import { lastPage, login, openPage, settled, startBrowser, startServer, startService } from './world.mjs';
 
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -73,14 +73,14 @@ try {
   const wanted = process.argv.indexOf('--only');
   const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...journeys, everyPage };
   for (const [name, test] of Object.entries(tests)) {
-    if (wanted > 0 && name !== process.argv[wanted + 1]) continue;
+    if (wanted > 0 && !process.argv[wanted + 1].split(',').includes(name)) continue;
     const began = Date.now();
     try {
       await test(world);
       console.log(`ok    ${name} (${Date.now() - began} ms)`);
     } catch (error) {
       code = 1;
-      console.log(`FAILED ${name}\n${error.stack}`);
+      console.log(`FAILED ${name}\n${error.stack}\nThe page was:\n${await lastPage()}`);
     }
   }
 } finally {

@@ -114,6 +114,14 @@ async function serveFrom(dist, route) {
   return route.fulfill({ response, body });
 }
 
+let last;
+
+/** What the page that was opened last shows, for the report of a failure. */
+export async function lastPage() {
+  const text = await last?.evaluate(() => `${location.href}\n${document.body.innerText}`).catch((error) => error.message);
+  return text?.slice(0, 3000);
+}
+
 /** A page whose errors are collected; `expected` says which messages of the console are none. */
 export async function openPage(browser, { theme = 'light', width = 1440, height = 900, expected = () => false } = {}) {
   const context = await browser.newContext({
@@ -121,6 +129,7 @@ export async function openPage(browser, { theme = 'light', width = 1440, height 
   });
   if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route));
   const page = await context.newPage();
+  last = page;
   page.setDefaultTimeout(20_000);
   const errors = [];
   page.on('console', (message) => {
