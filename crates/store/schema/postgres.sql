@@ -424,6 +424,10 @@ BEGIN
     END IF;
     RETURN ended;
 END 
+give_way() v u: 
+BEGIN
+    RAISE EXCEPTION 'a run began to wait while it was locked' USING ERRCODE = 'serialization_failure';
+END 
 lives(lock bigint, node uuid) v u: 
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);

@@ -524,6 +524,12 @@ BEGIN
     RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
 END $$;
 
+-- Ends a transaction that would wait for another one in the wrong order. It begins again.
+CREATE FUNCTION give_way() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a run began to wait while it was locked' USING ERRCODE = 'serialization_failure';
+END $$;
+
 -- The fencing tokens that jobs see: drawn when a start is decided.
 CREATE SEQUENCE start_tokens;
 

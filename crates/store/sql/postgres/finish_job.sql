@@ -1,7 +1,13 @@
 -- The state that a job takes with the end of a run, such as that of a one-time job, if this very
--- transaction has recorded the end.
-UPDATE jobs j
-SET state = u.state, next_run = NULL, version = j.version + 1
-FROM unnest($1::uuid[], $2::text[]) AS u (run_id, state)
-JOIN history h ON h.id BETWEEN u.run_id AND u.run_id AND h.xmin = pg_current_xact_id()::xid
-WHERE j.id BETWEEN h.job_id AND h.job_id AND j.state || '' <> 'DELETED'
+-- transaction has recorded the end. Jobs are locked by id.
+WITH done AS MATERIALIZED (
+    SELECT j.id, u.state
+    FROM unnest($1::uuid[], $2::text[]) AS u (run_id, state)
+    JOIN history h ON h.id BETWEEN u.run_id AND u.run_id AND h.xmin = pg_current_xact_id()::xid
+    JOIN jobs j ON j.id BETWEEN h.job_id AND h.job_id AND j.state || '' <> 'DELETED'
+    ORDER BY j.id
+    FOR NO KEY UPDATE OF j
+)
+UPDATE jobs j SET state = d.state, next_run = NULL, version = j.version + 1
+FROM done d
+WHERE j.id BETWEEN d.id AND d.id

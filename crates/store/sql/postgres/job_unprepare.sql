@@ -1,7 +1,9 @@
 -- Ticks whose time has not come and that nobody tried or cancelled vanish, held or not, if this very transaction has
--- written their jobs. Under the gate and the lock of
+-- written their jobs. Under the gate, the lock of waits alone, and the lock of
 -- starts: a tick that somebody was told may start has its time behind it by this clock. $1 the jobs, $2 those of them whose next time goes back to the first such tick:
 -- they are planned again from there on, so what comes before a tick about which something was decided stays.
+-- The runs were locked before the gate; where one was recorded since and is locked by another transaction, this one gives way
+-- and begins again.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 written AS MATERIALIZED (
     SELECT id, id = ANY ($2::uuid[]) AS returned FROM jobs
@@ -28,15 +30,25 @@ settled AS MATERIALIZED (
         ) ELSE (SELECT now FROM clock) END AS until
     FROM written w
 ),
+doomed AS MATERIALIZED (
+    SELECT r.id
+    FROM settled s
+    JOIN runs r ON r.job_id BETWEEN s.id AND s.id AND r.scheduled_for > s.until
+    WHERE r.origin IN (1, 2) AND r.attempts = 0 AND r.lost = 0 AND r.cancel_code IS NULL
+    FOR UPDATE OF r NOWAIT
+),
 gone AS (
-    DELETE FROM runs r
-    USING settled s
-    WHERE r.job_id BETWEEN s.id AND s.id AND r.scheduled_for > s.until
-        AND r.origin IN (1, 2) AND r.attempts = 0 AND r.lost = 0 AND r.cancel_code IS NULL
+    DELETE FROM runs r USING doomed d WHERE r.id BETWEEN d.id AND d.id
     RETURNING r.id, r.job_id, r.scheduled_for
 ),
 -- The same tick may be planned again, with the same id and a first turn of its own: an old grant
 -- must not be mistaken for a new one.
+listed AS MATERIALIZED (
+    SELECT c.id FROM claims c
+    WHERE EXISTS (SELECT 1 FROM unnest(c.run_ids) AS h (id) WHERE (h.id IN (SELECT id FROM gone)) IS TRUE)
+    ORDER BY c.id
+    FOR UPDATE
+),
 forgotten AS (
     UPDATE claims c
     SET run_ids = (
@@ -46,7 +58,8 @@ forgotten AS (
         )
         FROM unnest(c.run_ids) WITH ORDINALITY AS h (id, k)
     ), whole = false
-    WHERE EXISTS (SELECT 1 FROM unnest(c.run_ids) AS h (id) WHERE (h.id IN (SELECT id FROM gone)) IS TRUE)
+    FROM listed l
+    WHERE c.id BETWEEN l.id AND l.id
 )
 UPDATE jobs j SET next_run = least(j.next_run, g.first)
 FROM (SELECT job_id, min(scheduled_for) AS first FROM gone GROUP BY job_id) AS g

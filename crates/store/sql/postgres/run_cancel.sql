@@ -1,18 +1,23 @@
--- Ends a run that nobody holds, or asks its holder to. Under the gate.
-WITH holder AS MATERIALIZED (
+-- Ends a run that nobody holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
+-- has the lock of waits alone, otherwise it has locked the run before the gate. A run that began or ceased to wait in between
+-- is left alone, and the last column tells so.
+WITH target AS MATERIALIZED (
+    SELECT id, turn FROM runs WHERE id = $1 AND (wait <> 0) = $4::boolean FOR UPDATE NOWAIT
+),
+holder AS MATERIALIZED (
     SELECT c.node_id
-    FROM runs r
+    FROM target r
     CROSS JOIN claims c
     CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
-    WHERE r.id = $1 AND h.id = r.id AND h.turn = r.turn
+    WHERE h.id = r.id AND h.turn = r.turn
     LIMIT 1
 ),
 asked AS (
     UPDATE runs SET cancel_code = $2, cancel_text = $3
-    WHERE id = $1 AND EXISTS (SELECT 1 FROM holder)
+    WHERE id = (SELECT id FROM target) AND EXISTS (SELECT 1 FROM holder)
 ),
 ended AS (
-    DELETE FROM runs WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM holder)
+    DELETE FROM runs WHERE id = (SELECT id FROM target) AND NOT EXISTS (SELECT 1 FROM holder)
     RETURNING
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters
 ),
@@ -30,4 +35,5 @@ record AS (
 SELECT
     (SELECT node_id FROM holder) AS holder,
     EXISTS (SELECT 1 FROM record) AS ended,
-    (SELECT outcome FROM history WHERE id = $1) AS outcome
+    (SELECT outcome FROM history WHERE id = $1) AS outcome,
+    EXISTS (SELECT 1 FROM runs WHERE id = $1 AND (wait <> 0) <> $4::boolean) AS has_moved

@@ -1,4 +1,4 @@
--- Runs that waited long enough. Those that stood aside for other jobs get in line anew.
+-- Runs that waited long enough. Under the gate, with the lock of waits alone. Those that stood aside for other jobs get in line anew.
 WITH woken AS (
     UPDATE runs
     SET wait = 0, wait_until = NULL, order_at = CASE wait WHEN 2 THEN greatest(order_at, clock()) ELSE order_at END

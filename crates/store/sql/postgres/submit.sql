@@ -1,7 +1,9 @@
 -- Goes on behind run_insert, to hand what was just recorded to the node that asked. Nobody else can claim it, so the gate
 -- is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
 -- $15 lock of the node, $16 node, $17 how many at most that take a process slot, $18 that take an HTTP slot, $19 and $20 as
--- in job_changed_lately, $21 and $22 the first and the last of the runs.
+-- in job_changed_lately, $21 and $22 the first and the last of the runs. Two inserts of the same runs meet in the order of
+-- their ids.
+ORDER BY id
 RETURNING id, tenant_id, due_at, order_at, lane
 ),
 -- Those that had ended before.

@@ -94,10 +94,16 @@ upstream AS (
     WHERE r.id BETWEEN w.id AND w.id
     RETURNING r.id
 ),
-planned AS (
-    UPDATE jobs j SET next_run = (SELECT now FROM clock)
+due AS MATERIALIZED (
+    SELECT j.id
     FROM next n
-    WHERE j.id BETWEEN n.job_id AND n.job_id AND j.after_dependencies AND j.state || '' = 'ENABLED' AND j.next_run IS NULL
+    JOIN jobs j ON j.id BETWEEN n.job_id AND n.job_id
+    WHERE j.after_dependencies AND j.state || '' = 'ENABLED' AND j.next_run IS NULL
+    ORDER BY j.id
+    FOR NO KEY UPDATE OF j
+),
+planned AS (
+    UPDATE jobs j SET next_run = (SELECT now FROM clock) FROM due d WHERE j.id BETWEEN d.id AND d.id
     RETURNING j.id
 )
 SELECT

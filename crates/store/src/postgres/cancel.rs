@@ -9,16 +9,42 @@ use super::pipeline::{Pipeline, values};
 use super::row::{outcome, text};
 use super::{Shared, first};
 use crate::author::author;
-use crate::{Cancelled, Result};
+use crate::{Cancelled, Result, StoreError};
+
+/// How often a cancellation begins anew because the run began or ceased to wait meanwhile.
+const TRIES_MAX: u32 = 16;
 
 impl Shared {
     pub(super) async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+        for _ in 0..TRIES_MAX {
+            let found = self.query(sql!("run_waits"), values![run.0]).await?;
+            let waits = found.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
+            if let Some(cancelled) = self.try_cancel(run, reason, waits).await? {
+                return Ok(cancelled);
+            }
+        }
+        Err(StoreError::Unavailable("the run changes too often to be cancelled".to_owned()))
+    }
+
+    /// Cancels a run that waits for something other than its time, or one that does not. They are
+    /// locked in different places of the order (docs/decisions/023-ends-beside-each-other.md).
+    /// None when the run is of the other kind by now.
+    async fn try_cancel(
+        &self,
+        run: RunId,
+        reason: &Reason,
+        waits: bool,
+    ) -> Result<Option<Cancelled>> {
         let mut pipeline = Pipeline::default();
-        pipeline.push(sql!("run_lock"), values![run.0]);
-        pipeline.push(sql!("waits_share"), values![]);
+        if waits {
+            pipeline.push(sql!("waits_alone"), values![]);
+        } else {
+            pipeline.push(sql!("run_lock"), values![vec![run.0]]);
+            pipeline.push(sql!("waits_share"), values![]);
+        }
         pipeline.push(sql!("gate"), values![0_i64]);
-        let cancel = pipeline
-            .push(sql!("run_cancel"), values![run.0, reason.code.name(), text(&reason.text)]);
+        let values = values![run.0, reason.code.name(), text(&reason.text), waits];
+        let cancel = pipeline.push(sql!("run_cancel"), values);
         let by = text(&author()).into_owned();
         pipeline.push(sql!("audit_cancel"), values![run.0, by, text(&reason.text)]);
         let mut freed = Freed::default();
@@ -28,17 +54,20 @@ impl Shared {
         freed.into_step(&mut pipeline, 0);
         let mut answers = pipeline.commit(&self.pool).await?;
         let answer = first(answers.swap_remove(cancel))?;
+        if answer.try_get(3)? {
+            return Ok(None);
+        }
         let holder: Option<Uuid> = answer.try_get(0)?;
         if let Some(holder) = holder {
-            return Ok(Cancelled::Requested(NodeId(holder)));
+            return Ok(Some(Cancelled::Requested(NodeId(holder))));
         }
         if answer.try_get(1)? {
-            return Ok(Cancelled::Ended);
+            return Ok(Some(Cancelled::Ended));
         }
         let before: Option<i16> = answer.try_get(2)?;
-        Ok(match before {
+        Ok(Some(match before {
             Some(before) => Cancelled::EndedBefore(outcome(before)?),
             None => Cancelled::NotFound,
-        })
+        }))
     }
 }

@@ -1,6 +1,7 @@
 //! The lead, runs that not every node may execute, and acknowledgements.
 //!
-//! Locks are taken in one order: the node's, waits, the gate, the lead.
+//! Locks are taken in the order of docs/decisions/023-ends-beside-each-other.md: the node's, waits,
+//! the gate, the lead.
 
 use std::collections::HashMap;
 

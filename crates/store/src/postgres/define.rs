@@ -30,10 +30,16 @@ impl Shared {
 
     async fn define_wave(&self, wave: &[Change]) -> Result<Vec<Changed>> {
         let mut pipeline = Pipeline::default();
+        let follows = has_follow_up(wave);
+        if follows {
+            lock(wave, &mut pipeline);
+        }
         let creates = Columns::of(wave, false)?.map(|columns| columns.create(&mut pipeline));
         let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
         write_tags(wave, &mut pipeline);
-        follow_up(wave, &mut pipeline);
+        if follows {
+            follow_up(wave, &mut pipeline);
+        }
         audit(wave, &mut pipeline);
         let plans: Vec<&Fire> = wave.iter().filter_map(|change| change.plan.as_ref()).collect();
         if !plans.is_empty() {
@@ -108,6 +114,54 @@ fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     pipeline.push(sql!("audit_jobs"), values![jobs, by, versions, created, details]);
 }
 
+/// Whether runs or other jobs may have to follow a change. New jobs without dependencies have
+/// neither.
+fn has_follow_up(wave: &[Change]) -> bool {
+    let follows = |change: &Change| {
+        let job = &change.job;
+        let depends = job.state != JobState::Deleted && !job.definition.depends_on.is_empty();
+        change.expected.is_some() || depends
+    };
+    wave.iter().any(follows)
+}
+
+/// Takes what a wave with consequences needs before it writes, in the order of
+/// docs/decisions/023-ends-beside-each-other.md: runs that do not wait, the lock of waits, the
+/// gate. Jobs and runs that wait come behind these.
+fn lock(wave: &[Change], pipeline: &mut Pipeline<'_>) {
+    let runs = ChangedRuns::of(wave);
+    if !runs.jobs.is_empty() {
+        let ChangedRuns { jobs, places, slots, unprepared } = runs;
+        pipeline.push(sql!("job_lock_runs"), values![jobs, places, slots, unprepared]);
+    }
+    pipeline.push(sql!("waits_alone"), values![]);
+    pipeline.push(sql!("gate"), values![0_i64]);
+}
+
+/// The jobs whose runs follow a change, by column.
+#[derive(Default)]
+struct ChangedRuns {
+    jobs: Vec<Uuid>,
+    places: Vec<String>,
+    slots: Vec<i16>,
+    /// Whether ticks whose time has not come are taken away.
+    unprepared: Vec<bool>,
+}
+
+impl ChangedRuns {
+    fn of(wave: &[Change]) -> Self {
+        let mut columns = ChangedRuns::default();
+        for change in wave.iter().filter(|change| change.expected.is_some()) {
+            let definition = &change.job.definition;
+            columns.jobs.push(change.job.id.0);
+            columns.places.push(text(&definition.place().words().join("\n")).into_owned());
+            columns.slots.push(definition.action.slot_kind() as i16);
+            columns.unprepared.push(change.prepared != Prepared::Keep);
+        }
+        columns
+    }
+}
+
 /// What follows from jobs that were written: the statements find out which ones were.
 fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let ids = |wanted: fn(&Change) -> bool| -> Vec<Uuid> {
@@ -120,27 +174,15 @@ fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
             upstream.push(dependency.job.0);
         }
     }
-    if wave.iter().all(|change| change.expected.is_none()) && jobs.is_empty() {
-        return;
-    }
-    pipeline.push(sql!("waits_alone"), values![]);
-    pipeline.push(sql!("gate"), values![0_i64]);
     pipeline.push(sql!("job_edges"), values![ids(|_| true), jobs, upstream.clone()]);
     if !upstream.is_empty() {
         pipeline.push(sql!("job_last_ends"), values![upstream]);
     }
-    let changed = wave.iter().filter(|change| change.expected.is_some());
-    let (changed, lines): (Vec<Uuid>, Vec<Option<i32>>) =
-        changed.map(|change| (change.job.id.0, line_of(change))).unzip();
+    let ChangedRuns { jobs: changed, places, slots, .. } = ChangedRuns::of(wave);
     if !changed.is_empty() {
+        let changes = wave.iter().filter(|change| change.expected.is_some());
+        let lines: Vec<Option<i32>> = changes.map(line_of).collect();
         pipeline.push(sql!("job_wake"), values![changed.clone(), lines]);
-        let changes = wave.iter().filter(|change| change.expected.is_some());
-        let places: Vec<String> = changes
-            .map(|change| text(&change.job.definition.place().words().join("\n")).into_owned())
-            .collect();
-        let changes = wave.iter().filter(|change| change.expected.is_some());
-        let slots: Vec<i16> =
-            changes.map(|change| change.job.definition.action.slot_kind() as i16).collect();
         pipeline.push(sql!("job_replace"), values![changed, places, slots]);
     }
     let unprepared = ids(|change| change.prepared != Prepared::Keep);
@@ -207,8 +249,13 @@ impl<'a> Columns<'a> {
         let mut columns = Columns::default();
         let mut wave: Vec<&Change> =
             wave.iter().filter(|change| change.expected.is_some() == changed).collect();
-        // Always in the same order, so that two of these cannot wait for each other.
-        wave.sort_unstable_by_key(|change| change.job.id);
+        // Always in the same order, so that two of these cannot wait for each other: new jobs can
+        // meet others of the same name, changed ones are locked by id.
+        if changed {
+            wave.sort_unstable_by_key(|change| change.job.id);
+        } else {
+            wave.sort_unstable_by_key(|change| (change.job.tenant, &change.job.name));
+        }
         for Change { job, expected, prepared, .. } in &wave {
             let definition = serde_json::to_string(&job.definition).map_err(|error| {
                 StoreError::Unreadable(format!("the definition of job {}: {error}", job.name))

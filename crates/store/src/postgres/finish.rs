@@ -17,13 +17,16 @@ use crate::{Applied, Finish, Result, Verdict};
 /// The part of a transaction that ends grants, and where its answers are.
 pub(super) struct Ending<'a> {
     done: Vec<&'a Finish>,
+    /// Runs whose ends give their jobs another state, and those states.
+    job_states: (Vec<Uuid>, Vec<&'static str>),
     ends: Option<usize>,
     agains: Option<usize>,
     wake: Option<usize>,
 }
 
 impl<'a> Ending<'a> {
-    /// Ends runs. This comes before the gate: it takes long, and needs to see nobody else's work.
+    /// Ends runs, and locks those that go on. This comes before the gate: it takes long, and needs
+    /// to see nobody else's work. Runs are locked by id, before the lock of waits and the gate.
     pub fn before_gate(
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
@@ -34,7 +37,11 @@ impl<'a> Ending<'a> {
         // Always in the same order, so that two of these cannot wait for each other.
         let mut ordered = done.clone();
         ordered.sort_unstable_by_key(|finish| finish.grant.run);
-        let mut states = (Vec::new(), Vec::new());
+        if ordered.iter().any(|finish| !matches!(finish.verdict, Verdict::End { .. })) {
+            let runs: Vec<Uuid> = ordered.iter().map(|finish| finish.grant.run.0).collect();
+            pipeline.push(sql!("run_lock"), values![runs]);
+        }
+        let mut job_states = (Vec::new(), Vec::new());
         let mut alerts = EndAlerts::default();
         for finish in ordered {
             match &finish.verdict {
@@ -46,21 +53,18 @@ impl<'a> Ending<'a> {
                 Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Release => continue,
             }
             if let Some(state) = finish.job_state {
-                states.0.push(finish.grant.run.0);
-                states.1.push(state_name(state));
+                job_states.0.push(finish.grant.run.0);
+                job_states.1.push(state_name(state));
             }
         }
         let ends =
             (!ends.grants.run.is_empty()).then(|| ends.into_step(pipeline, holder, holdings));
-        if !states.0.is_empty() {
-            pipeline.push(sql!("finish_job"), values![states.0, states.1]);
-        }
         alerts.into_step(pipeline);
-        Ending { done, ends, agains: None, wake: None }
+        Ending { done, job_states, ends, agains: None, wake: None }
     }
 
-    /// Lets runs go on, and wakes whoever waited for one of the runs, behind the locks that this
-    /// needs. The gate hands out so many fences, and the caller takes so many runs with the same
+    /// Lets runs go on, gives jobs the states that follow from ends, and wakes whoever waited for
+    /// one of the runs, behind the locks that this needs. The gate hands out so many fences, and the caller takes so many runs with the same
     /// call. The second column at the place that is returned is the time.
     pub fn pass_gate(
         &mut self,
@@ -115,6 +119,10 @@ impl<'a> Ending<'a> {
         }
         if goes_on {
             self.agains = Some(agains.into_step(pipeline, holder, holdings));
+        }
+        let (runs, states) = std::mem::take(&mut self.job_states);
+        if !runs.is_empty() {
+            pipeline.push(sql!("finish_job"), values![runs, states]);
         }
         self.wake = freed.into_step(pipeline, fences);
         keep_outputs(&self.done, pipeline);

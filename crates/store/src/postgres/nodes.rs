@@ -44,6 +44,7 @@ impl Shared {
         let values =
             values![node.0, name, lease, address, version, roles, labels, capacity, hash, http];
         let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("members_lock"), values![]);
         pipeline.push(sql!("node_join"), values);
         match info.replaces {
             Replaces::None => {}
@@ -67,11 +68,15 @@ impl Shared {
 
     /// Writes down that runs begin.
     pub(super) async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
-        let runs: Vec<Uuid> = grants.iter().map(|grant| grant.run.0).collect();
-        let fences: Vec<i64> = grants.iter().map(|grant| grant.fence).collect();
-        let turns: Vec<i32> = grants.iter().map(|grant| signed(grant.turn)).collect();
+        // Runs are locked by id.
+        let mut ordered = grants.to_vec();
+        ordered.sort_unstable_by_key(|grant| grant.run);
+        let runs: Vec<Uuid> = ordered.iter().map(|grant| grant.run.0).collect();
+        let fences: Vec<i64> = ordered.iter().map(|grant| grant.fence).collect();
+        let turns: Vec<i32> = ordered.iter().map(|grant| signed(grant.turn)).collect();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
+        pipeline.push(sql!("run_lock"), values![runs.clone()]);
         let begin = pipeline.push(sql!("run_begin"), values![node.0, runs, fences, turns]);
         let answers = pipeline.commit(&self.pool).await?;
         let begun = answers[begin].iter().map(|row| Ok(row.try_get(0)?));
@@ -198,6 +203,7 @@ impl Shared {
             return;
         }
         let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("claim_lock_runs"), values![node.0, Some(orphans.clone())]);
         pipeline.push(sql!("gate"), values![0_i64]);
         pipeline.push(sql!("claim_release"), values![node.0, orphans]);
         // The next renewal tries again.
@@ -232,6 +238,7 @@ impl Shared {
     pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node_alone"), values![lock_of(node)]);
+        pipeline.push(sql!("claim_lock_runs"), values![node.0, None::<Vec<i64>>]);
         pipeline.push(sql!("gate"), values![0_i64]);
         pipeline.push(sql!("node_leave"), values![node.0]);
         pipeline.commit(&self.pool).await?;
@@ -247,7 +254,8 @@ impl Shared {
     pub(super) async fn reap(&self, limit: u32) -> Result<Reaped> {
         let look = self.query_one(sql!("reap_due"), values![GONE_KEPT_US]).await?;
         let mut expired: Vec<Uuid> = look.try_get(0)?;
-        if expired.is_empty() && !look.try_get::<_, bool>(1)? {
+        let waited: bool = look.try_get(1)?;
+        if expired.is_empty() && !waited && !look.try_get::<_, bool>(2)? {
             return Ok(Reaped::default());
         }
         expired.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
@@ -255,9 +263,14 @@ impl Shared {
         for node in &expired {
             pipeline.push(sql!("lock_node_alone"), values![lock_of(NodeId(*node))]);
         }
+        pipeline.push(sql!("members_lock"), values![]);
         let buried =
             (!expired.is_empty()).then(|| pipeline.push(sql!("node_bury"), values![expired]));
-        let woken = pipeline.push(sql!("run_wake_expired"), values![]);
+        let woken = waited.then(|| {
+            pipeline.push(sql!("waits_alone"), values![]);
+            pipeline.push(sql!("gate"), values![0_i64]);
+            pipeline.push(sql!("run_wake_expired"), values![])
+        });
         pipeline.push(sql!("node_clear"), values![]);
         pipeline.push(sql!("node_forget"), values![GONE_KEPT_US]);
         let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
@@ -274,8 +287,10 @@ impl Shared {
         for row in buried.into_iter().flat_map(|step| &answers[step]) {
             reaped.buried.push(NodeId(row.try_get(0)?));
         }
-        let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
-        reaped.woken = woken.cast_unsigned();
+        if let Some(woken) = woken {
+            let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
+            reaped.woken = woken.cast_unsigned();
+        }
         Ok(reaped)
     }
 
@@ -287,6 +302,7 @@ impl Shared {
         // What the dead held is not among this process's holdings.
         let holdings = Holdings::default();
         let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("members_lock"), values![]);
         let mut ending = Ending::before_gate(&mut pipeline, None, &holdings, lost.clone());
         ending.pass_gate(&mut pipeline, None, &holdings, 0, 0);
         pipeline.push(sql!("node_clear"), values![]);

@@ -179,6 +179,7 @@ impl From<Error> for Failure {
             Some(
                 &SqlState::T_R_DEADLOCK_DETECTED
                 | &SqlState::T_R_SERIALIZATION_FAILURE
+                | &SqlState::LOCK_NOT_AVAILABLE
                 | &SqlState::UNIQUE_VIOLATION,
             ) => Failure::Collided(error),
             _ => Failure::Other(error.into()),

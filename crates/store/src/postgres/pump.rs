@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   BEGIN ─ node's lock, shared ─ end runs ─ waits, shared ─ wake ─ COMMIT
-//!   BEGIN ─ node's lock, shared ─ waits, alone ──▶ gate ─ begin to wait ─ wake ─ COMMIT
+//!   BEGIN ─ node's lock, shared ─ lock runs ─ waits, alone ─▶ gate ─ begin to wait ─ wake ─ COMMIT
 //!   BEGIN ─ node's lock, shared ─ waits, shared ─▶ gate ─ claim ─ COMMIT
 //!                                                   └─ one at a time, in the whole cluster
 //! ```
@@ -16,6 +16,8 @@
 //! to wait for. Whoever comes second sees the first. Most runs end beside each other like this.
 //! Where other jobs depend on one, its ends pass the gate as well: they are compared by fence with
 //! what a claim may have missed.
+//!
+//! The order of all locks is in docs/decisions/023-ends-beside-each-other.md.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
