@@ -1,8 +1,8 @@
 //! The engine in a real process: each step of the node as a loop with a rhythm of its own.
 //!
 //! A loop wakes by a hint or by time, and time alone is enough: hints make things fast, the clock
-//! makes them right. A loop that finds the store unavailable says so once, waits a little longer
-//! each time, and goes on by itself.
+//! makes them right. A loop that finds the store unavailable waits a little longer each time and goes
+//! on by itself; an outage of the store is logged once for all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,6 +35,7 @@ mod pulse;
 
 use driver::{Driver, Hands, Here, notify_present};
 pub use guest::{Carried, Guest, Renewal, Stay};
+use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};
 
@@ -114,6 +115,8 @@ struct Shared {
     /// again while the executor of an older grant has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
     pulse: Pulse,
+    /// Whether the store answers; the same for every agent that this process stands in for.
+    store_health: Arc<StoreHealth>,
     stopping: AtomicBool,
     idle: Notify,
     /// Steps that met an error.

@@ -29,7 +29,8 @@ fn a_restarted_database_is_waited_for() {
     let postgres = Setup::default().start();
     create_database(&postgres.url("postgres"), "restarted");
     let url = postgres.url("restarted");
-    let cluster = Cluster::create(["a", "b"].map(|name| Member::new(name, &url).hasty()).into());
+    let members = ["a", "b"].map(|name| Member::new(name, &url).hasty());
+    let mut cluster = Cluster::create(members.into());
     cluster.create_job("every", &json!({}));
     cluster.create_job("only", &json!({"class": "LEADER_ONLY"}));
     for stop in [Stop::Fast, Stop::Immediate] {
@@ -39,6 +40,15 @@ fn a_restarted_database_is_waited_for() {
         goes_on(&cluster, &promised);
     }
     cluster.settle(&["every", "only"]);
+    // Each outage is logged once by each server that met it.
+    for name in ["a", "b"] {
+        let server = cluster.member(name).take();
+        server.terminate();
+        let log = server.rest_of_log();
+        let [away, back] = ["waiting for the store", "the store is back"]
+            .map(|words| log.lines().filter(|line| line.contains(words)).collect::<Vec<_>>());
+        assert!(away.len() <= 2 && back.len() == away.len(), "{name}: {away:#?} {back:#?}");
+    }
 }
 
 #[test]

@@ -227,7 +227,7 @@ impl Driver {
 
     /// The same where there is more than one pump can do; it does not look by the clock.
     pub async fn help_pump(self) {
-        let mut patience = Patience::new(&self.shared, "pump");
+        let mut patience = Patience::in_background(&self.shared, "pump");
         loop {
             self.pump_news(&mut patience).await;
             self.shared.news.notified().await;
@@ -404,7 +404,7 @@ impl Driver {
     }
 
     pub async fn prune(self) {
-        let mut patience = Patience::new(&self.shared, "prune");
+        let mut patience = Patience::in_background(&self.shared, "prune");
         loop {
             let gone = patience.after(self.node.prune().await).await;
             let forgotten = patience.after(self.node.forget_requests().await).await;
@@ -419,7 +419,7 @@ impl Driver {
     }
 
     pub async fn tally(self) {
-        let mut patience = Patience::new(&self.shared, "tally");
+        let mut patience = Patience::in_background(&self.shared, "tally");
         loop {
             let report = patience.after(self.node.tally().await).await;
             if !report.is_some_and(|report| report.more) {
@@ -429,7 +429,7 @@ impl Driver {
     }
 
     pub async fn seal(self) {
-        let mut patience = Patience::new(&self.shared, "seal");
+        let mut patience = Patience::in_background(&self.shared, "seal");
         loop {
             let report = patience.after(self.node.seal().await).await;
             if !report.is_some_and(|report| report.more) {
@@ -440,7 +440,7 @@ impl Driver {
 
     /// Raises alerts.
     pub async fn raise(self) {
-        let mut patience = Patience::new(&self.shared, "raise");
+        let mut patience = Patience::in_background(&self.shared, "raise");
         let poll = std_duration(self.node.settings.poll_every);
         for round in 0_u32.. {
             let raised = if round.is_multiple_of(NEWS_EVERY) {
@@ -455,7 +455,7 @@ impl Driver {
 
     /// Carries them to a channel.
     pub async fn deliver(self, courier: Box<dyn Courier>) {
-        let mut patience = Patience::new(&self.shared, "notify");
+        let mut patience = Patience::in_background(&self.shared, "notify");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
             patience.after(self.node.deliver(courier.as_ref()).await).await;
@@ -527,7 +527,7 @@ pub(super) async fn notify_present(
     shared: Arc<Shared>,
     couriers: Arc<dyn Couriers>,
 ) {
-    let mut patience = Patience::new(&shared, "notify");
+    let mut patience = Patience::in_background(&shared, "notify");
     loop {
         tokio::time::sleep(std_duration(node.settings.poll_every)).await;
         let present = match couriers.present().await {

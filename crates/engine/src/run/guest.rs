@@ -206,7 +206,8 @@ impl Engine {
                 outbox.note_over(over);
             }
         }
-        let shared = Arc::new(Shared::default());
+        let store_health = Arc::clone(&self.shared.store_health);
+        let shared = Arc::new(Shared { store_health, ..Shared::default() });
         let host = (Arc::clone(&self.node), Arc::clone(&self.shared));
         let hands = Away { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here), host };
         let driver =
