@@ -116,15 +116,29 @@ struct StoreChannel {
     poster: Poster,
 }
 
-/// What signs for a channel.
-async fn secret_of(
+/// A value that a channel keeps sealed; `word` says what it is.
+async fn open(
     vault: &Vault,
     channel: &Object,
-    body: &ChannelBody,
+    part: &str,
+    word: &str,
 ) -> Result<impl Deref<Target = String> + use<>, String> {
-    let found = vault.open_part(channel, &body.sealed).await;
-    let found = found.map_err(|problem| format!("its secret cannot be read: {problem}"))?;
-    found.ok_or_else(|| "its secret is not there".to_owned())
+    let found = vault.open_part(channel, part).await;
+    let found = found.map_err(|problem| format!("its {word} cannot be read: {problem}"))?;
+    found.ok_or_else(|| format!("its {word} is not there"))
+}
+
+/// Posts to a channel.
+async fn post_to(
+    vault: &Vault,
+    poster: &Poster,
+    channel: &Object,
+    body: &ChannelBody,
+    content: message::Content<'_>,
+) -> Result<(), String> {
+    let url = open(vault, channel, &body.sealed_url, "address").await?;
+    let secret = open(vault, channel, &body.sealed, "secret").await?;
+    poster.post(&url, &secret, content).await
 }
 
 impl Courier for StoreChannel {
@@ -146,8 +160,8 @@ impl Courier for StoreChannel {
         alert: &'a Alert,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
         Box::pin(async move {
-            let secret = secret_of(&self.vault, &self.object, &self.body).await?;
-            self.poster.post(&self.body.url, &secret, message::Content::Alert(alert)).await
+            let content = message::Content::Alert(alert);
+            post_to(&self.vault, &self.poster, &self.object, &self.body, content).await
         })
     }
 }
@@ -223,8 +237,7 @@ impl Trials for RealTrials {
             let body: ChannelBody =
                 serde_json::from_str(&channel.body).map_err(|error| error.to_string())?;
             let content = message::Content::Test { channel: &channel.name, tenant: channel.tenant };
-            let secret = secret_of(&self.vault, channel, &body).await?;
-            self.poster.post(&body.url, &secret, content).await?;
+            post_to(&self.vault, &self.poster, channel, &body, content).await?;
             Ok("the endpoint took it".to_owned())
         })
     }

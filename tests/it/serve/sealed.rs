@@ -16,6 +16,7 @@ use super::sink::{header, received, sink};
 
 const PASSWORD: &str = "canary-database-0123456789";
 const SIGNS: &str = "canary-of-the-channel-0123456789";
+const PATH: &str = "canary-of-the-address-0123456789";
 
 /// Searches all files of a folder, one of which must be there.
 fn search(folder: &Path, one: &str) {
@@ -24,7 +25,7 @@ fn search(folder: &Path, one: &str) {
     assert!(found.iter().any(|path| path.ends_with(one)), "{found:?}");
     for path in found {
         let bytes = fs::read(&path).unwrap();
-        for form in [PASSWORD, SIGNS].into_iter().flat_map(forms) {
+        for form in [PASSWORD, SIGNS, PATH].into_iter().flat_map(forms) {
             let found = bytes.windows(form.len()).any(|window| window == form);
             assert!(!found, "{} holds {:?}", path.display(), String::from_utf8_lossy(&form));
         }
@@ -91,14 +92,16 @@ fn what_databases_and_channels_keep_is_sealed_and_used() {
     let (sink, address) = sink();
     let secret = |text: &str| format!("whsec_{}", STANDARD.encode(text));
     let channel =
-        json!({"name": "ops", "url": format!("http://{address}/"), "secret": secret(SIGNS)});
+        json!({"name": "ops", "url": format!("http://{address}/{PATH}"), "secret": secret(SIGNS)});
     let shown = call(&server, "POST", "/v1/alert-channels", Some(&channel));
+    assert_eq!(shown["url"], format!("http://{address}/***"));
     let signs = |secret: &str| {
         let sink = sink.try_clone().unwrap();
         let arrived = thread::spawn(move || received(&sink, "204 No Content"));
         let tried = call(&server, "POST", "/v1/alert-channels/ops/test", None);
         assert_eq!(tried["ok"], true, "{tried}");
         let (head, body) = arrived.join().unwrap();
+        assert!(head.starts_with(&format!("POST /{PATH} HTTP/1.1")), "{head}");
         let timestamp = header(&head, "webhook-timestamp").parse().unwrap();
         let signature = SigningSecret::parse(secret).unwrap().sign(
             header(&head, "webhook-id"),
@@ -118,7 +121,7 @@ fn what_databases_and_channels_keep_is_sealed_and_used() {
     // They are nobody's secrets to see, and old values are gone. A new master key is theirs too.
     assert_eq!(call(&server, "GET", "/v1/secrets", None)["data"], json!([]));
     let rotate = || call(&server, "POST", "/v1/secrets:rotate-master", None)["rewrapped"].clone();
-    assert_eq!(rotate(), 2);
+    assert_eq!(rotate(), 3);
     assert!(connects(&server));
     signs(&secret(SIGNS));
     search(&data, "punctual.db-wal");
@@ -129,7 +132,7 @@ fn what_databases_and_channels_keep_is_sealed_and_used() {
     server.terminate();
     let log = server.rest_of_log();
     assert!(log.contains("TRACE"), "the log says everything");
-    for form in [PASSWORD, SIGNS].into_iter().flat_map(forms) {
+    for form in [PASSWORD, SIGNS, PATH].into_iter().flat_map(forms) {
         let form = String::from_utf8(form).unwrap();
         assert!(!log.contains(&form), "the log holds {form}");
     }

@@ -17,7 +17,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::objects::{self, Fresh, Kept, PageParams, TrialView, body_of};
-use super::shape::channel::{AlertChannelSpec, AlertChannelView, ChannelBody, signs};
+use super::shape::channel::{
+    AlertChannelSpec, AlertChannelView, ChannelBody, is_masked, masked, signs,
+};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -35,19 +37,31 @@ fn view(object: &Object) -> Result<AlertChannelView> {
 }
 
 impl Kept for ChannelBody {
-    fn sealed(&self) -> Option<&str> {
-        Some(&self.sealed)
+    fn sealed(&self) -> Vec<&str> {
+        vec![&self.sealed, &self.sealed_url]
     }
 }
 
-/// What is kept of a request, and the secret if there is a new one; what it leaves out is as
-/// before.
+/// What is kept of a request, and what is sealed if it is new; what it leaves out is as before.
 fn body(
     app: &App,
     spec: &AlertChannelSpec,
     old: Option<&ChannelBody>,
-) -> Result<(ChannelBody, Option<Fresh>)> {
-    check_url(&spec.url)?;
+) -> Result<(ChannelBody, Vec<Fresh>)> {
+    let mut fresh = Vec::new();
+    let sealed_url = match old.filter(|old| old.url == spec.url) {
+        Some(old) => old.sealed_url.clone(),
+        None if is_masked(&spec.url) => {
+            let text = "*** stands for the rest of the address only while it is not changed; send \
+                        the whole address";
+            return Err(Problem::invalid("url", text));
+        }
+        None => {
+            check_url(&spec.url)?;
+            fresh.push(Fresh::new(app, spec.url.clone()));
+            fresh[0].name.clone()
+        }
+    };
     for (i, kind) in spec.kinds.iter().enumerate() {
         if AlertKind::from_name(kind).is_none() {
             let known: Vec<&str> = AlertKind::ALL.iter().map(|kind| kind.name()).collect();
@@ -55,17 +69,19 @@ fn body(
             return Err(Problem::invalid(format!("kinds[{i}]"), text));
         }
     }
-    let (sealed, fresh) = match (&spec.secret, old) {
+    let sealed = match (&spec.secret, old) {
         (Some(secret), _) if !signs(secret) => {
             let text = "must be whsec_ followed by 24 to 64 bytes in base64";
             return Err(Problem::invalid("secret", text));
         }
         (Some(secret), _) => {
-            let fresh = Fresh::new(app, secret.clone());
-            (fresh.name.clone(), Some(fresh))
+            let secret = Fresh::new(app, secret.clone());
+            let name = secret.name.clone();
+            fresh.push(secret);
+            name
         }
         // A signature made for one place proves nothing at another, and must not.
-        (None, Some(old)) if same_place(&old.url, &spec.url) => (old.sealed.clone(), None),
+        (None, Some(old)) if same_place(&old.url, &spec.url) => old.sealed.clone(),
         (None, Some(_)) => {
             return Err(Problem::invalid("secret", "is needed when the url names another place"));
         }
@@ -75,8 +91,8 @@ fn body(
         Some(old) if old.enabled => old.since,
         _ => app.now(),
     };
-    let (url, kinds, enabled) = (spec.url.clone(), spec.kinds.clone(), spec.enabled);
-    Ok((ChannelBody { url, sealed, kinds, enabled, since }, fresh))
+    let (url, kinds, enabled) = (masked(&spec.url), spec.kinds.clone(), spec.enabled);
+    Ok((ChannelBody { url, sealed_url, sealed, kinds, enabled, since }, fresh))
 }
 
 fn check_url(url: &str) -> Result<()> {
@@ -115,7 +131,7 @@ pub(crate) async fn create(
     Body(spec): Body<AlertChannelSpec>,
 ) -> Result<Response> {
     let (body, fresh) = body(&app, &spec, None)?;
-    let body = (&body, fresh.as_ref());
+    let body = (&body, fresh.as_slice());
     let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
     Ok(objects::created(&object, "/v1/alert-channels", view(&object)?))
 }
@@ -138,7 +154,7 @@ pub(crate) async fn list(
     Ok(List::new(items, found.next).answer(&uri))
 }
 
-/// Shows a channel, without its secret.
+/// Shows a channel, without its secret and the rest of its address.
 #[utoipa::path(
     get, path = "/v1/alert-channels/{name}", operation_id = "get_alert_channel", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id.")),
@@ -229,7 +245,7 @@ async fn change(
     let condition = Condition::of(headers, spec.version, app)?;
     let kept: ChannelBody = body_of(&old)?;
     let (body, fresh) = body(app, &spec, Some(&kept))?;
-    let body = (&body, fresh.as_ref());
+    let body = (&body, fresh.as_slice());
     let object = objects::change(app, actor, old, spec.name, body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }

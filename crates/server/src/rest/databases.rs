@@ -29,8 +29,8 @@ fn view(object: &Object) -> Result<DatabaseView> {
 }
 
 impl Kept for DatabaseBody {
-    fn sealed(&self) -> Option<&str> {
-        self.sealed.as_deref()
+    fn sealed(&self) -> Vec<&str> {
+        self.sealed.as_deref().into_iter().collect()
     }
 }
 
@@ -40,7 +40,7 @@ fn body(
     app: &App,
     spec: &DatabaseSpec,
     old: Option<DatabaseBody>,
-) -> Result<(DatabaseBody, Option<Fresh>)> {
+) -> Result<(DatabaseBody, Vec<Fresh>)> {
     let wrong = |problem: String| Problem::invalid("url", problem);
     let url = unmasked(&spec.url, old.as_ref().map(|old| old.url.as_str())).map_err(wrong)?;
     if let Err(error) = agent::Database::parse_remote(&url) {
@@ -57,11 +57,11 @@ fn body(
     let shown = masked(&url);
     let kept = old.filter(|old| old.url == url).and_then(|old| old.sealed);
     if kept.is_some() || shown == url {
-        return Ok((DatabaseBody { url, sealed: kept, description }, None));
+        return Ok((DatabaseBody { url, sealed: kept, description }, Vec::new()));
     }
     let fresh = Fresh::new(app, url);
     let body = DatabaseBody { url: shown, sealed: Some(fresh.name.clone()), description };
-    Ok((body, Some(fresh)))
+    Ok((body, vec![fresh]))
 }
 
 /// The databases of the settings, as far as they are there for the tenant: addresses by name.
@@ -107,7 +107,7 @@ pub(crate) async fn create(
     actor.may(Deed::ChangeCluster)?;
     refuse_settings(&app, &actor, &spec.name)?;
     let (body, fresh) = body(&app, &spec, None)?;
-    let body = (&body, fresh.as_ref());
+    let body = (&body, fresh.as_slice());
     let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
     Ok(objects::created(&object, "/v1/databases", view(&object)?))
 }
@@ -240,7 +240,7 @@ async fn change(
     let condition = Condition::of(headers, spec.version, app)?;
     refuse_settings(app, actor, &spec.name)?;
     let (body, fresh) = body(app, &spec, Some(body_of(&old)?))?;
-    let body = (&body, fresh.as_ref());
+    let body = (&body, fresh.as_slice());
     let object = objects::change(app, actor, old, spec.name, body, condition).await?;
     Ok(([etag(object.version)], Json(view(&object)?)).into_response())
 }

@@ -133,10 +133,10 @@ pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str)
     found.ok_or_else(|| none(kind, text))
 }
 
-/// What is kept of an object: what it says, and the name of what it keeps secret.
+/// What is kept of an object: what it says, and the names of what it keeps secret.
 pub(super) trait Kept: Serialize + DeserializeOwned {
-    /// Which secret of the object belongs to it.
-    fn sealed(&self) -> Option<&str>;
+    /// Which secrets of the object belong to it.
+    fn sealed(&self) -> Vec<&str>;
 }
 
 /// A new value that nobody may see. It has a name of its own: the old value stays what the old body
@@ -161,8 +161,7 @@ impl Fresh {
 }
 
 /// Removes a value that no body means. If it stays, it goes with the object.
-async fn forget(app: &App, actor: &Actor, object: &Object, name: Option<&str>) {
-    let Some(name) = name else { return };
+async fn forget(app: &App, actor: &Actor, object: &Object, name: &str) {
     let place = SecretPlace::of_object(object.tenant, object.id, name);
     // Such values are not changed, so they have their first version.
     if let Err(error) = app.secrets.remove(&place, 1, &actor.name).await {
@@ -170,28 +169,34 @@ async fn forget(app: &App, actor: &Actor, object: &Object, name: Option<&str>) {
     }
 }
 
-/// Keeps a new value, and then the object that means it. What no body means in the end goes.
+/// Keeps new values, and then the object that means them. What no body means in the end goes.
 async fn put<T: Kept>(
     app: &App,
     actor: &Actor,
     object: &Object,
-    (body, fresh): (&T, Option<&Fresh>),
+    (body, fresh): (&T, &[Fresh]),
     old: Option<&T>,
 ) -> Result<Put> {
     // Before anything is kept.
     actor.may(changing(object.kind))?;
-    if let Some(fresh) = fresh {
+    for fresh in fresh {
         fresh.keep(app, actor, object).await?;
     }
-    // Without an answer, both values stay: one of them is meant.
+    // Without an answer, old and new values stay: one of the bodies means them.
     let put = app.engine.by(actor).put_object(object, object.version).await?;
     match put {
         Put::Done(_) => {
-            let old = old.and_then(T::sealed).filter(|old| Some(*old) != body.sealed());
-            forget(app, actor, object, old).await;
+            let meant = body.sealed();
+            for old in old.map(T::sealed).unwrap_or_default() {
+                if !meant.contains(&old) {
+                    forget(app, actor, object, old).await;
+                }
+            }
         }
         Put::Conflict(_) | Put::NameTaken => {
-            forget(app, actor, object, fresh.map(|fresh| fresh.name.as_str())).await;
+            for fresh in fresh {
+                forget(app, actor, object, &fresh.name).await;
+            }
         }
     }
     Ok(put)
@@ -203,7 +208,7 @@ pub(super) async fn create<T: Kept>(
     actor: &Actor,
     kind: ObjectKind,
     name: String,
-    (body, fresh): (&T, Option<&Fresh>),
+    (body, fresh): (&T, &[Fresh]),
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
     let now = app.now();
@@ -234,7 +239,7 @@ pub(super) async fn change<T: Kept>(
     actor: &Actor,
     old: Object,
     name: String,
-    (body, fresh): (&T, Option<&Fresh>),
+    (body, fresh): (&T, &[Fresh]),
     condition: Condition,
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;

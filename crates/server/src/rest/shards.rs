@@ -91,8 +91,8 @@ pub struct ShardView {
 }
 
 impl Kept for ShardBody {
-    fn sealed(&self) -> Option<&str> {
-        None
+    fn sealed(&self) -> Vec<&str> {
+        Vec::new()
     }
 }
 
@@ -153,7 +153,7 @@ async fn shown(app: &App, actor: &Actor, text: &str) -> Result<ShardView> {
 pub(crate) async fn make(app: &App, actor: &Actor, spec: ShardSpec) -> Result<Object> {
     actor.may(Deed::ChangeCluster)?;
     let body = spec.body()?;
-    objects::create(app, actor, KIND, spec.name, (&body, None)).await
+    objects::create(app, actor, KIND, spec.name, (&body, &[])).await
 }
 
 /// Changes a shard.
@@ -166,7 +166,7 @@ pub(crate) async fn alter(
 ) -> Result<Object> {
     actor.may(Deed::ChangeCluster)?;
     let body = spec.body()?;
-    objects::change(app, actor, old, spec.name, (&body, None), condition).await
+    objects::change(app, actor, old, spec.name, (&body, &[]), condition).await
 }
 
 /// A shard by its name or id.

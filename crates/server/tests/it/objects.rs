@@ -195,7 +195,7 @@ async fn a_channel_keeps_its_secret() {
     let mut shown = made.json();
     let id = shown.as_object_mut().unwrap().remove("channel_id").unwrap();
     let expected = json!({
-        "name": "ops", "url": url, "has_secret": true, "kinds": ["RUN_MISSED"], "enabled": true,
+        "name": "ops", "url": "https://hooks.example.com/***", "has_secret": true, "kinds": ["RUN_MISSED"], "enabled": true,
         "version": 1, "created_at": START, "updated_at": START,
     });
     assert_eq!(shown, expected);

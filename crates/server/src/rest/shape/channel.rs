@@ -1,5 +1,8 @@
 //! Channels for alerts as the REST door shows and takes them. A secret is taken and never shown.
 
+use std::str::FromStr;
+
+use axum::http::Uri;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::alert::AlertKind;
@@ -9,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::database::HIDDEN;
+
 /// What a channel is.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +21,9 @@ pub struct AlertChannelSpec {
     /// Unique among the channels of the tenant.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", example = "on-call")]
     pub name: String,
-    /// Where alerts are posted to.
+    /// Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+    /// key: it is never shown again. A change with the address as it is shown keeps the one that is
+    /// there.
     #[schema(
         pattern = "^[Hh][Tt][Tt][Pp][Ss]?://",
         max_length = 2000,
@@ -48,8 +55,10 @@ fn yes() -> bool {
 /// What is kept of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChannelBody {
-    /// Where alerts are posted to.
+    /// Where alerts are posted to, as far as it is shown.
     pub url: String,
+    /// Which secret of the object is the whole address.
+    pub sealed_url: String,
     /// Which secret of the object signs them.
     pub sealed: String,
     /// The kinds of alerts that it gets; all when there are none.
@@ -67,7 +76,7 @@ pub struct AlertChannelView {
     pub channel_id: Uuid,
     /// Its name.
     pub name: String,
-    /// Where alerts are posted to.
+    /// Where alerts are posted to, with `***` for what comes after the host.
     pub url: String,
     /// Whether something signs them.
     pub has_secret: bool,
@@ -100,6 +109,25 @@ impl AlertChannelView {
     }
 }
 
+/// What is shown of an address: what comes after the host is often a key.
+pub(crate) fn masked(url: &str) -> String {
+    let shown = || {
+        let uri = Uri::from_str(url).ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+        let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        Some(match is_bare {
+            true => url.to_owned(),
+            false => format!("{scheme}://{authority}/{HIDDEN}"),
+        })
+    };
+    shown().unwrap_or_else(|| HIDDEN.to_owned())
+}
+
+/// Whether an address is one that was shown, without what comes after its host.
+pub(crate) fn is_masked(url: &str) -> bool {
+    url.ends_with(HIDDEN)
+}
+
 impl ChannelBody {
     /// The kinds that this release knows.
     pub fn known_kinds(&self) -> Vec<AlertKind> {
@@ -118,4 +146,26 @@ pub(crate) fn signs(secret: &str) -> bool {
         let bytes = one.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_after_the_host_is_hidden() {
+        for (url, shown) in [
+            ("https://hooks.example.com/services/T0/B0/key", "https://hooks.example.com/***"),
+            ("https://hooks.example.com:8443?key=1", "https://hooks.example.com:8443/***"),
+            ("https://hooks.example.com/?key=1", "https://hooks.example.com/***"),
+            ("https://hooks.example.com/", "https://hooks.example.com/"),
+            ("HTTPS://hooks.example.com", "HTTPS://hooks.example.com"),
+            ("no address", "***"),
+        ] {
+            assert_eq!(masked(url), shown, "{url}");
+            assert_eq!(masked(shown), shown);
+        }
+        assert!(is_masked("https://hooks.example.com/***"));
+        assert!(!is_masked("https://hooks.example.com/"));
+    }
 }
