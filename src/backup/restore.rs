@@ -17,9 +17,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
 use jiff::Timestamp;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use store::StoreError;
-use store::sqlite::{self, Revived};
+use store::sqlite::{self, Restore, Revived};
 
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
 use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
@@ -47,17 +48,21 @@ pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
 }
 
 /// Puts a backup into a data folder that is held by this process. Files of an earlier try may be
-/// there, and keys; nothing else.
+/// there, and keys; nothing else. The audit records when, and by whom.
 pub fn restore(
     archive: &Path,
     data: &Path,
-    now: Timestamp,
+    (now, by): (Timestamp, &str),
     tell: &dyn Fn(u64),
 ) -> Result<(Checked, Revived), Failure> {
     let draft = data.join(MARK);
     begin(data, &draft)?;
     let restored = unpack(archive, Some(&draft), tell).and_then(|checked| {
-        let revived = sqlite::revive(&draft.join(STORE), now).map_err(|error| match error {
+        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        let Manifest { made_at, version, .. } = &checked.manifest;
+        let details = json!({ "backup": name, "made_at": made_at, "version": version }).to_string();
+        let restore = Restore { at: now, by, details: &details };
+        let revived = sqlite::revive(&draft.join(STORE), restore).map_err(|error| match error {
             StoreError::TooNew { found, known } => too_new(&checked.manifest, found, known),
             StoreError::Refused { problem, advice } => {
                 Failure::Ended(Exit::Conflict, Complaint::new(problem).hint(advice.as_str()))

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
-use super::job::{Filter, find_all};
+use super::job::{Filter, find_to_export};
 use crate::client::{Client, ServerArgs};
 use crate::complaint::{Complaint, visible};
 use crate::document::{self, Ordered};
@@ -51,7 +51,7 @@ enum Form {
 /// Runs the command.
 pub fn run(args: ExportArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
-    let (mut jobs, _) = find_all(&client, &args.filter, None)?;
+    let (mut jobs, _) = find_to_export(&client, &args.filter)?;
     if !args.jobs.is_empty() {
         jobs.retain(|job| args.jobs.iter().any(|name| job["name"] == **name));
     }

@@ -20,7 +20,7 @@ use crate::client::{Client, ServerArgs};
 use crate::exit::Failure;
 use crate::output::OutputArgs;
 
-pub use list::{Filter, find_all, schedule};
+pub use list::{Filter, find_to_export, schedule};
 pub use run::{Waiting, print_accepted, wait};
 
 /// The verbs of `punctual job`.

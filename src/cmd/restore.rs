@@ -60,8 +60,10 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     let folder = DataFolder::open(&data_folder(&server))
         .map_err(|complaint| Failure::Ended(Exit::Conflict, complaint))?;
     let progress = Progress::of_bytes(&args.output, "restoring", size);
+    let user = os_user();
+    let by = (clock::now(), user.as_str());
     let (checked, revived) =
-        backup::restore(&archive, folder.path(), clock::now(), &|read| progress.set(read))?;
+        backup::restore(&archive, folder.path(), by, &|read| progress.set(read))?;
     drop(progress);
     let mut item = about(&archive, &checked);
     item["data"] = folder.path().display().to_string().into();
@@ -83,6 +85,16 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
         args.output.say(&remark);
     }
     Ok(())
+}
+
+/// Who restores, for the audit. There is no server to log in to, so it is the user of the operating
+/// system who runs the command. No user of Punctual has a colon in their name.
+fn os_user() -> String {
+    let uid = nix::unistd::getuid();
+    match nix::unistd::User::from_uid(uid) {
+        Ok(Some(user)) => format!("os:{}", user.name),
+        _ => format!("os:{uid}"),
+    }
 }
 
 /// The file that is meant.

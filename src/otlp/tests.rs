@@ -58,6 +58,7 @@ fn a_full_queue_drops_and_waits_for_nobody() {
         parameters: None,
         place: domain::cluster::Place::default(),
         slot: domain::slot::SlotKind::Process,
+        requested_by: None,
     };
     let node = NodeId(Uuid::from_u128(3));
     for _ in 0..3 {

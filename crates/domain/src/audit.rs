@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::id::{JobId, NodeId, RunId, TenantId};
-use crate::run::Outcome;
+use crate::run::{Origin, Outcome};
 
 /// The hash of a row.
 pub type Hash = [u8; 32];
@@ -34,6 +34,8 @@ pub enum Kind {
     JobDeleted,
     /// Runs ended; the row lists them.
     RunsEnded,
+    /// A user asked for runs; the row lists them.
+    RunsRequested,
     /// Somebody asked for the end of a run.
     JobCancelled,
     /// Somebody was refused.
@@ -66,17 +68,20 @@ pub enum Kind {
     DeadLetterAcknowledged,
     /// A user tried out a database or an alert channel.
     Tested,
+    /// A user exported the definitions of jobs.
+    JobsExported,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 22] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
         Kind::RunsEnded,
+        Kind::RunsRequested,
         Kind::JobCancelled,
         Kind::Denied,
         Kind::Login,
@@ -93,6 +98,7 @@ impl Kind {
         Kind::RunRetried,
         Kind::DeadLetterAcknowledged,
         Kind::Tested,
+        Kind::JobsExported,
     ];
 
     /// The word for it.
@@ -102,6 +108,7 @@ impl Kind {
             Kind::JobModified => "JOB_MODIFIED",
             Kind::JobDeleted => "JOB_DELETED",
             Kind::RunsEnded => "RUNS_ENDED",
+            Kind::RunsRequested => "RUNS_REQUESTED",
             Kind::JobCancelled => "JOB_CANCELLED",
             Kind::Denied => "DENIED",
             Kind::Login => "LOGIN",
@@ -118,6 +125,7 @@ impl Kind {
             Kind::RunRetried => "RUN_RETRIED",
             Kind::DeadLetterAcknowledged => "DEAD_LETTER_ACKNOWLEDGED",
             Kind::Tested => "TESTED",
+            Kind::JobsExported => "JOBS_EXPORTED",
             Kind::Other(name) => name,
         }
     }
@@ -165,7 +173,8 @@ pub struct Record {
     pub event: Event,
     /// The node that did it, where one did.
     pub node: Option<NodeId>,
-    /// The runs that ended, as [`ended_runs`] reads them.
+    /// The runs that ended or that a user asked for, as [`ended_runs`] and [`requested_runs`] read
+    /// them.
     pub runs: Vec<u8>,
     /// Its number in the chain and its hash; none before it is sealed.
     pub seal: Option<Seal>,
@@ -244,11 +253,16 @@ pub struct AuditedRun {
     pub attempt: u32,
     /// When that began.
     pub started_at: Option<Timestamp>,
+    /// Rows that its statement changed; none when it had no statement.
+    pub rows_affected: Option<u64>,
 }
+
+/// The number of rows of a run that had no statement.
+const NO_ROWS: i64 = -1;
 
 impl AuditedRun {
     /// The bytes of one run.
-    const BYTES: usize = 46;
+    const BYTES: usize = 54;
 
     /// The word for it.
     pub fn kind(self) -> &'static str {
@@ -268,6 +282,9 @@ impl AuditedRun {
         runs.extend_from_slice(&self.attempt.to_be_bytes());
         let started_at = self.started_at.map_or(0, |at| at.as_microsecond());
         runs.extend_from_slice(&started_at.to_be_bytes());
+        let rows =
+            self.rows_affected.map_or(NO_ROWS, |rows| i64::try_from(rows).unwrap_or(i64::MAX));
+        runs.extend_from_slice(&rows.to_be_bytes());
     }
 }
 
@@ -279,13 +296,56 @@ pub fn ended_runs(bytes: &[u8]) -> Option<Vec<AuditedRun>> {
     }
     let read = |bytes: &[u8; AuditedRun::BYTES]| {
         let outcome = u16::from_be_bytes([bytes[32], bytes[33]]);
-        let started_at = i64::from_be_bytes(*bytes[38..].first_chunk()?);
+        let started_at = i64::from_be_bytes(*bytes[38..46].first_chunk()?);
         Some(AuditedRun {
             run: RunId(Uuid::from_bytes(*bytes.first_chunk()?)),
             job: JobId(Uuid::from_bytes(*bytes[16..].first_chunk()?)),
             outcome: Outcome::from_number(i64::from(outcome))?,
             attempt: u32::from_be_bytes(*bytes[34..].first_chunk()?),
             started_at: Timestamp::from_microsecond(started_at).ok().filter(|_| started_at != 0),
+            rows_affected: u64::try_from(i64::from_be_bytes(*bytes[46..].first_chunk()?)).ok(),
+        })
+    };
+    runs.iter().map(read).collect()
+}
+
+/// A run that a user asked for, of a row that lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestedRun {
+    /// The run.
+    pub run: RunId,
+    /// Its job.
+    pub job: JobId,
+    /// How it was asked for.
+    pub origin: Origin,
+}
+
+impl RequestedRun {
+    /// The bytes of one run.
+    const BYTES: usize = 34;
+
+    /// The type of the event.
+    pub const KIND: &str = "JOB_TRIGGERED";
+
+    /// Adds it to a list. PostgreSQL writes the same bytes (`audit_requested.sql`).
+    pub fn push(self, runs: &mut Vec<u8>) {
+        runs.extend_from_slice(self.run.0.as_bytes());
+        runs.extend_from_slice(self.job.0.as_bytes());
+        runs.extend_from_slice(&(self.origin as u16).to_be_bytes());
+    }
+}
+
+/// The runs of a list of what a user asked for; none when it is damaged.
+pub fn requested_runs(bytes: &[u8]) -> Option<Vec<RequestedRun>> {
+    let (runs, rest) = bytes.as_chunks::<{ RequestedRun::BYTES }>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let read = |bytes: &[u8; RequestedRun::BYTES]| {
+        Some(RequestedRun {
+            run: RunId(Uuid::from_bytes(*bytes.first_chunk()?)),
+            job: JobId(Uuid::from_bytes(*bytes[16..].first_chunk()?)),
+            origin: Origin::from_number(i64::from(u16::from_be_bytes([bytes[32], bytes[33]])))?,
         })
     };
     runs.iter().map(read).collect()
@@ -517,6 +577,7 @@ mod tests {
                 outcome,
                 attempt: n as u32,
                 started_at,
+                rows_affected: started_at.map(|_| 7),
             })
             .collect();
         let mut bytes = Vec::new();
@@ -525,6 +586,15 @@ mod tests {
         }
         assert_eq!(ended_runs(&bytes), Some(runs));
         assert_eq!(ended_runs(&bytes[1..]), None);
+        let asked = [Origin::Manual, Origin::Backfill].map(|origin| RequestedRun {
+            run: RunId(Uuid::from_u128(origin as u128)),
+            job: JobId(Uuid::from_u128(7)),
+            origin,
+        });
+        let mut bytes = Vec::new();
+        asked.iter().for_each(|run| run.push(&mut bytes));
+        assert_eq!(requested_runs(&bytes), Some(asked.to_vec()));
+        assert_eq!(requested_runs(&bytes[1..]), None);
     }
 
     #[test]

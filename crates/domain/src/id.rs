@@ -132,6 +132,14 @@ impl RunId {
         RunId(timed(7, scheduled_for, fraction << 62 | random & LOW))
     }
 
+    /// The run of a trigger that names an id of its own choice: the same job and name give the same
+    /// id. What a client chooses is never the id of a run, so that no answer tells whether another
+    /// tenant has a run with that id. The time of the chosen id stays.
+    pub fn of_chosen(job: JobId, chosen: Uuid) -> Self {
+        let hash = Uuid::new_v5(&job.0, chosen.as_bytes());
+        RunId(timed(7, RunId(chosen).time(), hash.as_u128()))
+    }
+
     /// Where the runs of a millisecond begin: no tick or request of it is before this id.
     pub fn first_of(at: Timestamp) -> Self {
         RunId(timed(7, at, 0))
@@ -189,6 +197,19 @@ mod tests {
         assert_ne!(id, RunId::of_tick(job, at(1_800_000_000), "shard_001"));
         assert_ne!(id, RunId::of_tick(JobId(Uuid::from_u128(43)), at(1_800_000_000), ""));
         assert!(id < RunId::of_tick(job, at(1_800_000_001), ""));
+    }
+
+    #[test]
+    fn a_chosen_id_is_another_run_of_each_job() {
+        let job = |n| JobId(Uuid::from_u128(n));
+        let chosen: Uuid = "01a3185c-5000-7922-a380-df8657358dd5".parse().unwrap();
+        let id = RunId::of_chosen(job(1), chosen);
+        assert_eq!(id, RunId::of_chosen(job(1), chosen));
+        assert_ne!(id, RunId(chosen), "the client does not choose the id of the run");
+        assert_ne!(id, RunId::of_chosen(job(2), chosen));
+        assert_ne!(id, RunId::of_chosen(job(1), id.0));
+        assert_eq!(id.time(), RunId(chosen).time());
+        assert_eq!(id.0.get_version_num(), 7);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Place;
-use crate::id::{JobId, NodeId, RunId, TenantId};
+use crate::id::{JobId, NodeId, RunId, TenantId, UserId};
 use crate::slot::SlotKind;
 
 mod state;
@@ -172,6 +172,10 @@ pub struct NewRun {
     pub place: Place,
     /// The kind of slot that it takes.
     pub slot: SlotKind,
+    /// The user who asked for it; none for what the schedule, a dependency or an upstream run asked
+    /// for. The store keeps it with the run. A claim does not bring it back: no step of a node
+    /// depends on it.
+    pub requested_by: Option<UserId>,
 }
 
 /// Nominal times that ended without a run: one row of the ledger for all of them.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::id::{JobId, RunId, TenantId};
+use crate::id::{JobId, RunId, TenantId, UserId};
 use crate::run::{Origin, Outcome};
 
 /// A run that ended, or times that ended without one, as those see it who follow.
@@ -40,6 +40,8 @@ pub struct EndedRun {
     pub attempts: u32,
     /// Whether it waits for somebody to look at it.
     pub dead_letter: bool,
+    /// The user who asked for it.
+    pub requested_by: Option<UserId>,
 }
 
 /// What is measured.
@@ -247,6 +249,7 @@ mod tests {
             started_at: took.map(|took| at(10_000 - took)),
             attempts,
             dead_letter: false,
+            requested_by: None,
         };
         let ended = [
             run(7, Outcome::Completed, Some(4_000), 1, 1),

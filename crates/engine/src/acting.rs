@@ -70,6 +70,12 @@ impl Acting<'_> {
         Ok(self.node().verify_audit(tenant, known).await?)
     }
 
+    /// Who created jobs, deleted ones included, for a reader of the audit.
+    pub async fn job_creators(&self, jobs: &[JobId]) -> Result<HashMap<JobId, UserId>> {
+        self.may(Deed::SeeAccess)?;
+        Ok(self.node().store.job_creators(jobs).await?.into_iter().collect())
+    }
+
     fn may_audit(&self, tenant: TenantId) -> Result<()> {
         let own = tenant == self.actor.tenant;
         self.may(if own { Deed::SeeAccess } else { Deed::SeeCluster })

@@ -9,6 +9,7 @@ use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Change, Changed, Fire, Prepared};
+use uuid::Uuid;
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -57,6 +58,10 @@ pub struct Trigger {
     pub parameters: Option<String>,
     /// Whether to wait for the jobs that the job depends on.
     pub with_dependencies: bool,
+    /// An id that the client chose: a trigger of the same job with the same id is the same run.
+    pub chosen: Option<Uuid>,
+    /// The user who asks.
+    pub requested_by: Option<UserId>,
 }
 
 /// Runs for times of the past.
@@ -70,6 +75,8 @@ pub struct Backfill {
     pub newest_first: bool,
     /// Only say what would run.
     pub dry_run: bool,
+    /// The user who asks.
+    pub requested_by: Option<UserId>,
 }
 
 impl Node {
@@ -407,12 +414,16 @@ impl Node {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
         NewRun {
-            id: RunId::of_request(at, (self.parts.random)()),
+            id: match trigger.chosen {
+                Some(chosen) => RunId::of_chosen(job.id, chosen),
+                None => RunId::of_request(at, (self.parts.random)()),
+            },
             // A run for a time of the past could not start before it was asked for.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
             parameters: job.definition.parameters.with(trigger.parameters),
             priority: job.definition.priority,
+            requested_by: trigger.requested_by,
             ..tick(job, at, Origin::Manual, 0)
         }
     }
@@ -454,6 +465,7 @@ impl Node {
                 // Their order is the order in which they become due.
                 due_at: now.saturating_add(SignedDuration::from_micros(i as i64)).unwrap_or(now),
                 ignore_dependencies: true,
+                requested_by: backfill.requested_by,
                 ..tick(&job, *at, Origin::Backfill, 0)
             })
             .collect();
@@ -466,15 +478,15 @@ impl Node {
             let job = self.existing(id).await?;
             runs.retain(|run| stale.contains(&run.id));
             for run in &mut runs {
-                let (id, due_at) = (run.id, run.due_at);
+                let (id, due_at, requested_by) = (run.id, run.due_at, run.requested_by);
                 let tick = tick(&job, run.scheduled_for, Origin::Backfill, 0);
-                *run = NewRun { id, due_at, ignore_dependencies: true, ..tick };
+                *run = NewRun { id, due_at, requested_by, ignore_dependencies: true, ..tick };
             }
         }
     }
 
-    /// Starts a failed run once more, as a new run with the same parameters.
-    pub async fn redriven(&self, run: RunId) -> Result<NewRun> {
+    /// Starts a failed run once more, as a new run with the same parameters that a user asks for.
+    pub async fn redriven(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
         let view = self
             .store
             .run(run)
@@ -491,7 +503,7 @@ impl Node {
             RunState::Ended(outcome) if again.contains(&outcome) => {}
             state => return Err(EngineError::WrongState(format!("run {run} is {state}"))),
         }
-        let trigger = Trigger { at: None, parameters: view.parameters, with_dependencies: false };
+        let trigger = Trigger { parameters: view.parameters, requested_by, ..Trigger::default() };
         let fresh = self.triggered(view.job, trigger).await?;
         Ok(NewRun { scheduled_for: view.scheduled_for, ..fresh })
     }

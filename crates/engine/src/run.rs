@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::cluster::NodeRole;
-use domain::id::{NodeId, RunId};
+use domain::id::{NodeId, RunId, UserId};
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
 use domain::slot::PerSlot;
 use jiff::SignedDuration;
@@ -265,8 +265,9 @@ impl Engine {
     }
 
     /// Records a run that `make` builds from its job, and builds it again while the job changes
-    /// between the two: the job may have been read long ago. Answers the run, and whether it is new.
-    pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
+    /// between the two: the job may have been read long ago. Answers the run; it may have been
+    /// recorded before.
+    pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<NewRun>
     where
         F: Future<Output = Result<NewRun>>,
     {
@@ -274,7 +275,7 @@ impl Engine {
             let run = make().await?;
             let submitted = self.record(vec![run.clone()]).await?;
             if submitted.stale.is_empty() {
-                return Ok((run, submitted.accepted == [true]));
+                return Ok(run);
             }
             self.node.forget_job(run.job);
         }
@@ -283,14 +284,14 @@ impl Engine {
 
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
     /// seen to now.
-    pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
-        let again = match self.node.redrive_divided(run).await? {
+    pub async fn redrive(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
+        let again = match self.node.redrive_divided(run, requested_by).await? {
             Some(again) => {
                 self.shared.news.notify_one();
                 self.shared.places.notify_one();
                 again
             }
-            None => self.record_current(|| self.node.redriven(run)).await?.0,
+            None => self.record_current(|| self.node.redriven(run, requested_by)).await?,
         };
         // In this order: a crash in between leaves a letter too many rather than a run too few.
         self.node.store.acknowledge(&[run]).await?;

@@ -8,7 +8,7 @@ use crate::app::App;
 mod agent_tokens;
 mod alert_channels;
 mod attention;
-mod audit;
+pub(crate) mod audit;
 mod backfill;
 mod backups;
 pub(crate) mod browser_session;

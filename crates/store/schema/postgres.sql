@@ -138,6 +138,7 @@ history.message text
 history.error text
 history.result text
 history.details text
+history.requested_by uuid
 history_ranges.number integer not null
 history_ranges.first uuid not null
 history_ranges.until uuid not null
@@ -252,6 +253,7 @@ runs.begun integer
 runs.cancel_code text
 runs.cancel_text text
 runs.place text[]
+runs.requested_by uuid
 secrets.tenant_id uuid not null
 secrets.job_id uuid not null
 secrets.name text not null collate C

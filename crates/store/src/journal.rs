@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use domain::audit::{Event, Hash, Kind, Record, Seal};
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, TenantId, UserId};
 use jiff::Timestamp;
 
 use crate::{Result, Store};
@@ -50,6 +50,12 @@ pub trait Journal: Store {
 
     /// The tenants that have a chain.
     fn audited_tenants(&self) -> impl Future<Output = Result<Vec<TenantId>>> + Send;
+
+    /// Who created jobs, in no particular order, deleted jobs included; unknown ones are left out.
+    fn job_creators(
+        &self,
+        jobs: &[JobId],
+    ) -> impl Future<Output = Result<Vec<(JobId, UserId)>>> + Send;
 
     /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
     /// older; the hash of the last one becomes the chain's anchor. Answers how many, at most

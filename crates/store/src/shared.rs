@@ -16,7 +16,7 @@ use domain::audit::{self, Event, Hash, Seal};
 use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
-use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
+use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::{Job, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
@@ -251,6 +251,7 @@ operations! {
         Seal seal(tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> bool;
         Sealed sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<audit::Record>;
         AuditedTenants audited_tenants() -> Vec<TenantId>;
+        JobCreators job_creators(jobs: &[JobId]) -> Vec<(JobId, UserId)>;
         PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
     Follow {

@@ -79,7 +79,9 @@ mod wake;
 mod writer;
 
 use clock::Steady;
-pub use copy::{CopyProgress, Revived, copy, newest_schema_version, revive, schema_version};
+pub use copy::{
+    CopyProgress, Restore, Revived, copy, newest_schema_version, revive, schema_version,
+};
 use lock::Lock;
 use readers::Readers;
 use tokens::Tokens;

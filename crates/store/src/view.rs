@@ -1,7 +1,7 @@
 //! What is read back: runs and attempts as people look at them.
 
 use domain::cluster::NodeState;
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::run::{Origin, RunState};
 use jiff::Timestamp;
 
@@ -72,6 +72,8 @@ pub struct RunView {
     pub dead_letter: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
+    /// The user who asked for it; none for what the schedule or another run asked for.
+    pub requested_by: Option<UserId>,
 }
 
 /// An attempt that ended.

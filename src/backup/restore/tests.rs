@@ -109,7 +109,7 @@ fn what_is_not_whole_is_named() {
         let archive = changed(&archive, change);
         for answer in [
             check(&archive, &quiet).err().unwrap(),
-            restore(&archive, &data, NOW.parse().unwrap(), &quiet).err().unwrap(),
+            restore(&archive, &data, (NOW.parse().unwrap(), "os:ann"), &quiet).err().unwrap(),
         ] {
             let said = said(answer);
             assert!(said.contains(words), "{said}\n{words}");
@@ -145,7 +145,7 @@ fn a_restore_needs_an_empty_folder_and_begins_anew_after_a_kill() {
     let data = folder.path().join("new");
     fs::create_dir(&data).unwrap();
     fs::write(data.join("notes"), "mine").unwrap();
-    let now = NOW.parse().unwrap();
+    let now = (NOW.parse().unwrap(), "os:ann");
     let refused = said(restore(&archive, &data, now, &quiet).err().unwrap());
     assert!(
         refused.starts_with("4 ") && refused.contains("is not empty: there is notes"),

@@ -43,15 +43,30 @@ pub struct Filter {
 }
 
 /// The jobs that a filter accepts, by name, and whether there are more.
-pub fn find_all(
+fn find_all(
     client: &Client,
     filter: &Filter,
     limit: Option<usize>,
+) -> Result<(Vec<Value>, bool), Failure> {
+    find(client, filter, limit, None)
+}
+
+/// The same for an export of all of them, which the server records.
+pub fn find_to_export(client: &Client, filter: &Filter) -> Result<(Vec<Value>, bool), Failure> {
+    find(client, filter, None, Some("export"))
+}
+
+fn find(
+    client: &Client,
+    filter: &Filter,
+    limit: Option<usize>,
+    purpose: Option<&str>,
 ) -> Result<(Vec<Value>, bool), Failure> {
     let named = [
         ("tag", filter.tag.clone()),
         ("status", filter.status.as_ref().map(|status| status.to_ascii_uppercase())),
         ("name_prefix", filter.prefix.clone()),
+        ("purpose", purpose.map(str::to_owned)),
     ];
     let filters: Vec<_> =
         named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();

@@ -69,3 +69,35 @@ fn a_tenant_gets_people_who_may_do_what_they_were_given() {
     assert_eq!(server.run(&["tenant", "delete", "acme", "--yes"]).code, Some(0));
     assert_eq!(server.run(&["tenant", "show", "acme"]).code, Some(3));
 }
+
+#[test]
+fn who_may_execute_a_job_follows_and_cancels_their_own_runs() {
+    let server = Server::start();
+    server.ok(&["job", "create", "report", "--noop"]);
+    server.ok(&["user", "create", "ann"]);
+    server.ok(&["grant", "create", "--privilege", "EXECUTE JOB", "--to-user", "ann"]);
+    let key = server.ok(&["key", "create", "--user", "ann"]);
+    let ann = |args: &[&str]| {
+        let mut command = server.command(args);
+        command.env("PUNCTUAL_TOKEN", key.trim());
+        crate::binary::ended(&command.output().expect("the binary runs"))
+    };
+    server.ok(&["job", "run", "report", "--wait", "--timeout", "60s"]);
+    let other = server.json(&["run", "list", "report"]);
+    let other = other[0]["execution_id"].as_str().unwrap();
+    let waited = ann(&["job", "run", "report", "--wait", "--timeout", "60s"]);
+    assert_eq!(waited.code, Some(0), "{waited:?}");
+    let own = ann(&["run", "list", "report", "-o", "name"]).stdout;
+    assert_eq!(own.lines().count(), 1, "{own}");
+    assert_ne!(own.trim(), other);
+    let shown = ann(&["run", "show", own.trim()]).stdout;
+    assert!(shown.contains("requested by  ann\n"), "{shown}");
+    assert_eq!(ann(&["run", "logs", own.trim()]).code, Some(0));
+    for args in [&["run", "show", other][..], &["run", "cancel", other], &["run", "logs", other]] {
+        assert_eq!(ann(args).code, Some(3), "{args:?}");
+    }
+    let later = ann(&["job", "run", "report", "--at", "2099-01-01T00:00:00Z", "-o", "name"]).stdout;
+    let cancelled = ann(&["run", "cancel", later.trim()]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    assert_eq!(server.json(&["run", "show", later.trim()])["status"], "CANCELLED");
+}

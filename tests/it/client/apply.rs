@@ -46,6 +46,10 @@ fn applying_twice_is_applying_once() {
     let back = server.feed(&["apply", "-f", "-"], &json);
     assert_eq!(back.stderr, "0 created, 0 changed, 3 unchanged, 0 pruned\n", "{back:?}");
 
+    let exports = server.json(&["audit", "list", "--type", "JOBS_EXPORTED"]);
+    assert_eq!(exports.as_array().map(Vec::len), Some(2), "{exports}");
+    assert_eq!(exports[0]["actor"], "admin");
+
     // To another server, as it is.
     let other = Server::start();
     let moved = other.feed(&["apply", "-f", "-"], &export);

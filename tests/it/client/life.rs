@@ -49,7 +49,8 @@ fn a_job_is_made_run_held_changed_and_deleted() {
     });
     let id = runs[0]["execution_id"].as_str().unwrap();
     let shown = server.ok(&["run", "show", id]);
-    assert!(shown.contains("status     COMPLETED\n"), "{shown}");
+    assert!(shown.contains("status        COMPLETED\n"), "{shown}");
+    assert!(shown.contains("requested by  admin\n"), "{shown}");
     assert!(shown.contains("\nATTEMPT  STATUS"), "{shown}");
     assert_eq!(server.json(&["run", "show", "--job", "report"])["execution_id"], id);
     server.ok(&["run", "logs", "-f", id]);

@@ -291,4 +291,11 @@ fn the_command_line_writes_and_reads_them() {
     assert_eq!(restore(Path::new(&place("one.tar.zst")), &new).code, Some(0));
     let server = start(&new, &target);
     assert_eq!(server.call("GET", "/v1/jobs/hello", None).0, 200);
+    // Nobody logs in to restore: the audit has the user of the operating system.
+    let path = "/v1/audit?scope=cluster&event_type=BACKUP&limit=1";
+    let event = server.call("GET", path, None).1["data"][0].clone();
+    assert_eq!(event["outcome"], "RESTORED", "{event}");
+    let actor = event["actor"].as_str().unwrap();
+    assert!(actor.strip_prefix("os:").is_some_and(|user| !user.is_empty()), "{event}");
+    assert!(event["details"].as_str().unwrap().contains("one.tar.zst"), "{event}");
 }

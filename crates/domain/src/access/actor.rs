@@ -49,6 +49,8 @@ pub enum Deed {
     SeeRuns(UserId),
     /// See the runs of a job that is gone, or of all jobs of the tenant together.
     SeeAllRuns,
+    /// See a run that this user asked for, of whichever job.
+    SeeRunRequestedBy(UserId),
     /// See the nodes of the cluster.
     SeeNodes,
     /// See the users, roles, grants, keys, databases and alert channels of the tenant.
@@ -73,6 +75,7 @@ impl Deed {
             Deed::SeeJob(_)
             | Deed::SeeRuns(_)
             | Deed::SeeAllRuns
+            | Deed::SeeRunRequestedBy(_)
             | Deed::SeeNodes
             | Deed::SeeAccess
             | Deed::SeeCluster => false,
@@ -138,6 +141,8 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
         Deed::SeeJob(_) => Ok(()),
         Deed::SeeRuns(owner) if owns(owner) => Ok(()),
         Deed::SeeRuns(_) | Deed::SeeAllRuns => needs(Privilege::ViewJobHistory),
+        Deed::SeeRunRequestedBy(user) if user == actor.user && has(Privilege::ExecuteJob) => Ok(()),
+        Deed::SeeRunRequestedBy(_) => needs(Privilege::ViewJobHistory),
         Deed::CreateJob => needs(Privilege::CreateJob),
         Deed::AlterJob(owner) => own(owner, Privilege::AlterJob),
         Deed::DropJob(owner) => own(owner, Privilege::DropJob),
@@ -226,6 +231,8 @@ mod tests {
             ]
         };
         let general = [
+            Deed::SeeRunRequestedBy(ME),
+            Deed::SeeRunRequestedBy(OTHER),
             Deed::CreateJob,
             Deed::SeeAllRuns,
             Deed::SeeNodes,
@@ -234,18 +241,18 @@ mod tests {
             Deed::SeeCluster,
             Deed::ChangeCluster,
         ];
-        // Who; one's own job and another's (see, alter, drop, execute, see runs); create,
-        // all runs, nodes, access twice, cluster twice.
+        // Who; one's own job and another's (see, alter, drop, execute, see runs); runs that they and
+        // others asked for; create, all runs, nodes, access twice, cluster twice.
         for (name, privileges, expected) in [
-            ("nothing", &[][..], "ylll y ----- lllllll"),
-            ("creator", &[CreateJob], "ylll y ----- yllllll"),
-            ("alter", &[AlterJob], "yyll y ----- lllllll"),
-            ("drop", &[DropJob], "ylyl y ----- lllllll"),
-            ("executor", &[ExecuteJob], "ylly y yooyl lllllll"),
-            ("viewer", &[ViewJobHistory], "ylll y yooly lylllll"),
-            ("external", &[ExecuteExternalJob], "ylll y ----- lllllll"),
-            ("tenant", &[AdministerTenant], "yyyy y yyyyy yyyyyll"),
-            ("cluster", &[AdministerCluster], "yyyy y yyyyy yyyyyyy"),
+            ("nothing", &[][..], "ylll y ----- ll lllllll"),
+            ("creator", &[CreateJob], "ylll y ----- ll yllllll"),
+            ("alter", &[AlterJob], "yyll y ----- ll lllllll"),
+            ("drop", &[DropJob], "ylyl y ----- ll lllllll"),
+            ("executor", &[ExecuteJob], "ylly y yooyl yl lllllll"),
+            ("viewer", &[ViewJobHistory], "ylll y yooly yy lylllll"),
+            ("external", &[ExecuteExternalJob], "ylll y ----- ll lllllll"),
+            ("tenant", &[AdministerTenant], "yyyy y yyyyy yy yyyyyll"),
+            ("cluster", &[AdministerCluster], "yyyy y yyyyy yy yyyyyyy"),
         ] {
             let expected: String = expected.replace(' ', "");
             let actor = actor(privileges);

@@ -66,7 +66,8 @@ impl Privilege {
             Privilege::AlterJob => "change, pause and resume jobs of one's own",
             Privilege::DropJob => "remove jobs of one's own",
             Privilege::ExecuteJob => {
-                "have jobs run; see, trigger, backfill, cancel and retry every job of the tenant"
+                "have jobs run; see, trigger and backfill every job of the tenant; see, cancel and \
+                 retry the runs that one asked for"
             }
             Privilege::ViewJobHistory => "see every job of the tenant and its runs",
             Privilege::ExecuteExternalJob => "define, trigger and have run jobs that are commands",

@@ -147,6 +147,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         parameters: job.definition.parameters.with(None),
         place: job.definition.place(),
         slot: job.definition.action.slot_kind(),
+        requested_by: None,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Runs, as far as whoever asks may see, start and stop them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::access::Deed;
+use domain::access::{Deed, Refusal};
 use domain::audit::{Event, Kind};
-use domain::id::{JobId, RunId};
+use domain::id::{JobId, RunId, UserId};
 use domain::job::Job;
 use domain::run::NewRun;
 use domain::tally::EndedRun;
@@ -19,20 +19,22 @@ use super::{Acting, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
+/// So many runs are looked at at once for those that the actor sees, if they do not see all.
+const LOOK_MIN: u32 = 200;
+
+/// So often for one page; a page that is short has a next one.
+const LOOKS_MAX: u32 = 10;
+
 impl Acting<'_> {
-    /// Starts a run by hand, under the given id if there is one. Durable when it answers.
+    /// Starts a run by hand, under the given id if the server has drawn one before. Durable when it
+    /// answers.
     pub async fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Result<NewRun> {
         self.trigger_job(Some(id), None, trigger, run).await
     }
 
     /// Starts a run by hand of the job that has this id or this name.
-    pub async fn trigger_named(
-        &self,
-        job: &str,
-        trigger: Trigger,
-        run: Option<RunId>,
-    ) -> Result<NewRun> {
-        self.trigger_job(job.parse().ok(), Some(job), trigger, run).await
+    pub async fn trigger_named(&self, job: &str, trigger: Trigger) -> Result<NewRun> {
+        self.trigger_job(job.parse().ok(), Some(job), trigger, None).await
     }
 
     /// Starts a run of a job that may be remembered as it was long ago. The store records no run of
@@ -44,6 +46,7 @@ impl Acting<'_> {
         trigger: Trigger,
         run: Option<RunId>,
     ) -> Result<NewRun> {
+        let trigger = Trigger { requested_by: Some(self.actor.user), ..trigger };
         let make = || async {
             let job = match self.recall_executable(id, name).await {
                 Err(EngineError::NotFound(_) | EngineError::Refused(_)) => {
@@ -55,16 +58,7 @@ impl Acting<'_> {
             let new = self.node().triggered_of(&job, trigger.clone());
             Ok(NewRun { id: run.unwrap_or(new.id), ..new })
         };
-        let (new, is_new) = self.engine.record_current(make).await?;
-        if !is_new {
-            // Sent again, it is the same run; another one under the same id is not this one's.
-            let known = self.node().run(new.id).await?;
-            if known.is_none_or(|known| known.job != new.job) {
-                let text = "another execution has this execution_id; take a new one";
-                return Err(EngineError::WrongState(text.to_owned()));
-            }
-        }
-        Ok(new)
+        self.engine.record_current(make).await
     }
 
     /// The job that has this id or this name, as it was at some time, if the actor may execute it.
@@ -95,6 +89,7 @@ impl Acting<'_> {
                 format!("{{\"from\":\"{}\",\"until\":\"{}\"}}", backfill.from, backfill.until);
             self.record(vec![(Kind::JobBackfilled, Some(id), None, range)]).await?;
         }
+        let backfill = Backfill { requested_by: Some(self.actor.user), ..backfill };
         self.node().backfill(id, backfill).await
     }
 
@@ -126,15 +121,40 @@ impl Acting<'_> {
         if self.sees(Deed::SeeAllRuns) || runs.is_empty() {
             return Ok(runs);
         }
-        let jobs = self.own_jobs(runs.iter().map(|run| run.job)).await?;
-        runs.retain(|run| jobs.contains(&run.job));
+        let asked_for = |run: &RunView| self.asked_for(run.requested_by);
+        let others = runs.iter().filter(|run| !asked_for(run)).map(|run| run.job);
+        let jobs = self.own_jobs(others).await?;
+        runs.retain(|run| asked_for(run) || jobs.contains(&run.job));
         Ok(runs)
+    }
+
+    /// Whether a run is seen because the actor asked for it.
+    fn asked_for(&self, requested_by: Option<UserId>) -> bool {
+        requested_by.is_some_and(|user| self.sees(Deed::SeeRunRequestedBy(user)))
+    }
+
+    /// Whether the actor sees all runs of a job. If not, they may see those that they asked for;
+    /// otherwise this is an error.
+    async fn sees_runs_of(&self, id: JobId) -> Result<bool> {
+        let job = self.node().existing(id).await?;
+        match self.may_with(&job, Deed::SeeRuns) {
+            Ok(()) => Ok(true),
+            Err(EngineError::Refused(Refusal::Lacks(_)))
+                if self.asked_for(Some(self.actor.user)) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Which of some jobs' runs the actor sees.
     async fn own_jobs(&self, jobs: impl Iterator<Item = JobId>) -> Result<HashSet<JobId>> {
         let ids: HashSet<JobId> = jobs.collect();
         let ids: Vec<JobId> = ids.into_iter().collect();
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
         let jobs = self.node().jobs_by_id(&ids).await?;
         let own = jobs
             .into_iter()
@@ -150,17 +170,48 @@ impl Acting<'_> {
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
         let tenant = self.actor.tenant;
+        let mut sees_all = self.sees(Deed::SeeAllRuns);
         let of = match filter.of {
             RunsOf::Tenant(_) => RunsOf::Tenant(tenant),
             RunsOf::DeadLetters { job, .. } => RunsOf::DeadLetters { tenant, job },
             RunsOf::Job(job) => {
-                self.job_for(job, Deed::SeeRuns).await?;
+                sees_all = self.sees_runs_of(job).await?;
                 RunsOf::Job(job)
             }
         };
         let filter = RunFilter { of, ..filter.clone() };
-        let Page { items, next } = self.node().list_runs(&filter, before, limit).await?;
-        Ok(Page { items: self.seen(items).await?, next })
+        if sees_all {
+            return self.node().list_runs(&filter, before, limit).await;
+        }
+        // Most runs may be those of others: one page is put together from several looks.
+        let (mut items, mut next) = (Vec::new(), before);
+        for _ in 0..LOOKS_MAX {
+            let page = self.node().list_runs(&filter, next, limit.max(LOOK_MIN)).await?;
+            items.extend(self.seen(page.items).await?);
+            next = page.next;
+            if items.len() > limit as usize {
+                items.truncate(limit as usize);
+                next = items.last().map(|run| run.id);
+                break;
+            }
+            if items.len() == limit as usize || next.is_none() {
+                break;
+            }
+        }
+        Ok(Page { items, next })
+    }
+
+    /// The names of users, as far as they exist.
+    pub async fn user_names(&self, users: &[UserId]) -> Result<HashMap<UserId, String>> {
+        let mut names = HashMap::new();
+        for user in users {
+            if !names.contains_key(user)
+                && let Some(standing) = self.node().standing(*user).await?
+            {
+                names.insert(*user, standing.user.name.clone());
+            }
+        }
+        Ok(names)
     }
 
     /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. What
@@ -179,7 +230,7 @@ impl Acting<'_> {
         after: Option<StartKey>,
         limit: u32,
     ) -> Result<Page<RunView, StartKey>> {
-        self.job_for(filter.job, Deed::SeeRuns).await?;
+        self.sees_runs_of(filter.job).await?;
         let Page { items, next } = self.node().latest_starts(filter, after, limit).await?;
         Ok(Page { items: self.seen(items).await?, next })
     }
@@ -222,7 +273,7 @@ impl Acting<'_> {
     pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
         let job = self.run_for(run).await?.job;
         self.record(vec![(Kind::RunRetried, Some(job), Some(run), String::new())]).await?;
-        self.engine.redrive(run).await
+        self.engine.redrive(run, Some(self.actor.user)).await
     }
 
     /// Asks for the end of a run.
@@ -274,8 +325,10 @@ impl Acting<'_> {
         let next = runs.last().filter(|_| runs.len() as u32 == limit).map(Cursor::after);
         runs.retain(|run| run.tenant == self.actor.tenant);
         if !self.sees(Deed::SeeAllRuns) && !runs.is_empty() {
-            let jobs = self.own_jobs(runs.iter().map(|run| run.job)).await?;
-            runs.retain(|run| jobs.contains(&run.job));
+            let asked_for = |run: &EndedRun| self.asked_for(run.requested_by);
+            let others = runs.iter().filter(|run| !asked_for(run)).map(|run| run.job);
+            let jobs = self.own_jobs(others).await?;
+            runs.retain(|run| asked_for(run) || jobs.contains(&run.job));
         }
         Ok((runs, next))
     }

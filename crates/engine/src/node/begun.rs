@@ -81,6 +81,7 @@ mod tests {
             parameters: None,
             place: Place::default(),
             slot: SlotKind::Process,
+            requested_by: None,
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::cluster::{NodeRole, NodeState};
-use domain::id::{NodeId, ObjectId, RunId, TenantId};
+use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
@@ -313,8 +313,12 @@ impl Node {
 
     /// Starts what did not complete of a divided run, or of a part, once more, as a new run; none
     /// when it has no parts.
-    pub async fn redrive_divided(&self, run: RunId) -> Result<Option<NewRun>> {
-        let again = self.redriven(run).await?;
+    pub async fn redrive_divided(
+        &self,
+        run: RunId,
+        requested_by: Option<UserId>,
+    ) -> Result<Option<NewRun>> {
+        let again = self.redriven(run, requested_by).await?;
         let parts = self.parts_again(run, &again).await?;
         if parts.is_empty() {
             return Ok(None);

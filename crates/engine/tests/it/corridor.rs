@@ -105,7 +105,7 @@ async fn a_failing_run_is_tried_four_times_and_becomes_a_dead_letter() {
     assert_eq!(attempts.iter().map(|attempt| attempt.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(attempts.is_sorted_by(|a, b| a.fence < b.fence), "every attempt has a larger fence");
     // Somebody looks at it and drives it again.
-    let again = node.redriven(run).await.unwrap();
+    let again = node.redriven(run, None).await.unwrap();
     node.submit(std::slice::from_ref(&again)).await.unwrap();
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(world.store.run(again.id).await.unwrap().unwrap().state.to_string(), "COMPLETED");

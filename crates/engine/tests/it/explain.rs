@@ -84,9 +84,9 @@ async fn a_redriven_dead_letter_runs_again() {
     node.flush().await;
     let letters = RunFilter::dead_letters(job.tenant);
     assert_eq!(world.store.list_runs(&letters, None, 9).await.unwrap().items[0].id, dead);
-    let missing = node.redriven(domain::id::RunId(Uuid::from_u128(7))).await.unwrap_err();
+    let missing = node.redriven(domain::id::RunId(Uuid::from_u128(7)), None).await.unwrap_err();
     assert!(missing.to_string().ends_with("does not exist"), "{missing}");
-    let again = node.redriven(dead).await.unwrap();
+    let again = node.redriven(dead, None).await.unwrap();
     node.submit(std::slice::from_ref(&again)).await.unwrap();
     let again = again.id;
     node.work_and_complete().await;

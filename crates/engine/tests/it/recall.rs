@@ -25,7 +25,7 @@ async fn a_trigger_is_of_the_job_as_it_is() {
     let (a, b) = (process.engine("a", Complete).await, process.engine("b", Complete).await);
     let admin = Actor::admin();
     let trigger = async |engine: &Engine, name: &str| {
-        let run = engine.by(&admin).trigger_named(name, Trigger::default(), None).await;
+        let run = engine.by(&admin).trigger_named(name, Trigger::default()).await;
         run.map(|run| (run.job, run.job_version, run.priority)).map_err(|error| error.to_string())
     };
     let job = create(&a, "job", Definition::default()).await;

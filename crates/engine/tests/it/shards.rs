@@ -231,7 +231,7 @@ async fn only_the_shards_that_failed_are_done_again() {
     assert!(parts.iter().all(|part| !part.dead_letter), "its parts are none");
 
     cluster.log.clear();
-    let again = cluster.nodes[0].redrive_divided(run).await.unwrap().unwrap().id;
+    let again = cluster.nodes[0].redrive_divided(run, None).await.unwrap().unwrap().id;
     cluster.until_ended(again, 30, done).await;
     assert_eq!(state(&cluster, again).await, "COMPLETED");
     let shards: BTreeSet<&str> = cluster.log.iter().map(|(_, shard, _)| shard.as_str()).collect();

@@ -1,10 +1,14 @@
 //! Who did what, and whether nobody changed the record since.
 
+use std::collections::{HashMap, HashSet};
+
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::Response;
-use domain::audit::{AuditedRun, KeptHead, Kind, Record, Seal, ended_runs};
-use domain::id::{JobId, TenantId};
+use domain::audit::{
+    AuditedRun, KeptHead, Kind, Record, RequestedRun, Seal, ended_runs, requested_runs,
+};
+use domain::id::{JobId, TenantId, UserId};
 use engine::{AuditFilter, Verified};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,21 +29,24 @@ const ROWS: u32 = 100;
 const LOOKS: u32 = 20;
 
 /// Something that was done.
-#[derive(Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 pub struct AuditEvent {
     /// When it was recorded.
     pub at: Timestamp,
     /// What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
     /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
     /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
-    /// `BACKUP`, `NODE_CHANGED`, `JOB_BACKFILLED`, `RUN_RETRIED`, `DEAD_LETTER_ACKNOWLEDGED` or
-    /// `TESTED`.
+    /// `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
+    /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
     pub event_type: String,
     /// Who; empty for what the schedule did.
     pub actor: String,
     /// The job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<Uuid>,
+    /// The user who created the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_creator_id: Option<Uuid>,
     /// The execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<Uuid>,
@@ -54,6 +61,9 @@ pub struct AuditEvent {
     /// When that began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// Rows that its statement changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_affected: Option<u64>,
     /// What else is to be known.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
@@ -64,42 +74,67 @@ pub struct AuditEvent {
 
 impl AuditEvent {
     /// The events of a row: one, or one for each run that it lists.
-    fn of(row: Record) -> Vec<Self> {
+    pub(crate) fn from_row(row: Record) -> Vec<Self> {
         let number = row.seal.map(|seal| seal.number);
         let event = AuditEvent {
             at: row.at,
             event_type: row.event.kind.name().to_owned(),
             actor: row.event.actor,
             job_id: row.event.job.map(|job| job.0),
+            job_creator_id: None,
             execution_id: row.event.run.map(|run| run.0),
             worker_id: row.node.map(|node| node.0),
             outcome: row.event.outcome,
             attempt: None,
             started_at: None,
+            rows_affected: None,
             details: row.event.details,
             number,
         };
-        if row.event.kind != Kind::RunsEnded {
-            return vec![event];
-        }
-        let run = |run: AuditedRun| AuditEvent {
-            at: event.at,
+        let ended = |run: AuditedRun| AuditEvent {
             event_type: run.kind().to_owned(),
             actor: String::new(),
             job_id: Some(run.job.0),
             execution_id: Some(run.run.0),
-            worker_id: event.worker_id,
             outcome: run.outcome.name().to_owned(),
             attempt: Some(run.attempt).filter(|attempt| *attempt > 0),
             started_at: run.started_at,
+            rows_affected: run.rows_affected,
             details: String::new(),
-            number,
+            ..event.clone()
         };
-        match ended_runs(&row.runs) {
-            Some(runs) => runs.into_iter().map(run).collect(),
-            // Somebody damaged it; `verify` says where.
-            None => vec![event],
+        let requested = |run: RequestedRun| AuditEvent {
+            event_type: RequestedRun::KIND.to_owned(),
+            job_id: Some(run.job.0),
+            execution_id: Some(run.run.0),
+            details: serde_json::json!({ "origin": run.origin }).to_string(),
+            ..event.clone()
+        };
+        let listed = match row.event.kind {
+            Kind::RunsEnded => {
+                ended_runs(&row.runs).map(|runs| runs.into_iter().map(ended).collect())
+            }
+            Kind::RunsRequested => {
+                requested_runs(&row.runs).map(|runs| runs.into_iter().map(requested).collect())
+            }
+            _ => None,
+        };
+        // A list that cannot be read was damaged; `verify` says where.
+        listed.unwrap_or_else(|| vec![event])
+    }
+
+    /// Fills in who created the jobs of some events.
+    pub(crate) fn name_creators(events: &mut [Self], creators: &HashMap<JobId, UserId>) {
+        for event in events {
+            let creator = event.job_id.and_then(|job| creators.get(&JobId(job)));
+            event.job_creator_id = creator.map(|creator| creator.0);
         }
+    }
+
+    /// The jobs of some events, each once.
+    pub(crate) fn jobs(events: &[Self]) -> Vec<JobId> {
+        let jobs: HashSet<Uuid> = events.iter().filter_map(|event| event.job_id).collect();
+        jobs.into_iter().map(JobId).collect()
     }
 }
 
@@ -206,7 +241,7 @@ fn tenant(actor: &Actor, scope: Option<&str>) -> Result<TenantId> {
 fn types() -> Vec<(String, Vec<Kind>)> {
     let mut types: Vec<(String, Vec<Kind>)> = Kind::ALL
         .into_iter()
-        .filter(|kind| *kind != Kind::RunsEnded)
+        .filter(|kind| !matches!(kind, Kind::RunsEnded | Kind::RunsRequested))
         .map(|kind| (kind.name().to_owned(), vec![kind]))
         .collect();
     for name in ["JOB_EXECUTED", "JOB_FAILED", "JOB_CANCELLED", "JOB_SKIPPED"] {
@@ -215,6 +250,7 @@ fn types() -> Vec<(String, Vec<Kind>)> {
             None => types.push((name.to_owned(), vec![Kind::RunsEnded])),
         }
     }
+    types.push((RequestedRun::KIND.to_owned(), vec![Kind::RunsRequested]));
     types
 }
 
@@ -268,7 +304,7 @@ pub(crate) async fn list(
         let is_last = rows.len() < ROWS as usize;
         for row in rows {
             let at = row.place;
-            for (n, event) in AuditEvent::of(row).into_iter().enumerate().skip(skip) {
+            for (n, event) in AuditEvent::from_row(row).into_iter().enumerate().skip(skip) {
                 if data.len() == limit {
                     next = Some((at, n));
                     break 'page;
@@ -284,6 +320,8 @@ pub(crate) async fn list(
             next = place.map(|place| (place, 0));
         }
     }
+    let creators = app.engine.by(&actor).job_creators(&AuditEvent::jobs(&data)).await?;
+    AuditEvent::name_creators(&mut data, &creators);
     let next = next.map(|(place, n)| format!("{place}:{n}"));
     Ok(List::new(data, next).answer(&uri))
 }

@@ -64,6 +64,7 @@ pub(crate) async fn backfill(
         until: body.until,
         newest_first: body.newest_first,
         dry_run: body.dry_run,
+        requested_by: None,
     };
     let times = app.engine.by(&actor).backfill(job.id, backfill).await?;
     let status = if body.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };

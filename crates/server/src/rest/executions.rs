@@ -7,7 +7,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::id::{JobId, RunId};
+use domain::id::{JobId, RunId, UserId};
 use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
@@ -181,13 +181,18 @@ async fn of_jobs(
         ),
         false => Default::default(),
     };
+    let users: Vec<UserId> = runs.iter().filter_map(|run| run.requested_by).collect();
+    let users = app.engine.by(actor).user_names(&users).await?;
     let names: HashMap<JobId, &str> = jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
     let execution = |run: RunView| {
         let (id, name) = (run.id, names.get(&run.job).map(|name| (*name).to_owned()));
+        let user = run.requested_by.and_then(|user| users.get(&user).cloned());
+        let shown = Execution::of(run, name);
         Execution {
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
-            ..Execution::of(run, name)
+            requested_by: user.or_else(|| shown.requested_by.clone()),
+            ..shown
         }
     };
     Ok(runs.into_iter().map(execution).collect())

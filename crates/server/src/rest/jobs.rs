@@ -1,12 +1,13 @@
 //! Jobs: made, listed, shown, changed, removed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
+use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
 use engine::{Deletion, JobFilter, LastRun, NewJob};
@@ -102,6 +103,9 @@ pub struct JobParams {
     /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`.
     #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|NOOP)$")]
     payload_type: Option<String>,
+    /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
+    #[param(pattern = "^(list|export)$")]
+    purpose: Option<String>,
 }
 
 impl JobParams {
@@ -119,6 +123,32 @@ impl JobParams {
             ..JobFilter::of_tenant(actor.tenant)
         })
     }
+}
+
+/// What a list of jobs is for, and whether that is an export.
+const PURPOSES: [(&str, bool); 2] = [("list", false), ("export", true)];
+
+/// Records that a user exports jobs, before the first of them is read.
+async fn record_export(app: &App, actor: &Actor, params: &JobParams) -> Result<()> {
+    let asked = [
+        ("status", &params.status),
+        ("tag", &params.tag),
+        ("name_prefix", &params.name_prefix),
+        ("job_type", &params.job_type),
+        ("payload_type", &params.payload_type),
+    ];
+    let given = asked.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let filter: BTreeMap<&str, &str> = given.collect();
+    let event = Event {
+        tenant: actor.tenant,
+        actor: actor.name.clone(),
+        kind: Kind::JobsExported,
+        job: None,
+        run: None,
+        outcome: "REQUESTED".to_owned(),
+        details: serde_json::json!({ "filter": filter }).to_string(),
+    };
+    Ok(app.engine.node().record(event).await?)
 }
 
 const STATUSES: [(&str, JobState); 4] = [
@@ -158,6 +188,10 @@ pub(crate) async fn list(
 ) -> Result<Response> {
     let limit = page::limit(params.limit)?;
     let after = page::cursor(params.cursor.as_deref())?;
+    let is_export = page::word("purpose", &params.purpose, &PURPOSES)?.unwrap_or(false);
+    if is_export && after.is_none() {
+        record_export(&app, &actor, &params).await?;
+    }
     let filter = params.filter(&actor)?;
     let with_outcomes = page::word("include", &params.include, &[("outcomes", ())])?.is_some();
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::id::RunId;
 use domain::run::NewRun;
 use domain::schedule::CatchUpPolicy;
 use engine::{EngineError, Trigger};
@@ -83,7 +82,8 @@ pub struct TriggerBody {
     parameters: Option<BTreeMap<String, Value>>,
     /// When it runs; now when absent.
     scheduled_time: Option<Timestamp>,
-    /// The id of the execution, a version 7 UUID: sent again, it starts nothing more.
+    /// A version 7 UUID of the client's choice: sent again for the same job, it starts nothing more
+    /// and gets the same answer. The answer has the id that the execution is known by.
     execution_id: Option<Uuid>,
     /// Whether to wait for the jobs that the job depends on.
     with_dependencies: bool,
@@ -132,10 +132,14 @@ pub(crate) async fn trigger(
         parameters.entry("traceparent".to_owned()).or_insert_with(|| trace.into());
     }
     let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
-    let trigger =
-        Trigger { at: body.scheduled_time, parameters, with_dependencies: body.with_dependencies };
-    let id = body.execution_id.map(RunId);
-    let run = app.engine.by(&actor).trigger_named(&job, trigger, id).await;
+    let trigger = Trigger {
+        at: body.scheduled_time,
+        parameters,
+        with_dependencies: body.with_dependencies,
+        chosen: body.execution_id,
+        requested_by: None,
+    };
+    let run = app.engine.by(&actor).trigger_named(&job, trigger).await;
     let run = run.map_err(|error| match error {
         EngineError::NotFound(_) => Problem::no_job(format_args!("{job:?}")),
         error => error.into(),

@@ -38,6 +38,7 @@ impl Session {
             at,
             parameters: parameters.map(|parameters| parameters.to_string()),
             with_dependencies: execute.with_dependencies,
+            ..Trigger::default()
         };
         let new = self.app.engine.by(&self.actor).trigger(job.id, trigger, run).await;
         let new = new.map_err(|error| SqlError::from(error).or_at(execute.name.at))?;
@@ -66,7 +67,7 @@ impl Session {
             return Err(SqlError::new(Code::ValidationFailed, message).or_at(backfill.until.at));
         }
         let BackfillJob { newest_first, dry_run, .. } = *backfill;
-        let asked = Backfill { from, until, newest_first, dry_run };
+        let asked = Backfill { from, until, newest_first, dry_run, requested_by: None };
         let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
         let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
         let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();

@@ -1,6 +1,5 @@
 //! Nodes, the audit and figures.
 
-use domain::audit::{Kind, ended_runs};
 use domain::id::JobId;
 use domain::run::Outcome;
 use domain::shard::Shard;
@@ -10,6 +9,7 @@ use query::{Is, Pages, QueryError, Row, Scan, Value};
 
 use super::Sys;
 use super::pages::{Made, ROWS, all, maybe};
+use crate::rest::audit::AuditEvent;
 
 pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let nodes = sys.ask(sys.app.engine.by(&sys.actor).nodes())?;
@@ -91,46 +91,30 @@ pub(super) fn audit(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError
         let rows = sys.ask(sys.app.engine.by(&sys.actor).audit(&filter, from, ROWS))?;
         over = rows.len() < ROWS as usize;
         from = rows.last().map(|row| row.place - 1);
-        Ok(Some(rows.into_iter().flat_map(events).collect()))
+        let mut events: Vec<_> = rows.into_iter().flat_map(AuditEvent::from_row).collect();
+        let jobs = AuditEvent::jobs(&events);
+        let creators = sys.ask(sys.app.engine.by(&sys.actor).job_creators(&jobs))?;
+        AuditEvent::name_creators(&mut events, &creators);
+        Ok(Some(events.into_iter().map(event_row).collect()))
     })))
 }
 
-/// The events of a row of the audit: one, or one for each run that it lists.
-fn events(row: domain::audit::Record) -> Vec<Row> {
-    let number = maybe(row.seal, |seal| Value::Int(seal.number as i64));
-    let node = maybe(row.node, |node| Value::Uuid(node.0));
-    let listed = match row.event.kind {
-        Kind::RunsEnded => ended_runs(&row.runs),
-        _ => None,
-    };
-    let event = |kind: &str, actor: &str, job: Value, run: Value, outcome: &str, details: &str| {
-        vec![
-            Value::Time(row.at),
-            Value::text(kind),
-            Value::text(actor),
-            job,
-            run,
-            node.clone(),
-            Value::text(outcome),
-            Value::text(details),
-            number.clone(),
-        ]
-    };
-    match listed {
-        Some(runs) => runs
-            .into_iter()
-            .map(|run| {
-                let (job, id) = (Value::Uuid(run.job.0), Value::Uuid(run.run.0));
-                event(run.kind(), "", job, id, run.outcome.name(), "")
-            })
-            .collect(),
-        None => {
-            let it = &row.event;
-            let job = maybe(it.job, |job| Value::Uuid(job.0));
-            let run = maybe(it.run, |run| Value::Uuid(run.0));
-            vec![event(it.kind.name(), &it.actor, job, run, &it.outcome, &it.details)]
-        }
-    }
+fn event_row(event: AuditEvent) -> Row {
+    vec![
+        Value::Time(event.at),
+        Value::text(event.event_type),
+        Value::text(event.actor),
+        maybe(event.job_id, Value::Uuid),
+        maybe(event.execution_id, Value::Uuid),
+        maybe(event.worker_id, Value::Uuid),
+        Value::text(event.outcome),
+        Value::text(event.details),
+        maybe(event.number, |number| Value::Int(number as i64)),
+        maybe(event.job_creator_id, Value::Uuid),
+        maybe(event.attempt, |attempt| Value::Int(i64::from(attempt))),
+        maybe(event.started_at, Value::Time),
+        maybe(event.rows_affected, |rows| Value::Int(rows as i64)),
+    ]
 }
 
 pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {

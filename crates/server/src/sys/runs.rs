@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::id::{JobId, RunId};
+use domain::id::{JobId, RunId, UserId};
 use domain::partition::Progress;
 use domain::run::RunState;
 use engine::{RunFilter, RunView, RunsOf};
@@ -139,6 +139,8 @@ pub(super) struct Reader {
     progress: HashMap<RunId, Progress>,
     /// Of what those of the present page are parts that are some.
     parents: HashMap<RunId, RunId>,
+    /// The names of users who asked for runs.
+    users: HashMap<UserId, Arc<str>>,
 }
 
 /// What is to be known of a job.
@@ -156,6 +158,7 @@ impl Reader {
             wants_parts: false,
             progress: HashMap::new(),
             parents: HashMap::new(),
+            users: HashMap::new(),
         }
     }
 
@@ -291,6 +294,23 @@ impl Reader {
         Ok(self.job(job)?.map_or(Value::Null, |job| Value::Text(job.name)))
     }
 
+    /// Who asked for a run: their id and their name.
+    fn requested_by(&mut self, run: &RunView) -> Result<[Value; 2], QueryError> {
+        let Some(user) = run.requested_by else { return Ok([Value::Null, Value::Null]) };
+        let name = match self.users.get(&user) {
+            Some(name) => Arc::clone(name),
+            None => {
+                let asked = self.sys.app.engine.by(&self.sys.actor);
+                let found = self.sys.ask(asked.user_names(&[user]))?;
+                let name = found.get(&user).cloned().unwrap_or_else(|| user.to_string());
+                let name: Arc<str> = name.into();
+                self.users.insert(user, Arc::clone(&name));
+                name
+            }
+        };
+        Ok([Value::Uuid(user.0), Value::Text(name)])
+    }
+
     /// The rows of a run: one for each attempt, the last one first.
     fn rows(&mut self, run: RunView) -> Result<Vec<Row>, QueryError> {
         let name = self.name(run.job)?;
@@ -313,7 +333,11 @@ impl Reader {
             }
         }
         let parts = parts_of(self.parents.get(&run.id), self.progress.get(&run.id));
-        rows.iter_mut().for_each(|row| row.extend(parts.clone()));
+        let requested_by = self.requested_by(&run)?;
+        for row in &mut rows {
+            row.extend(parts.clone());
+            row.extend(requested_by.clone());
+        }
         Ok(rows)
     }
 }

@@ -121,6 +121,8 @@ tables! {
         parts_total Int None "How many parts the run was divided into; nothing when it was not.";
         parts_completed Int None "Those parts that completed.";
         parts_failed Int None "Those parts that ended otherwise.";
+        requested_by_user_uuid Uuid None "The user who asked for the run; nothing for what the schedule or another run asked for.";
+        requested_by Text None "The name of that user; their id when they were removed.";
     }
     job_run_acks "A row for each scheduler that has acknowledged a run which needs a quorum. Without a job or a run in the question, those of jobs of the class QUORUM_REQUIRED." {
         execution_uuid Uuid Equal "The run.";
@@ -240,6 +242,10 @@ tables! {
         outcome Text None "What came of it.";
         details Text None "What else is to be known.";
         number Int None "The row of the chain that says so; nothing before it is sealed.";
+        job_creator_uuid Uuid None "The user who created the job.";
+        attempt Int None "The last attempt of a run that ended.";
+        started_at Time None "When that attempt began.";
+        rows_affected Int None "Rows that its statement changed.";
     }
     performance "Figures of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
         metric Text None "The figure's name.";

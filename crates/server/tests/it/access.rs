@@ -226,8 +226,16 @@ async fn a_job_fails_when_its_owner_may_no_longer_have_it_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_run_as_a_role_needs_a_grant_then_and_now() {
-    let world = World::at(START).await;
-    acme(&world).await;
+    a_role_is_given_by_who_has_its_rights(&World::at(START).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_run_as_a_role_needs_a_grant_on_postgres() {
+    a_role_is_given_by_who_has_its_rights(&World::of_postgres().await).await;
+}
+
+async fn a_role_is_given_by_who_has_its_rights<S: store::FullStore>(world: &World<S>) {
+    world.tenant("acme").await;
     let boss = world.person("acme", "boss", &["ADMINISTER TENANT"]).await;
     let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB", "ALTER JOB"]).await;
     let mut job = noop("report");

@@ -274,19 +274,3 @@ async fn a_user_has_so_many_keys_and_no_more() {
     assert_eq!(world.ask(&ann, "DELETE", &path, Value::Null).await.status, 204);
     assert_eq!(world.ask(&ann, "POST", "/v1/keys", json!({})).await.status, 201);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_another_run_has_is_refused() {
-    let world = World::at(START).await;
-    world.tenant("acme").await;
-    let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB"]).await;
-    let job = json!({"name": "j", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
-    assert_eq!(world.ask(&ann, "POST", "/v1/jobs", job).await.status, 201);
-    let theirs = world.job("theirs", "http://ok").await;
-    let run = world.trigger(&theirs).await;
-    let body = json!({"execution_id": run});
-    let reply = world.ask(&ann, "POST", "/v1/jobs/j/trigger", body.clone()).await;
-    assert_eq!(reply.error().1, "WRONG_STATE", "{}", reply.text);
-    let again = world.post("/v1/jobs/theirs/trigger", body).await;
-    assert_eq!((again.status, &again.json()["execution_id"]), (202, &json!(run)));
-}

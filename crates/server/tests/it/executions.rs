@@ -10,14 +10,18 @@ async fn a_trigger_starts_a_run_also_of_a_paused_job() {
     world.job("j", "http://ok").await;
     let paused = world.call("POST", "/v1/jobs/j/pause", &[], None).await;
     assert_eq!(paused.json()["status"], "PAUSED");
-    let id = "01a3185c-5000-7922-a380-df8657358dd5";
-    let body = json!({"parameters": {"day": 1}, "execution_id": id});
+    let chosen = "01a3185c-5000-7922-a380-df8657358dd5";
+    let body = json!({"parameters": {"day": 1}, "execution_id": chosen});
+    let mut ids = Vec::new();
     for _ in 0..2 {
         let reply = world.post("/v1/jobs/j/trigger", body.clone()).await;
         assert_eq!(reply.status, 202, "{}", reply.text);
+        let id = reply.json()["execution_id"].as_str().unwrap().to_owned();
         assert_eq!(reply.header("location"), format!("/v1/executions/{id}"));
+        ids.push(id);
     }
-    let run = world.ended(id).await;
+    assert_eq!(ids[0], ids[1], "sent again, it starts nothing more");
+    let run = world.ended(&ids[0]).await;
     assert_eq!((&run["status"], &run["origin"]), (&json!("COMPLETED"), &json!("MANUAL")));
     assert_eq!(run["parameters"], json!({"day": 1}));
     let list = world.get("/v1/executions?status=COMPLETED").await.json();

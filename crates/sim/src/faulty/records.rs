@@ -3,7 +3,7 @@
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, TenantId, UserId};
 use domain::job::Job;
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
@@ -70,6 +70,7 @@ impl<S: Journal> Journal for FaultyStore<S> {
         seal(tenant: TenantId, head: Seal, rows: &[(i64, Hash)]) -> bool;
         sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<audit::Record>;
         audited_tenants() -> Vec<TenantId>;
+        job_creators(jobs: &[JobId]) -> Vec<(JobId, UserId)>;
         prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
 }

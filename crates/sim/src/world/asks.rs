@@ -156,7 +156,7 @@ impl World {
         self.run_command(index, name, async move {
             let mut runs: Vec<NewRun> = Vec::new();
             for _ in 0..times {
-                let trigger = Trigger { at, parameters: None, with_dependencies };
+                let trigger = Trigger { at, with_dependencies, ..Trigger::default() };
                 runs.push(node.triggered(job, trigger).await?);
             }
             // Somebody who is told nothing asks for the same again.
@@ -188,7 +188,8 @@ impl World {
         let from = ago(&mut self.random, 120 * SECOND);
         let until = from + SignedDuration::from_micros(self.random.between(0, 60 * SECOND));
         let newest_first = self.random.percent(50);
-        let backfill = Backfill { from, until, newest_first, dry_run: self.random.percent(10) };
+        let dry_run = self.random.percent(10);
+        let backfill = Backfill { from, until, newest_first, dry_run, requested_by: None };
         self.run_command(index, format!("backfill {}", self.trace.job(job)), async move {
             node.backfill(job, backfill).await.map(drop)
         });

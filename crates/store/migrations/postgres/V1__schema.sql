@@ -130,7 +130,9 @@ CREATE TABLE runs (
     cancel_code text,
     cancel_text text,
     -- What a run asks of its node; none when any will do. Those that ask for something lie in lanes of their own.
-    place text[]
+    place text[],
+    -- The user who asked for it; none for what the schedule or another run asked for.
+    requested_by uuid
 ) WITH (
     vacuum_truncate = off, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
     autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
@@ -200,7 +202,9 @@ CREATE TABLE history (
     error text,
     result text,
     -- What was in force and what was used while the last attempt ran, as JSON.
-    details text
+    details text,
+    -- The user who asked for it; none for what the schedule or another run asked for.
+    requested_by uuid
 ) PARTITION BY RANGE (id);
 CREATE INDEX history_job ON history (job_id, id);
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter;
@@ -428,7 +432,7 @@ CREATE TABLE audit (
     node_id uuid,
     outcome text NOT NULL,
     details text NOT NULL,
-    -- Runs that ended together.
+    -- Runs that ended together, or that a user asked for together.
     runs bytea NOT NULL,
     number bigint,
     hash bytea

@@ -128,7 +128,9 @@ CREATE TABLE runs (
     scheduled_last INTEGER,
     count INTEGER,
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
-    begun INTEGER
+    begun INTEGER,
+    -- The user who asked for it; none for what the schedule or another run asked for.
+    requested_by BLOB
 ) STRICT;
 CREATE UNIQUE INDEX runs_id ON runs (id);
 CREATE INDEX runs_job ON runs (job_id, id);
@@ -411,7 +413,7 @@ CREATE TABLE audit (
     node_id BLOB,
     outcome TEXT NOT NULL,
     details TEXT NOT NULL,
-    -- Runs that ended together.
+    -- Runs that ended together, or that a user asked for together.
     runs BLOB NOT NULL,
     number INTEGER,
     hash BLOB

@@ -47,7 +47,7 @@ ended AS (
         r.cancel_code IS NULL AND u.dead_letter IS TRUE AS dead_letter, r.shard, r.parameters,
         coalesce(r.cancel_code, u.reason) AS reason,
         CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
-        u.message, u.error, u.result, u.details
+        u.message, u.error, u.result, u.details, r.requested_by
 ),
 -- One row of the audit for all that ended together; domain::audit reads the list.
 audited AS (
@@ -56,7 +56,7 @@ audited AS (
         tenant_id, clock(), '', 'RUNS_ENDED', coalesce(node_id, $1), '', '',
         string_agg(
             uuid_send(id) || uuid_send(job_id) || int2send(outcome::smallint) || int4send(coalesce(number, 0))
-                || int8send(coalesce(started_at, 0)),
+                || int8send(coalesce(started_at, 0)) || int8send(coalesce(rows_affected, -1)),
             ''::bytea
         )
     FROM ended
@@ -66,14 +66,16 @@ record AS (
     INSERT INTO history (
         id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
         rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
-        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
+        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details,
+        requested_by
     )
     SELECT
         id, job_id, tenant_id, CASE WHEN number IS NOT NULL THEN coalesce(node_id, $1) END,
         scheduled_for, due_at, coalesce(finished_at, clock()), started_at, mark, rows_affected, job_version, coalesced,
         attempts + CASE WHEN attempt_end <> 5 THEN 1 ELSE 0 END,
         lost + CASE WHEN attempt_end = 5 THEN 1 ELSE 0 END, number, attempt_end, origin,
-        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details
+        outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details,
+        requested_by
     FROM ended
 )
 SELECT array_agg(fence), array_agg(outcome::smallint) FROM ended

@@ -2,7 +2,7 @@
 -- with the fence $3; without one, the run was recorded by this very transaction, and waits for its parts from the beginning.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 parent AS MATERIALIZED (
-    SELECT r.id FROM runs r
+    SELECT r.id, r.requested_by FROM runs r
     WHERE r.id = $1 AND r.cancel_code IS NULL
         AND NOT EXISTS (SELECT 1 FROM parts p WHERE p.parent_id = r.id)
         AND CASE
@@ -16,18 +16,19 @@ parent AS MATERIALIZED (
         END
 ),
 given AS MATERIALIZED (
-    SELECT u.* FROM unnest($4::uuid[], $5::text[], $6::text[], $7::text[])
+    SELECT u.*, parent.requested_by FROM unnest($4::uuid[], $5::text[], $6::text[], $7::text[])
         WITH ORDINALITY AS u (id, shard, parameters, place, number)
     CROSS JOIN parent
 ),
 recorded AS (
     INSERT INTO runs (
         id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
-        ignore_dependencies, parameters, attempts, lost, turn, wait, place
+        ignore_dependencies, parameters, attempts, lost, turn, wait, place, requested_by
     )
     SELECT
         u.id, $8::uuid, $9::uuid, $10::integer, $11::bigint, u.shard, c.now, c.now, $12::smallint, $13::smallint, 0,
-        true, u.parameters, 0, 0, 0, 0, CASE WHEN u.place <> '' THEN string_to_array(u.place, E'\n') END
+        true, u.parameters, 0, 0, 0, 0, CASE WHEN u.place <> '' THEN string_to_array(u.place, E'\n') END,
+        u.requested_by
     FROM given u CROSS JOIN clock c
 ),
 listed AS (

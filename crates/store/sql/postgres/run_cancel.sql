@@ -19,16 +19,17 @@ asked AS (
 ended AS (
     DELETE FROM runs WHERE id = (SELECT id FROM target) AND NOT EXISTS (SELECT 1 FROM holder)
     RETURNING
-        id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters
+        id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
+        requested_by
 ),
 record AS (
     INSERT INTO history (
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
-        finished_at, outcome, reason, reason_text, dead_letter
+        requested_by, finished_at, outcome, reason, reason_text, dead_letter
     )
     SELECT
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
-        clock(), 3, $2, $3, false
+        requested_by, clock(), 3, $2, $3, false
     FROM ended
     RETURNING id
 )

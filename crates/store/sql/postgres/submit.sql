@@ -1,40 +1,35 @@
--- Goes on behind run_insert, to hand what was just recorded to the node that asked. Nobody else can claim it, so the gate
--- is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
--- $15 lock of the node, $16 node, $17 how many at most that take a process slot, $18 that take an HTTP slot, $19 and $20 as
--- in job_changed_lately, $21 and $22 the first and the last of the runs. Two inserts of the same runs meet in the order of
--- their ids.
-ORDER BY id
-RETURNING id, tenant_id, due_at, order_at, lane
-),
--- Those that had ended before.
-known AS MATERIALIZED (SELECT coalesce(forget_ended(array_agg(id), $21, $22), '{}') AS ids FROM born),
-clock AS MATERIALIZED (SELECT clock() AS now),
-due AS MATERIALIZED (
+-- Goes on behind audit_requested, to hand what was just recorded to the node that asked. Nobody else can claim it, so the
+-- gate is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
+-- $18 lock of the node, $19 node, $20 how many at most that take a process slot, $21 that take an HTTP slot, $22 and $23 as
+-- in job_changed_lately.
+, due AS MATERIALIZED (
     SELECT id, due_at, order_at, lane
     FROM born
     WHERE due_at <= (SELECT now FROM clock) AND id <> ALL ((SELECT ids FROM known)::uuid[])
         AND tenant_id NOT IN (SELECT tenant_id FROM quotas WHERE max_concurrent IS NOT NULL)
-        AND (SELECT lives($15, $16))
+        AND (SELECT lives($18, $19))
 ),
 chosen AS MATERIALIZED (
-    (SELECT id, due_at FROM due WHERE lane < 10 ORDER BY order_at LIMIT $17::bigint)
+    (SELECT id, due_at FROM due WHERE lane < 10 ORDER BY order_at LIMIT $20::bigint)
     UNION ALL
-    (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY order_at LIMIT $18::bigint)
+    (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY order_at LIMIT $21::bigint)
 ),
 -- Jobs that were changed lately: who starts what it was handed forgets older versions of them.
 lately AS MATERIALIZED (
     SELECT id, version FROM jobs
-    WHERE updated_at > (SELECT now FROM clock) - $19::bigint AND $17::bigint + $18::bigint > 0
-    ORDER BY updated_at DESC LIMIT $20::bigint
+    WHERE updated_at > (SELECT now FROM clock) - $22::bigint AND $20::bigint + $21::bigint > 0
+    ORDER BY updated_at DESC LIMIT $23::bigint
 ),
 base AS MATERIALIZED (
-    UPDATE gate SET fence = fence + $17::bigint + $18::bigint WHERE EXISTS (SELECT 1 FROM chosen)
-    RETURNING fence - $17::bigint - $18::bigint AS fence
+    UPDATE gate SET fence = fence + $20::bigint + $21::bigint WHERE EXISTS (SELECT 1 FROM chosen)
+        -- The audit is written before the gate is locked.
+        AND (SELECT count(*) FROM audited) >= 0
+    RETURNING fence - $20::bigint - $21::bigint AS fence
 ),
 claim AS (
     INSERT INTO claims (id, node_id, claimed_at, run_ids, turns, due_until)
     SELECT
-        (SELECT fence FROM base), $16, (SELECT now FROM clock), array_agg(id),
+        (SELECT fence FROM base), $19, (SELECT now FROM clock), array_agg(id),
         array_fill(0, ARRAY[count(*)::integer]), max(due_at)
     FROM chosen
     HAVING count(*) > 0

@@ -3,7 +3,8 @@ SELECT
     r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.lane, r.origin, r.coalesced,
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn,
     r.wait, clock() AS now, held.node_id AS holder,
-    a.node_id, a.fence, a.started_at, a.message, a.error, s.started_at AS running_since
+    a.node_id, a.fence, a.started_at, a.message, a.error, s.started_at AS running_since,
+    r.requested_by
 FROM runs r
 LEFT JOIN (
     SELECT c.node_id, h.id, h.turn FROM claims c CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)

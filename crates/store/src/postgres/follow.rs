@@ -1,6 +1,6 @@
 //! What those read who follow, and the tallies.
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::tally::{EndedRun, Key, Measure};
 use jiff::Timestamp;
@@ -62,7 +62,7 @@ impl Follow for PostgresStore {
 }
 
 /// finished_at, id, job_id, tenant_id, outcome, reason, origin, scheduled_for, count, due_at,
-/// started_at, attempts, dead_letter
+/// started_at, attempts, dead_letter, requested_by
 fn ended_run(row: &Row) -> Result<EndedRun> {
     Ok(EndedRun {
         finished_at: at(row.try_get(0)?),
@@ -78,6 +78,7 @@ fn ended_run(row: &Row) -> Result<EndedRun> {
         started_at: row.try_get::<_, Option<i64>>(10)?.map(at),
         attempts: unsigned(row.try_get(11)?),
         dead_letter: row.try_get(12)?,
+        requested_by: row.try_get::<_, Option<Uuid>>(13)?.map(UserId),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The audit trail.
 
 use domain::audit::{Event, GENESIS, Hash, Kind, Record, Seal};
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -89,6 +89,12 @@ impl Journal for PostgresStore {
     async fn audited_tenants(&self) -> Result<Vec<TenantId>> {
         let rows = self.shared.query(sql!("audit_tenants"), values![]).await?;
         rows.iter().map(|row| Ok(TenantId(row.try_get(0)?))).collect()
+    }
+
+    async fn job_creators(&self, jobs: &[JobId]) -> Result<Vec<(JobId, UserId)>> {
+        let ids: Vec<Uuid> = jobs.iter().map(|job| job.0).collect();
+        let rows = self.shared.query(sql!("job_creators"), values![ids]).await?;
+        rows.iter().map(|row| Ok((JobId(row.try_get(0)?), UserId(row.try_get(1)?)))).collect()
     }
 
     async fn prune_audit(&self, tenant: TenantId, before: Timestamp, limit: u32) -> Result<u64> {

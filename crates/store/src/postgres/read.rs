@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::run::{RunState, Wait};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -175,6 +175,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         rows_affected: None,
         dead_letter: false,
         parameters: run.parameters,
+        requested_by: row.try_get::<_, Option<Uuid>>(24)?.map(UserId),
     })
 }
 
@@ -206,6 +207,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         rows_affected: row.try_get::<_, Option<i64>>(22)?.map(i64::cast_unsigned),
         dead_letter: row.try_get(23)?,
         parameters: row.try_get(24)?,
+        requested_by: row.try_get::<_, Option<Uuid>>(26)?.map(UserId),
     })
 }
 

@@ -149,6 +149,7 @@ pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
             parameters: row.try_get(11)?,
             place: Place::default(),
             slot: slot_of(lane),
+            requested_by: None,
         },
         attempts: unsigned(row.try_get(12)?),
         lost: unsigned(row.try_get(13)?),

@@ -98,6 +98,7 @@ pub(super) struct RunColumns<'a> {
     coalesced: Vec<i32>,
     ignore_dependencies: Vec<bool>,
     parameters: Vec<Option<Cow<'a, str>>>,
+    requested_by: Vec<Uuid>,
 }
 
 impl<'a> RunColumns<'a> {
@@ -118,10 +119,21 @@ impl<'a> RunColumns<'a> {
             columns.coalesced.push(signed(run.coalesced));
             columns.ignore_dependencies.push(run.ignore_dependencies);
             columns.parameters.push(run.parameters.as_deref().map(text));
+            columns.requested_by.push(run.requested_by.map_or(Uuid::nil(), |user| user.0));
         }
         columns
     }
 
+    /// The columns of runs that somebody may have asked for, and the first and the last of the runs.
+    pub fn into_requested(mut self) -> Vec<Value<'a>> {
+        let (lowest, highest) = ends_of(&self.id);
+        let requested_by = uniform(std::mem::take(&mut self.requested_by));
+        let mut values = self.into_values();
+        values.extend(values![requested_by, lowest, highest]);
+        values
+    }
+
+    /// The columns of planned runs.
     pub fn into_values(self) -> Vec<Value<'a>> {
         values![
             self.id,

@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::objects::object;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, lane_of, outcome, signed, text, us};
-use super::runs::{RunColumns, known};
+use super::runs::RunColumns;
+use super::submit::SUBMIT_DIVIDED;
 use super::{PostgresStore, first, lock_of};
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
@@ -60,9 +61,7 @@ impl Shards for PostgresStore {
             pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         }
         if let Whole::New(run) = run {
-            let insert = concat!(sql!("run_insert"), sql!("unless_known"));
-            pipeline.push(insert, RunColumns::of([run]).into_values());
-            pipeline.push(sql!("run_known"), known(vec![run.id.0]));
+            pipeline.push(SUBMIT_DIVIDED, RunColumns::of([run]).into_requested());
         }
         pipeline.push(sql!("gate"), values![0_i64]);
         let holder = holder.map(|node| node.0);

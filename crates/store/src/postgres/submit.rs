@@ -8,10 +8,10 @@ use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::PerSlot;
 use uuid::Uuid;
 
-use super::pipeline::{Pipeline, Value, ends_of, values};
+use super::pipeline::{Pipeline, Value, values};
 use super::pump::changed_lately;
 use super::row::{signed, unsigned};
-use super::runs::{RunColumns, known, place};
+use super::runs::{RunColumns, place};
 use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
 
@@ -19,8 +19,37 @@ use crate::{ClaimFor, Result, Submitted};
 const SPLIT_MIN: usize = 500;
 
 /// Everything in one round trip.
-pub(super) const SUBMIT: &str =
-    concat!("WITH born AS (", sql!("run_insert"), sql!("unless_stale"), sql!("submit"));
+pub(super) const SUBMIT: &str = concat!(
+    "WITH born AS (",
+    sql!("run_insert"),
+    sql!("unless_stale"),
+    // Two inserts of the same runs meet in the order of their ids.
+    "ORDER BY id\n",
+    sql!("submit_born"),
+    sql!("audit_requested"),
+    sql!("submit")
+);
+
+/// The same for runs of which some may be there already, and that nobody is handed.
+const SUBMIT_CAREFUL: &str = concat!(
+    "WITH born AS (",
+    sql!("run_insert"),
+    sql!("unless_stale"),
+    sql!("unless_known"),
+    sql!("submit_born"),
+    sql!("audit_requested"),
+    sql!("submit_careful")
+);
+
+/// The same for a run that is divided from the beginning.
+pub(super) const SUBMIT_DIVIDED: &str = concat!(
+    "WITH born AS (",
+    sql!("run_insert"),
+    sql!("unless_known"),
+    sql!("submit_born"),
+    sql!("audit_requested"),
+    sql!("submit_careful")
+);
 
 impl Shared {
     pub(super) async fn submit(
@@ -75,25 +104,19 @@ impl Shared {
             return Ok(submitted);
         }
         let mut pipeline = Pipeline::default();
-        let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
-        let careful = concat!(sql!("run_insert"), sql!("unless_stale"), sql!("unless_known"));
-        let insert = pipeline.push(careful, columns(&new));
+        let insert = pipeline.push(SUBMIT_CAREFUL, columns(&new));
         // After the insert: what is stale stays so, and what was inserted was not stale by then.
         let (jobs, versions) = made_of(&new);
         let stale = pipeline.push(sql!("job_stale"), values![jobs, versions]);
         place(&mut pipeline, runs.iter());
-        let known = pipeline.push(sql!("run_known"), known(ids));
         let answers = pipeline.commit(&self.pool).await?;
         let ids = |step: usize| answers[step].iter().map(|row| Ok(RunId(row.try_get(0)?)));
-        let mut new: HashSet<RunId> = ids(insert).collect::<Result<_>>()?;
+        let new: HashSet<RunId> = ids(insert).collect::<Result<_>>()?;
         let pairs = answers[stale].iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
         let pairs: HashSet<(Uuid, i32)> = pairs.collect::<Result<_>>()?;
         let is_stale = |run: &&NewRun| pairs.contains(&(run.job.0, signed(run.job_version)));
         let stale = runs.iter().filter(is_stale).map(|run| run.id);
         let stale = stale.filter(|run| !new.contains(run)).collect();
-        for id in ids(known) {
-            new.remove(&id?);
-        }
         Ok(self.submitted(runs, claim, new, stale, HashMap::new()))
     }
 
@@ -125,9 +148,9 @@ impl Shared {
     }
 }
 
-/// The values of `run_insert` and `unless_stale`.
+/// The values of `run_insert`, `submit_born` and `unless_stale`.
 fn columns<'a>(new: &[&'a NewRun]) -> Vec<Value<'a>> {
-    let mut values = RunColumns::of(new.iter().copied()).into_values();
+    let mut values = RunColumns::of(new.iter().copied()).into_requested();
     let (jobs, versions) = made_of(new);
     values.extend(values![jobs, versions]);
     values
@@ -150,9 +173,6 @@ fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
     values.extend(values![node.map(lock_of), node.map(|node| node.0), process, http]);
     let mut pipeline = Pipeline::default();
     values.extend(changed_lately());
-    let ids: Vec<Uuid> = new.iter().map(|run| run.id.0).collect();
-    let (lowest, highest) = ends_of(&ids);
-    values.extend(values![lowest, highest]);
     pipeline.push(SUBMIT, values);
     pipeline
 }

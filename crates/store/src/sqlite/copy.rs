@@ -100,10 +100,22 @@ pub fn newest_schema_version() -> i64 {
     schema::newest()
 }
 
+/// A restore, as the audit records it.
+#[derive(Clone, Copy, Debug)]
+pub struct Restore<'a> {
+    /// When it is made.
+    pub at: Timestamp,
+    /// Who makes it. A restore is made without a server, so this is no user of Punctual.
+    pub by: &'a str,
+    /// Which backup it is made from, as JSON.
+    pub details: &'a str,
+}
+
 /// Makes a copied database one that a server may open: checks it, brings its tables to this
 /// release's shape, buries the nodes that it knows and moves fences to a new epoch. What was
 /// running when the copy was made cannot report any more. Blocks.
-pub fn revive(path: &Path, now: Timestamp) -> Result<Revived> {
+pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
+    let now = restore.at;
     let _lock = lock::lock(path)?;
     let mut connection = schema::open(path, SqliteOptions { durable: true })?;
     let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -126,7 +138,8 @@ pub fn revive(path: &Path, now: Timestamp) -> Result<Revived> {
     let epoch = (now.as_second() - EPOCH_ZERO).max(0) << EPOCH_SHIFT;
     tx.execute(sql!("meta_new_epoch"), (epoch, EPOCH_SHIFT))?;
     tx.execute(sql!("lead_new_epoch"), ((now.as_second() - EPOCH_ZERO).max(0),))?;
-    tx.execute(sql!("audit_restored"), (now.as_microsecond(),))?;
+    let restored = (now.as_microsecond(), restore.by, restore.details);
+    tx.execute(sql!("audit_restored"), restored)?;
     let revived = Revived {
         jobs: tx.query_row(sql!("count_jobs"), [], |row| row.get(0)).map(i64::cast_unsigned)?,
         running,

@@ -241,6 +241,7 @@ fn end(
         outcome,
         attempt: finish.attempt.as_ref().map_or(0, |attempt| attempt.number),
         started_at: finish.attempt.as_ref().map(|attempt| attempt.started_at),
+        rows_affected: finish.attempt.as_ref().and_then(|attempt| attempt.result.rows_affected),
     };
     ending.audit.push(held.tenant, audited);
     if let Some(state) = finish.job_state

@@ -1,10 +1,11 @@
 //! What those read who follow, and the tallies.
 
-use domain::id::{JobId, RunId, TenantId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::tally::{EndedRun, Key, Measure};
 use jiff::Timestamp;
 use rusqlite::Row;
+use uuid::Uuid;
 
 use super::SqliteStore;
 use super::ends::outcome_of;
@@ -87,7 +88,7 @@ impl Follow for SqliteStore {
 }
 
 /// finished_at, id, job_id, tenant_id, outcome, reason, origin, scheduled_for, count, due_at,
-/// started_at, attempts, dead_letter
+/// started_at, attempts, dead_letter, requested_by
 fn ended_run(row: &Row<'_>) -> Result<EndedRun> {
     Ok(EndedRun {
         finished_at: at(row.get(0)?)?,
@@ -103,6 +104,7 @@ fn ended_run(row: &Row<'_>) -> Result<EndedRun> {
         started_at: at_opt(row.get(10)?)?,
         attempts: row.get(11)?,
         dead_letter: row.get(12)?,
+        requested_by: row.get::<_, Option<Uuid>>(13)?.map(UserId),
     })
 }
 

@@ -1,7 +1,8 @@
 //! The audit trail.
 
-use domain::audit::{AuditedRun, Event, Hash, Kind, Record, Seal};
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::audit::{AuditedRun, Event, Hash, Kind, Record, RequestedRun, Seal};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
+use domain::run::{NewRun, Origin};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -81,6 +82,20 @@ impl Journal for SqliteStore {
         .await
     }
 
+    async fn job_creators(&self, jobs: &[JobId]) -> Result<Vec<(JobId, UserId)>> {
+        let jobs = jobs.to_vec();
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(sql!("job_creators"))?;
+            let mut creators = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                let creator = query.query_row((job.0,), |row| row.get(0)).optional()?;
+                creators.extend(creator.map(|creator| (job, UserId(creator))));
+            }
+            Ok(creators)
+        })
+        .await
+    }
+
     async fn prune_audit(&self, tenant: TenantId, before: Timestamp, limit: u32) -> Result<u64> {
         self.writer
             .write(move |tx| {
@@ -149,6 +164,45 @@ impl EndedTogether {
         }
         Ok(())
     }
+}
+
+/// Records which runs users asked for: one row for each tenant and user, in the transaction that
+/// records the runs. Parts of runs are not asked for by themselves.
+pub(super) fn insert_requested<'a>(
+    tx: &Tx<'_>,
+    runs: impl Iterator<Item = &'a NewRun>,
+) -> Result<()> {
+    let mut together: Vec<((TenantId, UserId), Vec<u8>)> = Vec::new();
+    for run in runs.filter(|run| run.origin != Origin::Part) {
+        let Some(user) = run.requested_by else { continue };
+        let whose = (run.tenant, user);
+        let at = match together.iter().position(|(known, _)| *known == whose) {
+            Some(at) => at,
+            None => {
+                together.push((whose, Vec::new()));
+                together.len() - 1
+            }
+        };
+        let asked = RequestedRun { run: run.id, job: run.job, origin: run.origin };
+        asked.push(&mut together[at].1);
+    }
+    for ((tenant, user), runs) in together {
+        let mut query = tx.connection.prepare_cached(sql!("identity_name"))?;
+        let name: Option<String> = query.query_row((user.0,), |row| row.get(0)).optional()?;
+        tx.connection.prepare_cached(sql!("audit_insert"))?.execute((
+            tenant.0,
+            tx.now_us(),
+            name.unwrap_or_else(|| user.to_string()),
+            Kind::RunsRequested.name(),
+            None::<Uuid>,
+            None::<Uuid>,
+            None::<Uuid>,
+            "REQUESTED",
+            "",
+            runs,
+        ))?;
+    }
+    Ok(())
 }
 
 fn chain(connection: &Connection, tenant: TenantId) -> Result<Chain> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::run::{Outcome, RunState, Wait};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -207,6 +207,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         rows_affected: row.get::<_, Option<i64>>(24)?.map(|rows| rows as u64),
         dead_letter: row.get(19)?,
         parameters: row.get(12)?,
+        requested_by: row.get::<_, Option<Uuid>>(30)?.map(UserId),
     })
 }
 

@@ -95,6 +95,7 @@ pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
             parameters: row.get(11)?,
             place: Place::default(),
             slot: slot_of(lane),
+            requested_by: None,
         },
         attempts: row.get(12)?,
         lost: row.get(13)?,

@@ -12,7 +12,7 @@ use super::ends::{self, End, Whose};
 use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
-use super::{nodes, rows};
+use super::{journal, nodes, rows};
 use crate::{ClaimFor, Fire, Result, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[Fire]) -> Result<Vec<bool>> {
@@ -58,6 +58,7 @@ pub(super) fn submit(
     for new in &new {
         submitted.accepted[places[new.place]] = true;
     }
+    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
     if let Some(claim) = claim {
         let (now, shares) = (tx.now, Shares::read(tx)?);
         new.retain(|new| {
@@ -98,11 +99,19 @@ impl Current {
 /// Records a run that waits from the beginning. Answers false when its id is known already.
 pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
     let new = insert(tx, vec![run])?;
+    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
     let Some(new) = new.first() else { return Ok(false) };
     let no_time: Option<i64> = None;
     let values = (new.seq, 0, wait as u8, no_time);
     tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?;
     Ok(true)
+}
+
+/// Records the parts of a run. They are made of the version of the job that the run follows, which
+/// may be an older one.
+pub(super) fn submit_parts(tx: &mut Tx<'_>, parts: &[NewRun]) -> Result<()> {
+    let new = insert(tx, parts.iter().collect())?;
+    enqueue(tx, &new)
 }
 
 /// A run that was recorded just now.
@@ -141,7 +150,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(run.origin as u8)?;
         values.push(run.coalesced)?;
         values.push(run.ignore_dependencies)?;
-        values.push(&run.parameters)
+        values.push(&run.parameters)?;
+        values.push(run.requested_by.map(|user| user.0))
     })?;
     if inserted < new.len() {
         let mut query = tx.connection.prepare_cached(sql!("run_seq"))?;

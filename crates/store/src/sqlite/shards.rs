@@ -1,7 +1,7 @@
 //! Shards, who owns them, and runs that are divided into parts.
 
 use domain::cluster::{Lead, Place};
-use domain::id::{NodeId, ObjectId, RunId, TenantId};
+use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Wait};
 use domain::shard::Ownership;
@@ -157,7 +157,14 @@ fn divide_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
 }
 
 fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
-    runs::submit(tx, parts, None)?;
+    // A claim does not tell who asked for the run.
+    let mut query = tx.connection.prepare_cached(sql!("run_requested_by"))?;
+    let user: Option<Uuid> = query.query_row((parent.0,), |row| row.get(0))?;
+    drop(query);
+    let requested_by = user.map(UserId);
+    let recorded: Vec<NewRun> =
+        parts.iter().map(|part| NewRun { requested_by, ..part.clone() }).collect();
+    runs::submit_parts(tx, &recorded)?;
     let mut insert = tx.connection.prepare_cached(sql!("part_insert"))?;
     for (number, part) in parts.iter().enumerate() {
         insert.execute((parent.0, number as i64 + 1, part.id.0, &part.shard))?;

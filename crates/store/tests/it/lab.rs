@@ -277,6 +277,7 @@ impl<B: Bench> Lab<B> {
             parameters: None,
             place: Place::default(),
             slot: job.definition.action.slot_kind(),
+            requested_by: None,
         }
     }
 

@@ -27,6 +27,7 @@ mod prepared;
 mod prune;
 mod read;
 mod request;
+mod requested;
 mod secret;
 mod setting;
 mod shard;
@@ -145,6 +146,13 @@ promises! {
         racing_submits_record_a_run_once
         a_large_batch_records_each_run_once
         a_run_of_another_version_of_its_job_is_not_recorded;
+    requested:
+        a_run_tells_who_asked_for_it_until_its_end_and_after
+        who_asked_is_audited_with_the_runs
+        what_was_not_recorded_is_not_audited
+        many_runs_of_a_user_are_audited_together
+        parts_belong_to_who_asked_for_the_run
+        the_creator_of_a_job_is_known_after_its_end;
     fire:
         a_plan_is_recorded_and_the_next_time_moves
         a_job_may_have_no_next_time

@@ -31,6 +31,7 @@ fn run(origin: Origin) -> ClaimedRun {
             parameters: None,
             place: Place::default(),
             slot: SlotKind::Process,
+            requested_by: None,
         },
         attempts: 0,
         lost: 0,

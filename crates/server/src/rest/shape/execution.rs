@@ -38,8 +38,15 @@ pub struct Execution {
     /// Why it ended so, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason_message: Option<String>,
-    /// Who asked for it.
+    /// What asked for it.
     pub origin: Origin,
+    /// The name of the user who asked for it, or their id when they were removed; absent for what
+    /// the schedule or another execution asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
+    /// The id of that user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_by_id: Option<Uuid>,
     /// The time that it stands for.
     pub scheduled_time: Timestamp,
     /// The last time that it stands for, when it stands for several that did not run.
@@ -203,6 +210,8 @@ impl Execution {
             reason: run.reason,
             reason_message: run.reason_text.filter(|text| !text.is_empty()),
             origin: run.origin.into(),
+            requested_by: run.requested_by.map(|user| user.to_string()),
+            requested_by_id: run.requested_by.map(|user| user.0),
             scheduled_time: run.scheduled_for,
             scheduled_until: (run.count > 1).then_some(run.scheduled_last),
             occurrences: (run.count > 1).then_some(run.count),

@@ -149,6 +149,7 @@ fn run(number: u64) -> NewRun {
         parameters: None,
         place: domain::cluster::Place::default(),
         slot: domain::slot::SlotKind::Process,
+        requested_by: None,
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use domain::id::TenantId;
 use domain::run::{Outcome, RunState};
-use store::sqlite::{CopyProgress, SqliteStore, copy, newest_schema_version, revive};
-use store::{Applied, RunFilter, Store, StoreError};
+use jiff::Timestamp;
+use store::sqlite::{CopyProgress, Restore, SqliteStore, copy, newest_schema_version, revive};
+use store::{Applied, AuditFilter, Journal, RunFilter, Store, StoreError};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, seconds, want};
+
+fn restore(at: Timestamp) -> Restore<'static> {
+    Restore { at, by: "os:ann", details: r#"{"backup":"b.tar.zst"}"# }
+}
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
@@ -58,7 +64,7 @@ async fn a_copy_is_of_one_moment_and_stops_nobody() {
     let steps = steps.await.unwrap();
     assert!(steps > 3, "{steps} steps");
     assert_eq!(u128::from(lab.store.counts().await.unwrap().live.queued), 2_000 + steps);
-    revive(&to, lab.now().await).unwrap();
+    revive(&to, restore(lab.now().await)).unwrap();
     let copied = SqliteStore::open(&to, lab.bench.clock.reader()).unwrap();
     assert_eq!(copied.counts().await.unwrap(), before);
     drop(copied);
@@ -93,11 +99,15 @@ async fn a_restored_store_knows_no_grant_of_before() {
         lab.line(node, &job, 1).await.iter().for_each(|claimed| last = claimed.grant.fence);
     }
 
-    let revived = revive(&to, lab.now().await).unwrap();
+    let revived = revive(&to, restore(lab.now().await)).unwrap();
     assert_eq!((revived.jobs, revived.running), (1, 2));
     assert!(revived.fence > last && revived.fence < 1 << 53, "{revived:?} after {last}");
     let store = Arc::new(SqliteStore::open(&to, lab.bench.clock.reader()).unwrap());
     let there = Lab { bench: SqliteBench::open().await, store, last_id: 1_000.into() };
+    let audited = there.store.audit(&AuditFilter::of(TenantId::CLUSTER), None, 1).await.unwrap();
+    let [row] = &audited[..] else { panic!("{audited:?}") };
+    assert_eq!((row.event.actor.as_str(), row.event.outcome.as_str()), ("os:ann", "RESTORED"));
+    assert_eq!(row.event.details, restore(row.at).details);
     assert_eq!(there.finish(node, completed(node, &held[1])).await, Applied::Stale);
     assert_eq!(there.state(held[0].run.id).await, RunState::Ended(Outcome::Completed));
     // They are handed on as those of any node that was lost.
@@ -112,7 +122,7 @@ async fn a_restored_store_knows_no_grant_of_before() {
     // The same backup, restored a second later, is another epoch again.
     let twice = lab.bench.path().with_file_name("twice.db");
     assert!(copy(&to, &twice, |_| true).unwrap());
-    let once_more = revive(&twice, lab.now().await + seconds(1)).unwrap();
+    let once_more = revive(&twice, restore(lab.now().await + seconds(1))).unwrap();
     assert!(once_more.fence > again[1].grant.fence);
     let runs = there.store.list_runs(&RunFilter::of_job(job.id), None, 9).await.unwrap();
     assert_eq!(runs.items.len(), 3);
@@ -132,7 +142,7 @@ async fn a_copy_of_a_newer_release_or_a_damaged_one_is_refused() {
                   FROM refinery_schema_history LIMIT 1";
     connection.execute(insert, (newer,)).unwrap();
     drop(connection);
-    let refused = revive(&to, lab.now().await).unwrap_err();
+    let refused = revive(&to, restore(lab.now().await)).unwrap_err();
     assert!(matches!(refused, StoreError::TooNew { found, .. } if found == newer), "{refused}");
     let damaged = lab.bench.path().with_file_name("damaged.db");
     assert!(copy(&lab.bench.path(), &damaged, |_| true).unwrap());
@@ -140,6 +150,6 @@ async fn a_copy_of_a_newer_release_or_a_damaged_one_is_refused() {
     let half = bytes.len() / 2;
     bytes[half..].fill(0xa5);
     std::fs::write(&damaged, bytes).unwrap();
-    revive(&damaged, lab.now().await).unwrap_err();
+    revive(&damaged, restore(lab.now().await)).unwrap_err();
     lab.close().await;
 }

@@ -181,8 +181,11 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
     let mut held = lab.line(node, &job, 4).await;
     let foreign = lab.started(node, &elsewhere).await;
     let again = held.pop().unwrap();
+    let mut first = completed(node, &held[0]);
+    let attempt = first.attempt.as_mut().unwrap();
+    attempt.result.rows_affected = Some(7);
     let done = [
-        completed(node, &held[0]),
+        first,
         ended(node, &held[1], Outcome::Failed),
         completed(node, &foreign),
         ended(node, &held[2], Outcome::Skipped),
@@ -214,6 +217,8 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
     let first = runs.iter().find(|found| found.run == run(0)).unwrap();
     assert_eq!(first.started_at, finished_at[0].as_ref().map(|attempt| attempt.started_at));
     assert_eq!(first.job, job.id);
+    let rows: Vec<_> = runs.iter().map(|found| (found.run, found.rows_affected)).collect();
+    assert!(rows.contains(&(run(0), Some(7))) && rows.contains(&(run(1), None)), "{rows:?}");
     assert_eq!(ended_runs(&theirs.runs).unwrap()[0].run, foreign.run.id);
 }
 

@@ -1,0 +1,2 @@
+-- Who asked for a run.
+SELECT requested_by FROM runs WHERE id = ?1
