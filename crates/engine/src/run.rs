@@ -265,9 +265,8 @@ impl Engine {
     }
 
     /// Records a run that `make` builds from its job, and builds it again while the job changes
-    /// between the two: the job may have been read long ago. Answers the run; it may have been
-    /// recorded before.
-    pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<NewRun>
+    /// between the two: the job may have been read long ago. Answers the run, and whether it is new.
+    pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
     where
         F: Future<Output = Result<NewRun>>,
     {
@@ -275,7 +274,7 @@ impl Engine {
             let run = make().await?;
             let submitted = self.record(vec![run.clone()]).await?;
             if submitted.stale.is_empty() {
-                return Ok(run);
+                return Ok((run, submitted.accepted == [true]));
             }
             self.node.forget_job(run.job);
         }
@@ -291,7 +290,7 @@ impl Engine {
                 self.shared.places.notify_one();
                 again
             }
-            None => self.record_current(|| self.node.redriven(run, requested_by)).await?,
+            None => self.record_current(|| self.node.redriven(run, requested_by)).await?.0,
         };
         // In this order: a crash in between leaves a letter too many rather than a run too few.
         self.node.store.acknowledge(&[run]).await?;

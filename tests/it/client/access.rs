@@ -93,11 +93,13 @@ fn who_may_execute_a_job_follows_and_cancels_their_own_runs() {
     let shown = ann(&["run", "show", own.trim()]).stdout;
     assert!(shown.contains("requested by  ann\n"), "{shown}");
     assert_eq!(ann(&["run", "logs", own.trim()]).code, Some(0));
-    for args in [&["run", "show", other][..], &["run", "cancel", other], &["run", "logs", other]] {
+    for args in
+        [&["run", "show", other][..], &["run", "cancel", other, "--yes"], &["run", "logs", other]]
+    {
         assert_eq!(ann(args).code, Some(3), "{args:?}");
     }
     let later = ann(&["job", "run", "report", "--at", "2099-01-01T00:00:00Z", "-o", "name"]).stdout;
-    let cancelled = ann(&["run", "cancel", later.trim()]);
+    let cancelled = ann(&["run", "cancel", later.trim(), "--yes"]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
     assert_eq!(server.json(&["run", "show", later.trim()])["status"], "CANCELLED");
 }

@@ -8,17 +8,24 @@ use super::{Bed, file, program, run, tool};
 #[test]
 fn the_server_does_what_its_description_says() {
     let bed = Bed::new();
-    // What the settings name.
+    let mut config = std::fs::read_to_string(file("schemathesis.toml")).unwrap();
+    // What the settings name. The server answers which ids the runs have.
     for n in 1..=3 {
         let name = format!("sample-{n}");
         let job = json!({"name": name, "job_type": "MANUAL", "payload": {"type": "NOOP"}});
         assert_eq!(bed.server.call("POST", "/v1/jobs", Some(&job)).0, 201);
-        let id = json!({"execution_id": format!("01900000-0000-7000-8000-00000000000{n}")});
+        let chosen = format!("01900000-0000-7000-8000-00000000000{n}");
         let path = format!("/v1/jobs/{name}/trigger");
-        assert_eq!(bed.server.call("POST", &path, Some(&id)).0, 202);
+        let body = json!({ "execution_id": chosen });
+        let (status, accepted) = bed.server.call("POST", &path, Some(&body));
+        assert_eq!(status, 202, "{accepted}");
+        assert!(config.contains(&chosen), "the settings name {chosen}");
+        config = config.replace(&chosen, accepted["execution_id"].as_str().unwrap());
     }
+    let settings = bed.folder.path().join("schemathesis.toml");
+    std::fs::write(&settings, config).unwrap();
     let mut tester = program(tool("python/bin/schemathesis"));
-    tester.arg("--config-file").arg(file("schemathesis.toml")).arg("run").arg("--no-color");
+    tester.arg("--config-file").arg(settings).arg("run").arg("--no-color");
     tester.arg("--header").arg(format!("Authorization: Bearer {}", bed.server.key));
     let said = run(tester.arg(bed.url() + "/openapi.json").current_dir(bed.folder.path()));
     // It has looked at more than the way in.

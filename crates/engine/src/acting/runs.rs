@@ -58,7 +58,14 @@ impl Acting<'_> {
             let new = self.node().triggered_of(&job, trigger.clone());
             Ok(NewRun { id: run.unwrap_or(new.id), ..new })
         };
-        self.engine.record_current(make).await
+        let (new, is_new) = self.engine.record_current(make).await?;
+        if is_new {
+            return Ok(new);
+        }
+        // Sent again: the answer is that of the first time.
+        let known = self.node().run(new.id).await?;
+        let scheduled_for = known.map_or(new.scheduled_for, |known| known.scheduled_for);
+        Ok(NewRun { scheduled_for, ..new })
     }
 
     /// The job that has this id or this name, as it was at some time, if the actor may execute it.

@@ -121,7 +121,7 @@ pub async fn who_asked_is_audited_with_the_runs<B: Bench>(lab: &Lab<B>) {
     let submitted = lab.store.submit(&runs, born).await.unwrap();
     assert_eq!((submitted.accepted, submitted.claimed.len()), (vec![true; 5], 5));
     let mut ours = audited(lab, TenantId::DEFAULT).await;
-    ours.sort_by(|one, other| other.0.len().cmp(&one.0.len()));
+    ours.sort_by_key(|row| std::cmp::Reverse(row.0.len()));
     // A user who is not there any more is named by their id.
     let expected = [
         (gone.to_string(), listed(&[&runs[2]])),
