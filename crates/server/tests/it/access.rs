@@ -272,6 +272,12 @@ async fn a_role_is_given_by_who_has_its_rights<S: store::FullStore>(world: &Worl
     // Nor through a user who has it.
     assert_eq!(world.ask(&boss, "POST", "/v1/keys", json!({"user": "ann"})).await.status, 403);
     assert_eq!(create(&ann).await.status, 201);
+    // Who has a job act as a role is in the audit, with the role.
+    let path = "/v1/audit?event_type=JOB_CREATED&limit=1";
+    let event = world.call("GET", path, &[("punctual-tenant", "acme")], None).await.json();
+    let event = &event["data"][0];
+    assert_eq!(event["actor"], "ann", "{event}");
+    assert!(event["details"].as_str().unwrap().contains(r#""run_as":"reporter""#), "{event}");
     let run = async || {
         let run = world.ask(&ann, "POST", "/v1/jobs/report/trigger", Value::Null).await.json();
         world.ended_in("acme", run["execution_id"].as_str().unwrap()).await
