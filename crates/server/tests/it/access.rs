@@ -234,7 +234,7 @@ async fn to_run_as_a_role_needs_a_grant_on_postgres() {
     a_role_is_given_by_who_has_its_rights(&World::of_postgres().await).await;
 }
 
-async fn a_role_is_given_by_who_has_its_rights<S: store::FullStore>(world: &World<S>) {
+async fn a_role_is_given_by_who_has_its_rights(world: &World) {
     world.tenant("acme").await;
     let boss = world.person("acme", "boss", &["ADMINISTER TENANT"]).await;
     let ann = world.person("acme", "ann", &["CREATE JOB", "EXECUTE JOB", "ALTER JOB"]).await;
