@@ -404,7 +404,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
             }
             Err(error) => {
                 if !is_told {
-                    tracing::warn!(server = %client.url(), %error, "no server answers");
+                    tracing::warn!(server = %client.url(), %error, "no server reachable");
                     is_told = true;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(500)).await;

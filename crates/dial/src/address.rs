@@ -1,4 +1,4 @@
-//! Where a PostgreSQL database is, and how it is spoken to.
+//! The address of a PostgreSQL database and its connection parameters.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,24 +13,24 @@ use crate::Tls;
 use crate::parameters::{Parts, split, wrong};
 use crate::tls::{Identity, Security, Trust};
 
-/// What is wrong with an address, or with a file that it names. It holds no password.
+/// An invalid address, or an unusable file that it names. Contains no password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{parameter}: {problem}")]
 pub struct AddressError {
-    /// The parameter.
+    /// The parameter that is wrong.
     pub parameter: String,
-    /// What is wrong with it, and what would be right.
+    /// The problem, and the correct value.
     pub problem: String,
 }
 
-/// How the words about TLS are taken.
+/// How TLS parameters are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// As libpq does: TLS is tried when nothing is said about it, and a certificate is checked
-    /// when the address says so.
+    /// As in libpq: TLS is tried by default, and the certificate is verified only if the address
+    /// asks for it.
     Libpq,
-    /// There is TLS to every other machine unless the address says `sslmode=disable`, and every
-    /// certificate is checked, its name too.
+    /// TLS is required for other machines unless the address has `sslmode=disable`, and the
+    /// certificate and its host name are always verified.
     Strict,
 }
 
@@ -41,7 +41,7 @@ pub struct Address {
     security: Arc<Security>,
 }
 
-/// What an address says about TLS.
+/// The value of `sslmode`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Disable,
@@ -60,8 +60,7 @@ impl Mode {
             "verify-ca" => Mode::VerifyCa,
             "verify-full" => Mode::VerifyFull,
             "allow" => {
-                let text = "allow would speak TLS only to a server that insists: write \
-                            verify-full, require or disable";
+                let text = "allow is not supported: write verify-full, require or disable";
                 return Err(wrong("sslmode", text));
             }
             _ => {
@@ -73,12 +72,11 @@ impl Mode {
 }
 
 impl Address {
-    /// Reads an address such as `postgres://user@host/name?sslmode=verify-full`. No file is read
-    /// yet.
+    /// Parses an address such as `postgres://user@host/name?sslmode=verify-full`. Reads no files.
     pub fn parse(url: &str, manner: Manner) -> Result<Self, AddressError> {
         let Parts { mut config, mut ours } = split(url)?;
         if config.get_hosts().is_empty() {
-            // Certificates are checked against it then, as libpq does.
+            // Certificates are then verified against this address, as in libpq.
             for address in config.get_hostaddrs().to_vec() {
                 config.host(address.to_string());
             }
@@ -87,7 +85,7 @@ impl Address {
             return Err(wrong("host", "there is none: write postgres://user@host/database"));
         }
         if let Some(text) = ours.remove("tcp_user_timeout") {
-            // The driver would read seconds.
+            // The driver would interpret the number as seconds.
             let Ok(limit) = text.parse() else {
                 return Err(wrong("tcp_user_timeout", "must be a whole number of milliseconds"));
             };
@@ -126,13 +124,13 @@ impl Address {
             let text = "direct needs TLS: write sslmode=verify-full, verify-ca or require";
             return Err(wrong("sslnegotiation", text));
         }
-        // A socket has no TLS, and needs none.
+        // A Unix socket needs no TLS.
         let sockets = config.get_hosts().iter().filter(|host| is_socket(host)).count();
         let mode = match sockets {
             0 => mode,
             all if all == config.get_hosts().len() => SslMode::Disable,
             _ if mode == SslMode::Require => {
-                let text = "a socket has no TLS, which sslmode asks for: name hosts only";
+                let text = "a Unix socket has no TLS: name hosts only, or write sslmode=disable";
                 return Err(wrong("host", text));
             }
             _ => mode,
@@ -141,29 +139,28 @@ impl Address {
         Ok(Address { config, security: Arc::new(Security::new(trust, identity, is_direct)) })
     }
 
-    /// What the driver needs.
+    /// The configuration of the driver.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The same, to be completed. What is about TLS stays as it is.
+    /// The configuration of the driver, to be completed. TLS options must not be changed.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
 
-    /// How TLS is spoken, where it is. Files that the address names are read once now, so that
-    /// what is wrong with them is said, and again for every connection: a new certificate needs
-    /// no restart.
+    /// The TLS configuration. Files that the address names are read once here to report errors
+    /// early, and again for every connection, so a renewed certificate needs no restart.
     pub fn tls(&self) -> Result<Tls, AddressError> {
         Tls::new(Arc::clone(&self.security))
     }
 
-    /// Whether a connection without TLS is what the address asks for.
+    /// Whether the address asks for a connection without TLS.
     pub fn is_plain(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Disable
     }
 
-    /// Whether a certificate of the client is shown.
+    /// Whether the client presents a certificate.
     pub fn has_identity(&self) -> bool {
         self.security.identity.is_some()
     }
@@ -173,17 +170,17 @@ impl Address {
         self.has_identity() || self.names_roots()
     }
 
-    /// Whether one of them says whom to trust.
+    /// Whether one of these files contains trusted certificates (`sslrootcert`).
     pub(crate) fn names_roots(&self) -> bool {
         matches!(self.security.trust, Trust::File { .. })
     }
 
-    /// Whether a server has to show who it is.
+    /// Whether the certificate of the server is verified.
     pub fn is_checked(&self) -> bool {
         !self.is_plain() && !matches!(self.security.trust, Trust::Anybody)
     }
 
-    /// Whether it is reached through a socket of this machine.
+    /// Whether the address is a Unix socket.
     pub fn is_socket(&self) -> bool {
         self.config.get_hosts().iter().any(is_socket)
     }
@@ -193,7 +190,7 @@ impl Address {
         is_here(&self.config)
     }
 
-    /// The hosts and their ports, for people.
+    /// The hosts and their ports, for messages.
     pub fn place(&self) -> String {
         let ports = self.config.get_ports();
         let hosts = self.config.get_hosts().iter().enumerate().map(|(at, host)| {
@@ -222,7 +219,8 @@ fn file(path: String, names: bool) -> Trust {
     Trust::File { path: PathBuf::from(path), names }
 }
 
-/// What libpq makes of the words. It ignores what has no use in a mode; we say so.
+/// Interprets the parameters as libpq does. libpq ignores parameters without effect in a mode; this
+/// function refuses them.
 fn as_libpq(said: Option<Mode>, roots: Option<String>) -> Result<(SslMode, Trust), AddressError> {
     let refuse = |problem: &str| Err(wrong("sslrootcert", problem));
     let mode = match (said, roots.as_deref()) {
@@ -241,8 +239,8 @@ fn as_libpq(said: Option<Mode>, roots: Option<String>) -> Result<(SslMode, Trust
         }
         (Mode::Require | Mode::VerifyCa, Some("system")) => {
             return refuse(
-                "system trusts whoever has a certificate for any name, so the name must be \
-                 checked: write sslmode=verify-full",
+                "system accepts a certificate for any name, so the host name must be verified: \
+                 write sslmode=verify-full",
             );
         }
         (Mode::VerifyCa, None) => {
@@ -256,7 +254,7 @@ fn as_libpq(said: Option<Mode>, roots: Option<String>) -> Result<(SslMode, Trust
         (Mode::VerifyFull, None) => Trust::Machine,
         (Mode::VerifyFull, Some(name)) if name == "system" => Trust::Machine,
         (Mode::VerifyFull, Some(path)) => file(path, true),
-        // With a file, `require` checks the chain; it does so in libpq.
+        // With a file, `require` verifies the chain, as in libpq.
         (Mode::VerifyCa | Mode::Require, Some(path)) => file(path, false),
         _ => Trust::Anybody,
     };
@@ -268,7 +266,7 @@ fn as_libpq(said: Option<Mode>, roots: Option<String>) -> Result<(SslMode, Trust
     Ok((mode, trust))
 }
 
-/// The stricter modes of others are the only one.
+/// Interprets the parameters in the strict manner: every mode with TLS is `verify-full`.
 fn strictly(
     said: Option<Mode>,
     roots: Option<String>,
@@ -281,7 +279,7 @@ fn strictly(
     };
     match (mode, roots) {
         (Mode::Prefer, _) => {
-            let text = "prefer would go on without TLS in silence: write require or disable";
+            let text = "prefer can silently connect without TLS: write require or disable";
             Err(wrong("sslmode", text))
         }
         (Mode::Disable, roots) => as_libpq(Some(Mode::Disable), roots),

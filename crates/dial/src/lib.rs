@@ -1,15 +1,15 @@
-//! How a PostgreSQL server is called: what an address means, whom it trusts, and TLS.
+//! Connecting to PostgreSQL: addresses, trusted certificates and TLS.
 //!
-//! The store and the SQL jobs of an agent connect through it, and neither may know the other. It
-//! makes no connection itself and knows nothing of what is said over one.
+//! The store and the SQL jobs of an agent connect through this crate, and neither may depend on the
+//! other. It opens no connection itself and knows nothing of what is sent over one.
 //!
 //! ```text
 //!   postgres://user:password@host-1,host-2/name?sslmode=verify-full&sslrootcert=ca.pem&port=…
-//!                                               └────────── ours ──────────────────┘ └ the driver's
+//!                                               └────────── this crate ────────────┘ └ the driver
 //! ```
 //!
-//! Parameters mean what they mean to libpq, psql and most drivers. What would be ignored is
-//! refused. No error repeats a password.
+//! Parameters mean what they mean to libpq, psql and most drivers. Parameters that would be ignored
+//! are refused. No error contains a password.
 
 mod address;
 mod parameters;
@@ -33,12 +33,13 @@ pub fn causes<'e>(
     })
 }
 
-/// A driver's error with its causes: its own words say only "error connecting to server".
+/// The message of a driver's error with its causes: the error itself only reads "error connecting
+/// to server".
 pub fn words(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in causes(error) {
         let words = cause.to_string();
-        // An error of IO repeats the one that it wraps.
+        // An IO error repeats the error that it wraps.
         if text.is_empty() {
             text = words;
         } else if !text.ends_with(&words) {

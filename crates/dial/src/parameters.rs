@@ -1,4 +1,4 @@
-//! The parameters of an address: which there are, and what would be right.
+//! The parameters of an address and their valid values.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use tokio_postgres::Config;
 
 use crate::AddressError;
 
-/// What becomes of a parameter.
+/// The handler of a parameter.
 enum Use {
-    /// It is ours to understand.
+    /// This crate interprets it.
     Ours,
-    /// The driver understands it; this would be right.
+    /// The driver interprets it; the text describes valid values.
     Driver(&'static str),
     /// The driver has another name for it.
     Called(&'static str, &'static str),
-    /// Others know it; this is what to do here.
+    /// Other clients support it; the text says what to do here.
     Elsewhere(&'static str),
 }
 
@@ -31,7 +31,7 @@ const PARAMETERS: &[(&str, Use)] = &[
     ("connect_timeout", Driver(SECONDS)),
     ("dbname", Driver("the name of a database")),
     ("fallback_application_name", Elsewhere("write application_name")),
-    ("gssencmode", Elsewhere("leave it out: Kerberos is not spoken")),
+    ("gssencmode", Elsewhere("leave it out: Kerberos is not supported")),
     ("host", Driver("the name of a host, or the folder of a socket")),
     ("hostaddr", Driver("an IP address")),
     ("keepalives", Driver("0 or 1")),
@@ -50,13 +50,13 @@ const PARAMETERS: &[(&str, Use)] = &[
     ("require_auth", Elsewhere("leave it out")),
     ("service", Elsewhere("write the host, user and database into the address")),
     ("sslcert", Ours),
-    ("sslcrl", Elsewhere("leave it out: lists of revoked certificates are not read")),
+    ("sslcrl", Elsewhere("leave it out: certificate revocation lists are not supported")),
     ("sslkey", Ours),
     ("sslmode", Ours),
     ("sslnegotiation", Driver("postgres or direct")),
     (
         "sslpassword",
-        Elsewhere("take the password off the key, and let only this user read its file"),
+        Elsewhere("remove the password from the key, and make its file readable only by this user"),
     ),
     ("sslrootcert", Ours),
     ("ssl_min_protocol_version", Elsewhere("leave it out: it is TLS 1.2 or later")),
@@ -65,14 +65,14 @@ const PARAMETERS: &[(&str, Use)] = &[
     ("user", Driver("a name")),
 ];
 
-/// May be there more than once: each adds to those before.
+/// Parameters that may occur more than once: each adds to those before.
 const LISTS: &[&str] = &["host", "hostaddr", "port"];
 
-/// An address, taken apart.
+/// A parsed address.
 pub(crate) struct Parts {
-    /// What the driver understands.
+    /// The parameters of the driver.
     pub config: Config,
-    /// What it does not.
+    /// The parameters of this crate.
     pub ours: BTreeMap<&'static str, String>,
 }
 
@@ -80,17 +80,16 @@ pub(crate) fn wrong(parameter: &str, problem: impl Into<String>) -> AddressError
     AddressError { parameter: parameter.to_owned(), problem: problem.into() }
 }
 
-/// Takes an address apart.
+/// Parses an address into its parameters.
 pub(crate) fn split(url: &str) -> Result<Parts, AddressError> {
     let schemes = ["postgres://", "postgresql://"];
     let Some(rest) = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
         return Err(wrong("scheme", "an address begins with postgres://"));
     };
-    // What comes after a second one might be half of a password, so nothing of it is looked at.
+    // The rest after a second separator might be half of a password, so it is not looked at.
     let (before, after) = rest.split_once('@').unwrap_or(("", rest));
     if after.contains('@') || before.starts_with('/') {
-        let text = "there is an @ that does not belong there: write %40 for one in a user, a \
-                    password or a parameter";
+        let text = "unexpected @: write %40 for an @ in a user, a password or a parameter";
         return Err(wrong("host", text));
     }
     let (place, query) = after.split_once('?').unwrap_or((after, ""));
@@ -112,11 +111,11 @@ pub(crate) fn split(url: &str) -> Result<Parts, AddressError> {
             return Err(wrong(name, "has no value"));
         }
         if seen.contains(name) && !LISTS.contains(name) {
-            return Err(wrong(name, "is there twice: write it once"));
+            return Err(wrong(name, "is given twice: write it once"));
         }
         seen.push(name);
         let (called, right) = match what {
-            Elsewhere(instead) => return Err(wrong(name, format!("is not read here: {instead}"))),
+            Elsewhere(instead) => return Err(wrong(name, format!("is not supported: {instead}"))),
             Ours => {
                 let text = percent_decode_str(raw).decode_utf8();
                 let text = text.map_err(|_| wrong(name, "is not UTF-8"))?;
@@ -126,7 +125,7 @@ pub(crate) fn split(url: &str) -> Result<Parts, AddressError> {
             Driver(right) => (*name, *right),
             Called(called, right) => (*called, *right),
         };
-        // A server that takes writes and one that is the primary are the same to us.
+        // `read-write` and `primary` have the same effect here.
         let raw = match (*name, raw) {
             ("target_session_attrs", "primary") => "read-write",
             (_, raw) => raw,
@@ -142,18 +141,19 @@ pub(crate) fn split(url: &str) -> Result<Parts, AddressError> {
     Ok(Parts { config, ours })
 }
 
-/// A name that nobody knows. It is repeated unless it may be a piece of a password.
+/// The error for an unknown parameter. It repeats the name unless that may be a piece of a
+/// password.
 fn unknown(name: &str, query: &str) -> AddressError {
     let harmless = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let names = PARAMETERS.iter().filter(|(_, what)| !matches!(what, Elsewhere(_)));
     if !harmless || query.contains("password=") {
-        return wrong("parameters", "one of them is not known; write %26 for an & in a value");
+        return wrong("parameters", "unknown parameter; write %26 for an & in a value");
     }
     let near = names.map(|(known, _)| (*known, strsim::damerau_levenshtein(known, name)));
     let near = near.min_by_key(|(_, distance)| *distance);
     let near = near.filter(|(_, distance)| *distance * 3 <= name.len());
     match near {
-        Some((near, _)) => wrong(name, format!("there is no such parameter; did you mean {near}?")),
-        None => wrong(name, "there is no such parameter; those of libpq are understood"),
+        Some((near, _)) => wrong(name, format!("unknown parameter; did you mean {near}?")),
+        None => wrong(name, "unknown parameter; use those of libpq"),
     }
 }

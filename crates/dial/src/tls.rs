@@ -1,4 +1,4 @@
-//! TLS as an address asks for it.
+//! The TLS configuration of an address.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,35 +16,34 @@ use crate::AddressError;
 use crate::parameters::wrong;
 use crate::verifier::Verifier;
 
-/// Who is believed to be the server.
+/// Which server certificates are trusted.
 pub(crate) enum Trust {
-    /// Whoever answers.
+    /// Every certificate.
     Anybody,
-    /// Whoever has a certificate for the host's name from an authority that the machine trusts.
+    /// Certificates for the host name from an authority that the machine trusts.
     Machine,
-    /// Whoever has a certificate from an authority of a file, and for the host's name if names
-    /// are checked.
+    /// Certificates from an authority of a file, for the host name if names are verified.
     File {
         /// The file, in PEM.
         path: PathBuf,
-        /// Whether names are checked.
+        /// Whether host names are verified.
         names: bool,
     },
 }
 
-/// The files by which a client shows who it is.
+/// The files of the client certificate and its key.
 pub(crate) struct Identity {
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// What an address says about TLS.
+/// The TLS parameters of an address.
 pub(crate) struct Security {
     pub trust: Trust,
     pub identity: Option<Identity>,
-    /// TLS begins without asking for it.
+    /// TLS begins without a negotiation (`sslnegotiation=direct`).
     is_direct: bool,
-    /// Made once where no file is read: collecting what a machine trusts takes a while.
+    /// Cached if no file is read, because loading the trust store of the machine takes a while.
     made: OnceLock<MakeRustlsConnect>,
 }
 
@@ -77,7 +76,8 @@ impl Security {
                 .with_custom_certificate_verifier(Arc::new(Verifier::anybody(algorithms))),
             Trust::Machine => builder.with_platform_verifier().map_err(|error| {
                 let text = format!(
-                    "what this machine trusts cannot be read: {error}; name a file of authorities"
+                    "the trust store of this machine cannot be read: {error}; name a file with \
+                     sslrootcert"
                 );
                 wrong("sslrootcert", text)
             })?,
@@ -112,7 +112,7 @@ impl Security {
     }
 }
 
-/// Speaks TLS for connections of an address, or does not, as the address says.
+/// The TLS connector of an address; connects without TLS if the address says so.
 #[derive(Clone)]
 pub struct Tls(Arc<Security>);
 
@@ -142,7 +142,7 @@ fn unreadable(parameter: &str, path: &Path, error: &pem::Error) -> AddressError 
     wrong(parameter, format!("{path} cannot be read: {error}"))
 }
 
-/// The certificates of a file in PEM, of which there is at least one.
+/// The certificates of a PEM file, at least one.
 fn certificates(
     parameter: &str,
     path: &Path,
@@ -150,14 +150,14 @@ fn certificates(
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let all: Vec<_> = read.map_err(|error| unreadable(parameter, path, &error))?;
     if all.is_empty() {
-        let text = format!("{} holds no certificate in PEM", path.display());
+        let text = format!("{} contains no PEM certificate", path.display());
         return Err(wrong(parameter, text));
     }
     Ok(all)
 }
 
-/// The private key of a file in PEM. As in libpq, others may not read it; the group may if the
-/// file is root's.
+/// The private key of a PEM file. As in libpq, other users must not be able to read it; the group
+/// may if root owns the file.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, AddressError> {
     let shown = path.display();
     let file = std::fs::metadata(path);
@@ -169,8 +169,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, AddressError> {
     }
     PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
         pem::Error::NoItemsFound => {
-            let text = "holds no private key in PEM, or one under a password, which must be taken \
-                        off";
+            let text = "contains no PEM private key without a password";
             wrong("sslkey", format!("{shown} {text}"))
         }
         error => unreadable("sslkey", path, &error),

@@ -1,4 +1,4 @@
-//! Why there is no connection, and what to do about it.
+//! Connection errors with hints.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -8,68 +8,68 @@ use tokio_postgres::error::DbError;
 
 use crate::{Address, AddressError, causes, words};
 
-/// What went wrong, for people. It holds no password.
+/// A connection error, for people. Contains no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What it was.
+    /// The cause.
     pub problem: String,
-    /// What to do.
+    /// The next step.
     pub advice: String,
 }
 
-/// What to do when a server refuses, by its code.
+/// Hints by the SQLSTATE of a refusal.
 const BY_STATE: &[(&str, &str)] = &[
     ("28P01", "correct the user or the password of the address"),
-    ("3D000", "make it with CREATE DATABASE, or correct the name at the end of the address"),
-    ("53300", "raise max_connections there, or end other connections"),
+    ("3D000", "create it with CREATE DATABASE, or correct the name at the end of the address"),
+    ("53300", "raise max_connections of the database, or close other connections"),
     ("57P03", "wait until the server is up"),
     ("08P01", POOLER),
 ];
 
-/// What to do when a pooler answers.
-pub const POOLER: &str = "name the database itself: behind a pooler, sessions, their settings and \
-                          their locks are not one's own";
+/// The hint if a connection pooler answers.
+pub const POOLER: &str =
+    "name the database itself: behind a pooler, session settings and locks are lost";
 
-const STRANGER: &str = "see that it is PostgreSQL which listens there, and what its log says";
+const STRANGER: &str = "check that PostgreSQL listens there, and check its log";
 
-/// What to do when there was no answer, by words of the driver or the system.
+/// Hints by the text of an error of the driver or the system.
 const BY_WORDS: &[(&str, &str)] = &[
     (
         "server does not support TLS",
-        "switch TLS on there (ssl = on), or write sslmode=disable if nobody listens on the way",
+        "enable TLS on the server (ssl = on), or write sslmode=disable on a trusted network",
     ),
     ("password missing", "write it into the address: postgres://user:password@host/database"),
     (
         "does not allow writes",
-        "name the server that takes writes, or all of them: postgres://user@db-1,db-2/database",
+        "name the server that accepts writes, or all of them: postgres://user@db-1,db-2/database",
     ),
-    ("lookup address", "correct the name of the host"),
+    ("lookup address", "correct the host name"),
     (
         "channel binding",
-        "let the server ask for SCRAM (scram-sha-256) over TLS, or leave channel_binding out",
+        "configure the server for SCRAM (scram-sha-256) over TLS, or remove channel_binding",
     ),
     ("unexpected message", STRANGER),
     ("parsing response", STRANGER),
     ("communicating with the server", STRANGER),
 ];
 
-/// What to do when the system has no connection.
+/// Hints by the kind of an IO error.
 const BY_KIND: &[(ErrorKind, &str)] = &[
-    (ErrorKind::ConnectionRefused, "see that PostgreSQL runs there and listens on this port"),
+    (ErrorKind::ConnectionRefused, "check that PostgreSQL is running and listens on this port"),
     (
         ErrorKind::NotFound,
-        "see that PostgreSQL runs there, and that host is the folder of its socket",
+        "check that PostgreSQL is running, and that host is the folder of its socket",
     ),
-    (ErrorKind::TimedOut, "see that the host is right and that no firewall is in the way"),
-    (ErrorKind::HostUnreachable, "see that this machine has a way to it"),
-    (ErrorKind::NetworkUnreachable, "see that this machine has a way to it"),
+    (ErrorKind::TimedOut, "check the host name and the firewall"),
+    (ErrorKind::HostUnreachable, "check the network between this machine and the server"),
+    (ErrorKind::NetworkUnreachable, "check the network between this machine and the server"),
     (ErrorKind::PermissionDenied, "let the user of this process use the socket"),
 ];
 
-const OTHERWISE: &str = "see the log of the database server";
+const OTHERWISE: &str = "check the log of the database server";
 
 impl Address {
-    /// What an error means that came instead of a connection to this address.
+    /// Explains an error of connecting to this address.
     pub fn explain(&self, error: &(dyn Error + 'static)) -> Trouble {
         let causes = || causes(error);
         if let Some(wrong) = causes().find_map(|cause| cause.downcast_ref::<AddressError>()) {
@@ -94,12 +94,12 @@ impl Address {
         Trouble { problem: self.says(&said), advice }
     }
 
-    /// What a server has said instead of letting us in.
+    /// Explains a refusal by the server.
     fn refusal(&self, db: &DbError) -> Trouble {
         let code = db.code().code();
         let advice = match BY_STATE.iter().find(|(state, _)| *state == code) {
             Some((_, advice)) => (*advice).to_owned(),
-            // The server's words may be in any language, so what we know must do.
+            // The message of the server may be in any language, so the hint comes from the address.
             None if code == "28000" => self.about_admission(),
             None => OTHERWISE.to_owned(),
         };
@@ -107,12 +107,12 @@ impl Address {
     }
 
     fn about_admission(&self) -> String {
-        let role = "make the role, and a line for it in the server's pg_hba.conf";
+        let role = "create the role, and allow it in pg_hba.conf of the server";
         let tls = match (self.is_plain(), self.has_identity()) {
             _ if self.is_socket() => "",
-            (true, _) => "; where that asks for TLS (hostssl), write sslmode=verify-full",
-            (false, false) => "; where that asks for a certificate, give sslcert and sslkey",
-            (false, true) => "; the name in the certificate of sslcert must be the role's",
+            (true, _) => "; if pg_hba.conf requires TLS (hostssl), write sslmode=verify-full",
+            (false, false) => "; if it requires a client certificate, set sslcert and sslkey",
+            (false, true) => "; the name in the certificate of sslcert must be that of the role",
         };
         format!("{role}{tls}")
     }
@@ -123,25 +123,24 @@ impl Address {
             rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)
                 if self.names_roots() =>
             {
-                "the file of sslrootcert must hold the authority that vouches for the server"
+                "the file of sslrootcert must contain the authority of the server's certificate"
             }
             rustls::Error::InvalidCertificate(Bad::UnknownIssuer) => {
-                "give the file of the authority that vouches for the server: sslrootcert=FILE"
+                "name the file of the authority of the server's certificate: sslrootcert=FILE"
             }
             rustls::Error::InvalidCertificate(
                 Bad::NotValidForName | Bad::NotValidForNameContext { .. },
             ) => {
-                "write the host as the certificate names it, or sslmode=verify-ca if names do not \
-                 matter"
+                "write the host name of the certificate, or sslmode=verify-ca to skip the host name"
             }
             rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
                 "renew the server's certificate"
             }
             rustls::Error::AlertReceived(_) => {
-                "see the log of the database server; where it asks for a certificate, give one \
-                 that it trusts with sslcert and sslkey"
+                "check the log of the database server; if it asks for a client certificate, set \
+                 sslcert and sslkey"
             }
-            _ => "see the certificate of the server, and its log",
+            _ => "check the certificate of the server, and its log",
         };
         advice.to_owned()
     }
@@ -149,7 +148,7 @@ impl Address {
     fn says(&self, said: &str) -> String {
         match self.config().get_hosts().len() {
             1 => format!("the database at {}: {said}", self.place()),
-            _ => format!("none of {} can be used; the last one tried: {said}", self.place()),
+            _ => format!("no usable server among {}; the last error: {said}", self.place()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whose certificate is good.
+//! Verification of server certificates.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Decides as an address asks. That a server has the key of the certificate which it shows is
-/// checked in any case.
+/// Verifies certificates as an address asks. The proof that the server has the private key of its
+/// certificate is always checked.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     chains: Option<Chains>,
@@ -19,19 +19,19 @@ pub(crate) struct Verifier {
 #[derive(Debug)]
 struct Chains {
     roots: RootCertStore,
-    /// The certificates as they are in the file.
+    /// The certificates of the file.
     listed: Vec<CertificateDer<'static>>,
-    /// Whether names are checked.
+    /// Whether host names are verified.
     names: bool,
 }
 
 impl Verifier {
-    /// Takes every certificate.
+    /// Accepts every certificate.
     pub fn anybody(algorithms: WebPkiSupportedAlgorithms) -> Self {
         Verifier { chains: None, algorithms }
     }
 
-    /// Takes certificates of these authorities.
+    /// Accepts certificates of these authorities.
     pub fn of(
         roots: RootCertStore,
         listed: Vec<CertificateDer<'static>>,
@@ -60,8 +60,9 @@ impl Chains {
             algorithms.all,
         );
         match chain {
-            // A server whose certificate vouches for itself, as openssl makes it in one step: the
-            // file holds that very certificate. Its time was looked at before.
+            // A self-signed certificate that is marked as an authority, as `openssl req -x509`
+            // creates it: it is accepted if the file contains this certificate. Its validity period
+            // was checked before.
             Err(error) if is_authority(&error) && self.listed.contains(end_entity) => {}
             chain => chain?,
         }
@@ -69,8 +70,8 @@ impl Chains {
     }
 }
 
-/// Whether a certificate was refused because it is that of an authority. The error is another
-/// crate's, and is known by its name only.
+/// Whether a certificate was refused because it is that of an authority. The type of the error is
+/// private to another crate, so it is recognised by its name.
 fn is_authority(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {

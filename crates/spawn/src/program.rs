@@ -1,4 +1,4 @@
-//! What is executed, as the kernel takes it.
+//! A program, its arguments and its environment in the form of `execve`.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
@@ -13,8 +13,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program. The first argument is its name, and variables are `NAME=value`. An error if one of
-    /// the strings holds a zero byte.
+    /// A program. The first argument is its name, and variables are `NAME=value`. Fails if one of
+    /// the strings contains a zero byte.
     pub fn new(
         path: &str,
         arguments: impl IntoIterator<Item: Into<Vec<u8>>>,

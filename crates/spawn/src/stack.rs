@@ -7,17 +7,17 @@ use std::ptr::NonNull;
 use nix::libc::c_void;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// What lies below the stack and can be neither read nor written: a stack that grows too large ends
-/// the child, instead of running into other memory. At least a page, on every processor.
+/// The size of the inaccessible guard below the stack: a stack overflow ends the child instead of
+/// overwriting other memory. At least a page on every processor.
 const GUARD_BYTES: usize = 64 << 10;
 
 const BYTES: NonZeroUsize = NonZeroUsize::new(GUARD_BYTES + (512 << 10)).unwrap();
 
-/// Where the child of [`spawn`](crate::spawn) has its stack. It can be used again.
+/// The stack of the child of [`spawn`](crate::spawn). It can be reused.
 pub struct Stack(NonNull<c_void>);
 
 impl Stack {
-    /// Memory for a stack.
+    /// Allocates a stack.
     #[expect(unsafe_code, reason = "memory that nothing else uses")]
     pub fn new() -> io::Result<Self> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -29,12 +29,12 @@ impl Stack {
         Ok(stack)
     }
 
-    /// The memory that may be used.
+    /// The usable memory.
     #[expect(unsafe_code, reason = "the part of the mapping that can be written")]
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let length = BYTES.get() - GUARD_BYTES;
-        // SAFETY: the mapping is as long, is written with zeros by the kernel, lives as long as
-        // this value, and is borrowed as long as the slice.
+        // SAFETY: the mapping has this length, is zeroed by the kernel, lives as long as this
+        // value, and is borrowed as long as the slice.
         unsafe {
             let begin = self.0.cast::<u8>().add(GUARD_BYTES);
             std::slice::from_raw_parts_mut(begin.as_ptr(), length)

@@ -1,4 +1,4 @@
-//! What a process with one thread can do: this test has no harness, which would start threads.
+//! Tests in a process with one thread. They have no harness, because a harness would start threads.
 
 use std::io::{Read, pipe};
 use std::os::fd::AsRawFd;
@@ -76,7 +76,7 @@ fn a_broken_pipe_ends_the_program() {
 }
 
 fn a_stack_that_is_too_small_ends_the_child() {
-    // Keeps the compiler from making a loop of it.
+    // Keeps the compiler from turning the recursion into a loop.
     fn descend(depth: u64) -> u64 {
         let frame = std::hint::black_box([depth; 128]);
         if depth == 0 { 0 } else { descend(depth - 1) + frame[std::hint::black_box(7)] }

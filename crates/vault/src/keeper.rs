@@ -1,4 +1,5 @@
-//! The vault as the doors see it: the same whatever its store. Values go in and never come out.
+//! The vault as the interfaces use it, independent of its store. Values can be written and not
+//! read.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,12 +8,12 @@ use domain::id::{JobId, TenantId};
 use domain::secret::SecretPlace;
 use store::{Page, SecretView, Set, StoreError};
 
-/// An answer that takes a while.
+/// A boxed future of a vault operation.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, VaultError>> + Send + 'a>>;
 
-/// What the doors ask of a vault.
+/// The operations of a vault.
 pub trait Keeper: Send + Sync + 'static {
-    /// Keeps a value. Version `expected` is replaced; 0 stands for one that is not there.
+    /// Stores a value as the version after `expected`; 0 means that the secret must not exist.
     fn put<'a>(
         &'a self,
         place: &'a SecretPlace,
@@ -24,7 +25,7 @@ pub trait Keeper: Send + Sync + 'static {
     /// Removes a secret if it has the expected version.
     fn remove<'a>(&'a self, place: &'a SecretPlace, expected: u32, by: &'a str) -> Answer<'a, Set>;
 
-    /// What may be known about a secret.
+    /// The metadata of a secret.
     fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>>;
 
     /// The secrets of a tenant and its jobs, or those of the cluster.
@@ -35,45 +36,45 @@ pub trait Keeper: Send + Sync + 'static {
         limit: u32,
     ) -> Answer<'a, Page<SecretView, (JobId, String)>>;
 
-    /// Makes a new master key and puts every secret under it.
+    /// Creates a new master key and re-encrypts the data key of every secret with it.
     fn rotate<'a>(&'a self, by: &'a str) -> Answer<'a, Rotated>;
 
-    /// Whether this process can read what is kept.
+    /// Whether this process can decrypt the stored secrets.
     fn health(&self) -> Answer<'_, Health>;
 }
 
-/// What became of a rotation.
+/// The result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// The name of the new master key.
+    /// The id of the new master key.
     pub key: String,
-    /// How many secrets were put under it.
+    /// The number of re-encrypted data keys.
     pub rewrapped: u64,
-    /// How many could not be read before, and still cannot.
+    /// The number of secrets that could not be decrypted before, and still cannot.
     pub unreadable: u64,
 }
 
-/// Whether a process can read what is kept.
+/// Whether a process can decrypt the stored secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Secrets that are kept.
+    /// The number of stored secrets.
     pub kept: u64,
-    /// Secrets under master keys that this process does not have, by key.
+    /// The number of secrets under each master key that this process does not have.
     pub unreadable: Vec<(String, u64)>,
-    /// Secrets under a key that is being replaced.
+    /// The number of secrets under a master key that is being replaced.
     pub behind: u64,
 }
 
-/// Why a vault cannot do something.
+/// Why a vault operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// The store does not answer.
+    /// The store is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no master key to seal with.
-    #[error("there is no master key: {0}")]
+    /// There is no master key to encrypt with.
+    #[error("no master key: {0}")]
     NoKey(String),
-    /// The master key cannot be replaced here.
+    /// The master key cannot be rotated here.
     #[error("{0}")]
     CannotRotate(String),
 }

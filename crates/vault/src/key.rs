@@ -1,4 +1,4 @@
-//! The master key: what everything hangs on, and its name.
+//! The master key and its id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// The bytes of a key.
+/// The length of a key.
 pub(crate) const BYTES: usize = 32;
 
-/// A key that wraps data keys. It is wiped from memory when it goes, and never printed.
+/// A key that encrypts data keys. It is wiped from memory when it is dropped, and never printed.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct MasterKey {
     bytes: [u8; BYTES],
@@ -17,25 +17,25 @@ pub struct MasterKey {
     id: String,
 }
 
-/// A text that is no key.
+/// The text is not a key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a master key is 64 random hex digits")]
 pub struct BadKey;
 
 impl MasterKey {
-    /// The key of these bytes, which nobody can guess.
+    /// The key with these random bytes.
     pub fn new(bytes: [u8; BYTES]) -> Self {
         let hash = Sha256::new().chain_update(b"punctual master key").chain_update(bytes);
         let id = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         MasterKey { bytes, id }
     }
 
-    /// Its name: it tells keys apart and says nothing about them.
+    /// Its id: it distinguishes keys and reveals nothing about them.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The key as text.
+    /// The key in text form.
     pub fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(self.bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
@@ -58,7 +58,7 @@ impl FromStr for MasterKey {
             let digits = std::str::from_utf8(digits).map_err(|_| BadKey)?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| BadKey)?;
         }
-        // A placeholder that was left where a key belongs.
+        // A placeholder that was not replaced by a key.
         if bytes.iter().all(|byte| *byte == bytes[0]) {
             bytes.zeroize();
             return Err(BadKey);

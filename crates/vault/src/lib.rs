@@ -1,13 +1,14 @@
-//! Secrets: sealed before they reach a store, opened at the last moment, and nowhere else.
+//! Secrets: encrypted before they reach a store, and decrypted only for the attempt that needs
+//! them.
 //!
 //! ```text
-//!   master key ──wraps──▶ data key ──seals──▶ value
-//!   (never stored)        (one for each value)
+//!   master key ──encrypts──▶ data key ──encrypts──▶ value
+//!   (never stored)           (one for each value)
 //! ```
 //!
-//! This is the only room that has a key and a sealed value in its hands at the same time. It reads
-//! no file, no variable and no clock: keys and randomness are handed in, sealed values come from
-//! and go to a [`Safe`](store::Safe).
+//! This is the only crate that handles keys and encrypted values at the same time. It reads no
+//! file, no variable and no clock: keys and randomness are parameters, encrypted values are in a
+//! [`Safe`](store::Safe).
 
 mod keeper;
 mod key;

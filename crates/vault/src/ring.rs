@@ -1,13 +1,13 @@
-//! The master keys that a process has.
+//! The master keys of a process.
 
 use crate::key::MasterKey;
 
-/// Master keys: the first one seals, all of them open.
+/// Master keys: the first one encrypts, all of them decrypt.
 #[derive(Clone, Debug, Default)]
 pub struct Ring(Vec<MasterKey>);
 
 impl Ring {
-    /// These keys, each once.
+    /// These keys without duplicates.
     pub fn new(keys: impl IntoIterator<Item = MasterKey>) -> Self {
         let mut ring = Ring::default();
         for key in keys {
@@ -18,7 +18,7 @@ impl Ring {
         ring
     }
 
-    /// The key that seals; none when there is no key at all.
+    /// The key that encrypts; none if there is no key.
     pub fn first(&self) -> Option<&MasterKey> {
         self.0.first()
     }
@@ -28,12 +28,12 @@ impl Ring {
         &self.0
     }
 
-    /// The key of a name.
+    /// The key with this id.
     pub fn find(&self, id: &str) -> Option<&MasterKey> {
         self.0.iter().find(|key| key.id() == id)
     }
 
-    /// The ring with another key that seals; the ones before it still open.
+    /// The ring with another key that encrypts; the previous keys still decrypt.
     pub fn led_by(&self, key: MasterKey) -> Self {
         Ring::new(std::iter::once(key).chain(self.0.iter().cloned()))
     }

@@ -1,8 +1,8 @@
-//! Sealing and opening: XChaCha20-Poly1305 with random nonces, which are safe at any volume.
+//! Encryption with XChaCha20-Poly1305 and random nonces, which are safe at any volume.
 //!
-//! A value is sealed under a data key of its own, the data key under the master key. Both are bound
-//! to the place and the version of the secret, and the wrapping to the master key's name as well:
-//! what was moved, swapped or changed does not open.
+//! Each value is encrypted with its own data key, and the data key with the master key. Both are
+//! bound to the scope, name and version of the secret, and the wrapped data key also to the id of
+//! the master key: a row that was moved, swapped or changed cannot be decrypted.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -14,17 +14,17 @@ use crate::key::{BYTES, MasterKey};
 
 const NONCE_BYTES: usize = 24;
 
-/// Bytes that nobody can guess, for a key and two nonces.
+/// Random bytes for a key and two nonces.
 pub(crate) struct Randomness {
     pub data_key: Zeroizing<[u8; BYTES]>,
     pub nonces: [[u8; NONCE_BYTES]; 2],
 }
 
-/// Why something does not open.
+/// The value cannot be decrypted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DoesNotOpen;
 
-/// A value under a new data key, and that under the master key.
+/// Encrypts a value with a new data key, and the data key with the master key.
 pub(crate) fn seal(
     master: &MasterKey,
     place: &SecretPlace,
@@ -46,7 +46,7 @@ pub(crate) fn seal(
     })
 }
 
-/// The value of a secret.
+/// Decrypts the value of a secret.
 pub(crate) fn open(
     master: &MasterKey,
     place: &SecretPlace,
@@ -59,7 +59,7 @@ pub(crate) fn open(
     String::from_utf8(value.to_vec()).map(Zeroizing::new).map_err(|_| DoesNotOpen)
 }
 
-/// A data key under another master key.
+/// Re-encrypts a data key with another master key.
 pub(crate) fn rewrap(
     from: &MasterKey,
     to: &MasterKey,
@@ -82,12 +82,12 @@ fn unwrap(
     data_key.as_slice().try_into().map(Zeroizing::new).map_err(|_| DoesNotOpen)
 }
 
-/// What a wrapped data key is bound to.
+/// The associated data of a wrapped data key.
 fn wrapping(master: &MasterKey, binding: &[u8]) -> Vec<u8> {
     [b"data key ", master.id().as_bytes(), b" ", binding].concat()
 }
 
-/// The nonce, and what it was used for.
+/// Encrypts a text; returns the nonce followed by the ciphertext.
 fn encrypt(
     key: &[u8; BYTES],
     nonce: [u8; NONCE_BYTES],

@@ -139,7 +139,7 @@ fn value(ring: &Ring, secret: &KeptSecret) -> Result<Zeroizing<String>, String> 
     let KeptSecret { place, version, sealed, .. } = secret;
     let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
         let key = &sealed.key;
-        format!("it is sealed under the master key {key}, which is not here")
+        format!("it is encrypted with the master key {key}, which this node does not have")
     })?;
     seal::open(master, place, *version, sealed)
         .map_err(|_| "it does not open: it was changed".to_owned())

@@ -1,4 +1,4 @@
-//! The vault over a real store: who sees what, lost keys, and rotation while everything goes on.
+//! The vault over a real store: scopes, lost keys, and rotation under load.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use store::{NodeInfo, Safe, Store};
 use uuid::Uuid;
 use vault::{Custody, Health, Keeper, MasterKey, Ring, Set, Vault, VaultError};
 
-/// Keys that are kept in memory, as they would be in a file.
+/// Keys that are stored in memory, as they would be in a file.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Vec<Vec<String>>>>);
 
@@ -27,7 +27,7 @@ impl Custody for Memory {
     }
 }
 
-/// Keys that somebody else looks after.
+/// Keys that an administrator manages outside of the process.
 struct Elsewhere;
 
 impl Custody for Elsewhere {
@@ -131,7 +131,7 @@ async fn a_lost_key_is_told_and_a_value_that_was_moved_does_not_open() {
     let vault = Vault::new(store.clone(), Ring::new([key(1)]), Memory::default(), random);
     let (cluster, tenant) = (Scope::Cluster, Scope::Tenant(TenantId::DEFAULT));
     vault.put(&place(cluster, "A"), "value", 0, "anna").await.unwrap();
-    // Somebody who can write to the database gives a secret to a tenant.
+    // An attacker with write access to the database gives a secret to another tenant.
     let mut moved = store.secrets(&[place(cluster, "A")]).await.unwrap().remove(0);
     moved.place.scope = tenant;
     store.keep_secret(&moved).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_lost_key_is_told_and_a_value_that_was_moved_does_not_open() {
     let error = vault.get(&it, "A").await.unwrap_err();
     let SecretError::Unreadable { problem, .. } = &error else { panic!("{error}") };
     assert!(problem.contains("does not open"), "{problem}");
-    // The one that is not hidden opens.
+    // The secret that is not hidden can be decrypted.
     let elsewhere = assignment(OTHER, JOB);
     assert_eq!(vault.get(&elsewhere, "A").await.unwrap().as_deref(), Some("value"));
 
@@ -149,7 +149,7 @@ async fn a_lost_key_is_told_and_a_value_that_was_moved_does_not_open() {
     let health = without.health().await.unwrap();
     let unreadable = vec![(key(1).id().to_owned(), 2)];
     assert_eq!(health, Health { kept: 2, unreadable, behind: 0 });
-    // What is put from now on can be read.
+    // Values that are stored from now on can be read.
     without.put(&place(Scope::Tenant(OTHER), "B"), "fresh", 0, "anna").await.unwrap();
     assert_eq!(without.get(&elsewhere, "B").await.unwrap().as_deref(), Some("fresh"));
 
@@ -200,7 +200,7 @@ async fn a_rotation_under_load_fails_nobody() {
     let rounds = tasks.join_all().await;
     assert!(rounds.iter().all(|rounds| *rounds > 0), "{rounds:?}");
     assert_eq!(store.secret_keys().await.unwrap(), [(last.clone(), names.len() as u64)]);
-    // A new key is kept before anything is under it, and the old one as long as something is.
+    // A new key is stored before anything is under it, and the old one as long as something is.
     let kept = kept.0.lock().unwrap().clone();
     assert_eq!(kept.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 2, 1, 2, 1]);
     assert_eq!(kept.last().unwrap(), &[last]);
@@ -215,7 +215,7 @@ async fn a_rotation_that_was_killed_goes_on() {
     for n in 0..5 {
         old.put(&place(tenant, &format!("OLD_{n}")), "value", 0, "anna").await.unwrap();
     }
-    // The new key was kept, and one secret came under it, before the process ended.
+    // The new key was stored, and one secret was re-encrypted, before the process ended.
     let ring = Ring::new([key(2), key(1)]);
     let kept = Memory::default();
     let next = Vault::new(store.clone(), ring, kept.clone(), random);
@@ -227,7 +227,7 @@ async fn a_rotation_that_was_killed_goes_on() {
     assert_eq!((rotated.key.as_str(), rotated.rewrapped), (key(2).id(), 5));
     assert_eq!(*kept.0.lock().unwrap(), [[key(2).id().to_owned()]]);
     assert_eq!(next.get(&it, "OLD_3").await.unwrap().as_deref(), Some("value"));
-    // Once more, there is nothing to do.
+    // A second call has nothing to do.
     assert_eq!(next.resume().await.unwrap().rewrapped, 0);
     assert_eq!(kept.0.lock().unwrap().len(), 1);
 }
@@ -267,7 +267,7 @@ async fn a_key_that_others_need_is_not_made_here() {
     let vault = Vault::new(store.clone(), Ring::new([key(1)]), Memory::default(), random);
     let refused = vault.rotate("anna").await.unwrap_err().to_string();
     assert!(refused.contains("master_key"), "{refused}");
-    // Whoever keeps the keys elsewhere is not overruled.
+    // Keys that are managed outside of the process are not changed.
     store.leave(domain::id::NodeId(Uuid::from_u128(1))).await.unwrap();
     let vault = Vault::new(store, Ring::new([key(1)]), Elsewhere, random);
     let refused = vault.rotate("anna").await.unwrap_err().to_string();

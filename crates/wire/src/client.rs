@@ -1,4 +1,4 @@
-//! The agent's end of a connection.
+//! The HTTP client of an agent.
 
 use std::time::Duration;
 
@@ -12,47 +12,47 @@ use uuid::Uuid;
 
 use crate::shape::{AGENT, ANSWER_BYTES_MAX, Join, Joined, ROOT};
 
-/// How long a connection may take to be made.
+/// The connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// How often a silent connection is asked whether somebody is there, and how long that may take.
+/// The interval and the timeout of HTTP/2 keep-alive pings on an idle connection.
 const ASK_EVERY: Duration = Duration::from_secs(3);
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Nobody answered, or nobody who can be understood.
+    /// No response, or a response that is not from a Punctual server.
     #[error("{0}")]
     Unreachable(String),
-    /// The server says no.
+    /// The server refused the call.
     #[error("{message} ({code})")]
     Refused {
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// The word for programs.
+        /// The error code.
         code: String,
-        /// What a person should read.
+        /// The error message.
         message: String,
     },
 }
 
 impl CallError {
-    /// Whether the server said this.
+    /// Whether the server responded with this error code.
     pub fn is(&self, word: &str) -> bool {
         matches!(self, CallError::Refused { code, .. } if code == word)
     }
 }
 
-/// Whom an agent believes to be the server.
+/// Which server certificates an agent trusts.
 #[derive(Clone, Default)]
 pub struct Trust {
-    /// Certificates of those who may vouch for it, in PEM, beside those that the machine knows.
+    /// Trusted certificates in PEM, in addition to the trust store of the machine.
     pub authorities: Option<Vec<u8>>,
-    /// Whether a server elsewhere is spoken to without TLS.
+    /// Whether a server on another machine may be reached without TLS.
     pub insecure: bool,
 }
 
-/// A server, as an agent speaks to it.
+/// A connection to one server.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -73,10 +73,11 @@ struct ErrorFields {
 }
 
 impl Client {
-    /// A server at an address, spoken to in the name of an agent with its key. Before it has one,
-    /// both are empty.
+    /// A client for a server, with the name and the key of an agent. Both are empty before the
+    /// agent has joined.
     pub fn new(server: &str, trust: &Trust, name: &str, key: &str) -> Result<Self, String> {
-        let base = Url::parse(server).map_err(|error| format!("{server:?} is no URL: {error}"))?;
+        let base = Url::parse(server)
+            .map_err(|error| format!("invalid server address {server:?}: {error}"))?;
         let host = base.host_str().unwrap_or_default();
         match base.scheme() {
             "https" => {}
@@ -99,24 +100,24 @@ impl Client {
             .user_agent(concat!("punctual-agent/", env!("CARGO_PKG_VERSION")));
         if let Some(authorities) = &trust.authorities {
             let found = Certificate::from_pem_bundle(authorities)
-                .map_err(|error| format!("the certificates cannot be read: {error}"))?;
+                .map_err(|error| format!("cannot read certificates: {error}"))?;
             http = http.tls_certs_merge(found);
         }
         let http = http.build().map_err(|error| error.to_string())?;
         Ok(Client { http, base, name: name.to_owned(), key: key.to_owned() })
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub fn url(&self) -> &Url {
         &self.base
     }
 
-    /// The same server, spoken to as somebody else.
+    /// The same server with another name and key.
     pub fn as_agent(&self, name: &str, key: &str) -> Self {
         Client { name: name.to_owned(), key: key.to_owned(), ..self.clone() }
     }
 
-    /// Becomes an agent, with a token that is spent by it.
+    /// Joins as an agent with a token that can be used once.
     pub async fn join(&self, token: &str, join: &Join) -> Result<Joined, CallError> {
         let body = encode(join)?;
         let asking = self.as_agent(&join.name, token);
@@ -124,7 +125,7 @@ impl Client {
         answer(request.body(body).timeout(Duration::from_secs(30))).await
     }
 
-    /// Asks something, and waits for so long.
+    /// Makes a call with a timeout.
     pub async fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         verb: &str,
@@ -186,23 +187,23 @@ async fn answer<A: DeserializeOwned>(request: RequestBuilder) -> Result<A, CallE
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(unreachable)? {
         if body.len() + piece.len() > ANSWER_BYTES_MAX {
-            let text = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
+            let text = format!("response exceeds {ANSWER_BYTES_MAX} bytes");
             return Err(CallError::Unreachable(text));
         }
         body.extend_from_slice(&piece);
     }
     if status.is_success() {
         return serde_json::from_slice(&body)
-            .map_err(|error| CallError::Unreachable(format!("the answer is wrong: {error}")));
+            .map_err(|error| CallError::Unreachable(format!("invalid response: {error}")));
     }
     match serde_json::from_slice::<ErrorBody>(&body) {
-        // A server that is not well may be well later, or another one is.
+        // A server with an internal error may recover, or another server may work.
         Ok(ErrorBody { error }) if status.as_u16() < 500 && status.as_u16() != 429 => {
             let ErrorFields { code, message } = error;
             Err(CallError::Refused { status: status.as_u16(), code, message })
         }
         Ok(ErrorBody { error }) => Err(CallError::Unreachable(error.message)),
-        Err(_) => Err(CallError::Unreachable(format!("somebody else answered {status}"))),
+        Err(_) => Err(CallError::Unreachable(format!("not a Punctual server (status {status})"))),
     }
 }
 

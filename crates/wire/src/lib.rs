@@ -1,20 +1,19 @@
-//! How an agent that has no store talks to a server: the words of the protocol, and the agent's
-//! side of it.
+//! The protocol between an agent without a store and a server: its messages, and the agent's side.
 //!
 //! ```text
 //!   agent                                          server
-//!     │  join    token ─────────────────────────▶   │  once: the token is spent, a key comes back
-//!     │  hello   name, labels, what it has begun ─▶ │  a session: node, lease
+//!     │  join    token ─────────────────────────▶   │  once: the token is used up, returns a key
+//!     │  hello   name, labels, started attempts ──▶ │  a session: node, lease
 //!     │  poll    free slots ──────(waits)─────────▶ │  ◀── assignments
 //!     │  renew   every few seconds ───────────────▶ │  ◀── runs to stop
-//!     │  output, secret, database ────────────────▶ │  only for runs that it was given
+//!     │  output, secret, database ────────────────▶ │  only for runs that it was assigned
 //!     │  results, as they come ───────────────────▶ │  ◀── recorded, or refused as stale
 //!     │  leave ───────────────────────────────────▶ │
 //! ```
 //!
-//! One connection of HTTP/2 carries it all. The agent owns its lease: it counts from the moment in
-//! which it asked, on a clock that nobody can set, and stops its work before the lease can have
-//! ended. What it has finished is on disk before anybody is told.
+//! All calls use one HTTP/2 connection. The agent counts its lease from the moment in which it sent
+//! the renewal, on a monotonic clock, and stops its work before the lease can have ended. A result
+//! is on disk before it is reported.
 
 mod client;
 pub mod shape;

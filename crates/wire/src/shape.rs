@@ -1,4 +1,4 @@
-//! The words of the protocol. A field is added with a default and never changes its meaning.
+//! The messages of the protocol. New fields have a default, and fields never change their meaning.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The version of the protocol. A server says in its refusal which ones it speaks.
+/// The version of the protocol. A server that refuses a version lists the supported ones.
 pub const PROTOCOL: u32 = 1;
 
-/// What every address begins with.
+/// The common prefix of all paths.
 pub const ROOT: &str = "/wire/v1";
 
-/// The header with the name of the agent, beside the key that proves it.
+/// The header with the name of the agent, next to the key that proves it.
 pub const AGENT: &str = "punctual-agent";
 
 /// The largest request that is neither output nor results, in bytes.
@@ -26,69 +26,69 @@ pub const ASK_BYTES_MAX: usize = 1 << 20;
 /// The largest request with results, in bytes.
 pub const RESULTS_BYTES_MAX: usize = 16 << 20;
 
-/// The most output that one request carries, in bytes.
+/// The maximum bytes of output in one request.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// The most assignments of one kind of slot that one poll brings.
+/// The maximum number of assignments of one kind of slot in the reply to a poll.
 pub const WORK_MAX: u32 = 32;
 
-/// The largest answer, in bytes.
+/// The largest reply, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// The longest that a poll waits.
+/// The longest time that a poll waits.
 pub const POLL_MAX: SignedDuration = SignedDuration::from_secs(10);
 
-/// The most runs of one kind of slot that an agent executes at the same time. What it has goes with
-/// every poll.
+/// The maximum number of concurrent runs of an agent of one kind of slot. Every poll lists the
+/// current ones.
 pub const CAPACITY_MAX: u32 = 4_096;
 
-/// An agent wants to become one. The token is in the header.
+/// Request to join as an agent. The token is in the `Authorization` header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
-    /// The version of the protocol that it speaks.
+    /// The protocol version of the agent.
     pub protocol: u32,
-    /// Its name: the same after a restart, and no other's.
+    /// The unique name of the agent, the same after a restart.
     pub name: String,
-    /// What is known about its place; that of the token when empty.
+    /// The labels of the agent; those of the token if empty.
     #[serde(default)]
     pub labels: Labels,
 }
 
-/// It is one now.
+/// The reply to [`Join`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Joined {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
-    /// Its labels, which are the same for ever.
+    /// The labels of the agent, which never change.
     pub labels: Labels,
-    /// Its key. It is told once.
+    /// The key of the agent. It is sent only once.
     pub key: String,
 }
 
-/// What an agent has begun.
+/// A started attempt of an agent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Begun {
-    /// The right to it.
+    /// The claim of the run.
     pub grant: Grant,
-    /// The fencing token that it was given.
+    /// The fencing token of the attempt.
     pub token: i64,
-    /// When it began, as the server said.
+    /// When it started, by the clock of the server.
     pub started_at: Timestamp,
     /// The kind of slot that it occupies.
     pub slot: SlotKind,
 }
 
-/// What the settings of an agent let it do, besides what every agent can.
+/// Capabilities from the settings of an agent that not every agent has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skills {
-    /// Whether it starts commands.
+    /// Whether it executes commands.
     #[serde(default)]
     pub commands: bool,
-    /// The names of its databases.
+    /// The names of its configured databases.
     #[serde(default)]
     pub databases: BTreeSet<String>,
-    /// Whether one of them is for jobs that name none.
+    /// Whether it has a default database, for jobs without one.
     #[serde(default)]
     pub default_database: bool,
 }
@@ -99,189 +99,189 @@ impl Skills {
     }
 }
 
-/// An agent comes, or comes back.
+/// Starts a session, also after a lost connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The version of the protocol that it speaks.
+    /// The protocol version of the agent.
     pub protocol: u32,
-    /// Which process it is.
+    /// The id of the agent's process.
     pub instance: Uuid,
-    /// The release that it runs.
+    /// The release of the agent.
     pub version: String,
-    /// What is known about its place.
+    /// The labels of the agent.
     pub labels: Labels,
-    /// How many runs it executes at the same time, by their kind of slot.
+    /// The number of slots of each kind.
     pub capacity: PerSlot<u32>,
-    /// Whether it takes only runs that ask for its labels.
+    /// Whether it executes only runs that ask for its labels.
     #[serde(default)]
     pub exclusive: bool,
-    /// What its own settings let it do. A server that does not know the word need not hear it from
-    /// those who can do nothing special.
+    /// Capabilities from its settings. Omitted when empty, so that older servers accept the
+    /// message.
     #[serde(default, skip_serializing_if = "Skills::is_empty")]
     pub skills: Skills,
-    /// The node that it is, if its lease may live.
+    /// The node id of the agent, if its lease may still be valid.
     #[serde(default)]
     pub node: Option<NodeId>,
-    /// What it has begun as that node: what runs, and what has ended and is not settled.
+    /// Attempts that it has started as that node: executing ones, and ended ones without an
+    /// acknowledged result.
     #[serde(default)]
     pub begun: Vec<Begun>,
 }
 
-/// The answer to [`Hello`].
+/// The reply to [`Hello`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Welcome {
-    /// Goes with every call from now on.
+    /// The id of the session, which every later call contains.
     pub session: Uuid,
-    /// The node that the agent is.
+    /// The node id of the agent.
     pub node: NodeId,
-    /// How long the agent keeps what it has when nothing is heard of it.
+    /// The length of the lease.
     pub lease: SignedDuration,
-    /// How often it should renew.
+    /// The interval of renewals.
     pub renew_every: SignedDuration,
-    /// How long before the end of the lease it must have stopped.
+    /// How long before the end of the lease the agent must have stopped its runs.
     pub stop_before: SignedDuration,
 }
 
-/// The agent asks for work, and waits.
+/// Requests assignments; waits if there are none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Poll {
-    /// The session.
+    /// The id of the session.
     pub session: Uuid,
-    /// Grows with every poll of the session, from 1.
+    /// The number of the poll in its session, from 1.
     pub number: u64,
-    /// How many runs it can begin, by their kind of slot.
+    /// The number of free slots of each kind.
     pub free: PerSlot<u32>,
-    /// What it has already: a run that was given and is not here has not arrived.
+    /// The claims that the agent has: an assignment that is not in this list did not arrive.
     pub has: Vec<Grant>,
 }
 
-/// The answer to [`Poll`].
+/// The reply to [`Poll`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
-    /// What to begin.
+    /// The new assignments.
     pub items: Vec<Item>,
 }
 
-/// One attempt to make.
+/// One attempt to execute.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Item {
-    /// The right to it.
+    /// The claim of the run.
     pub grant: Grant,
-    /// When it begins, for the record.
+    /// The recorded start time.
     pub started_at: Timestamp,
-    /// How long it may take.
+    /// The timeout of the attempt.
     pub timeout: SignedDuration,
-    /// What to do.
+    /// The action and its context.
     pub assignment: Assignment,
 }
 
-/// Something that needs the session and nothing else: renew, drain, leave.
+/// A call with the session only: renew, drain, leave.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Word {
-    /// The session.
+    /// The id of the session.
     pub session: Uuid,
 }
 
-/// The lease goes on.
+/// The reply to a renewal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Renewed {
-    /// Runs whose end somebody asked for.
+    /// Runs that a user has cancelled.
     pub stop: Vec<RunId>,
-    /// What the agent has no right to any more: its time is long over, or it was handed on.
+    /// Claims that the agent has lost: the run timed out long ago, or another node has it.
     #[serde(default)]
     pub over: Vec<Grant>,
-    /// Whether the agent gets nothing new for now.
+    /// Whether the agent is drained and gets no new assignments.
     pub draining: bool,
 }
 
-/// An attempt that ended.
+/// An ended attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The right under which it was made.
+    /// The claim under which it was executed.
     pub grant: Grant,
-    /// The fencing token that it was given.
+    /// The fencing token of the attempt.
     pub token: i64,
-    /// Which attempt of its run it was.
+    /// The number of the attempt in its run.
     pub attempt: u32,
-    /// When it began, as the server said.
+    /// When it started, by the clock of the server.
     pub started_at: Timestamp,
-    /// How long it took.
+    /// The duration of the attempt.
     pub took: SignedDuration,
-    /// How it ended.
+    /// The result of the attempt.
     pub result: AttemptResult,
 }
 
-/// Attempts that ended.
+/// Reports ended attempts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// The node that the agent was when it made them, which may be another than that of the
-    /// session.
+    /// The node id under which the agent executed them, which may differ from that of the session.
     pub node: NodeId,
-    /// The attempts.
+    /// The ended attempts.
     pub ended: Vec<Ended>,
 }
 
-/// The answer to [`Results`], in their order: whether each is recorded. What is not is of a right
-/// that the agent has no more.
+/// The reply to [`Results`], in the same order. A result that is not recorded belongs to a claim
+/// that the agent has lost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settled {
-    /// Whether it is recorded.
+    /// Whether each result is recorded.
     pub accepted: Vec<bool>,
 }
 
-/// Where a piece of output stands; the piece is the body.
+/// The position of a piece of output; the piece is the body.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
-    /// The session.
+    /// The id of the session.
     pub session: Uuid,
-    /// The run.
+    /// The run that wrote the output.
     pub run: RunId,
-    /// The fence of its grant.
+    /// The fencing token of the claim.
     pub fence: i64,
-    /// The turn of its grant.
+    /// The generation of the claim.
     pub turn: u32,
-    /// How much of the attempt's output was sent in this session before it.
+    /// The bytes of the attempt's output that were sent before in this session.
     pub position: u64,
 }
 
-/// The agent needs the value of a secret for a run.
+/// Requests the value of a secret for a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskSecret {
-    /// The session.
+    /// The id of the session.
     pub session: Uuid,
-    /// For which run.
+    /// The run that needs the secret.
     pub run: RunId,
-    /// The fencing token that the attempt was given.
+    /// The fencing token of the attempt.
     pub fence: i64,
     /// The name of the secret.
     pub name: String,
 }
 
-/// The agent needs the address of a database for a run of a tenant.
+/// Requests the address of a database for a run of a tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskDatabase {
-    /// The session.
+    /// The id of the session.
     pub session: Uuid,
-    /// The tenant.
+    /// The tenant of the run.
     pub tenant: TenantId,
     /// The name of the database.
     pub name: String,
 }
 
-/// The value that was asked for; none when there is none of that name.
+/// The requested value.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Told {
-    /// The value.
+    /// The value; none if the name does not exist.
     pub value: Option<String>,
 }
 
-/// Nothing more to say.
+/// An empty reply.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Done {}

@@ -1,4 +1,4 @@
-//! What has ended and is not settled, on disk: a file for each, whole or not there.
+//! Ended attempts without an acknowledged result, on disk: one complete file for each.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::shape::Ended;
 
-/// Results that nobody has confirmed yet.
+/// The results that no server has acknowledged yet.
 #[derive(Clone, Debug)]
 pub struct Spool {
     folder: PathBuf,
 }
 
-/// A result, and the node for which it was made.
+/// A result, and the node under which it was produced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The node.
+    /// The node id of the agent at that time.
     pub node: NodeId,
-    /// What ended.
+    /// The ended attempt.
     pub ended: Ended,
     /// The kind of slot that it occupied.
     pub slot: SlotKind,
 }
 
 impl Spool {
-    /// Keeps results in a folder, which is made if it is not there.
+    /// Opens a folder of results, and creates it if needed.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -41,7 +41,7 @@ impl Spool {
         self.folder.join(format!("{}-{}.json", grant.run, grant.fence))
     }
 
-    /// Keeps a result. It is on disk when this returns.
+    /// Stores a result. It is on disk when this returns.
     pub fn put(&self, kept: &Kept) -> io::Result<()> {
         let text = serde_json::to_vec(kept).map_err(io::Error::other)?;
         let path = self.path(kept.ended.grant);
@@ -54,7 +54,7 @@ impl Spool {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Forgets a result that is settled.
+    /// Deletes an acknowledged result.
     pub fn remove(&self, grant: Grant) -> io::Result<()> {
         match fs::remove_file(self.path(grant)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -62,7 +62,7 @@ impl Spool {
         }
     }
 
-    /// Everything that is kept. What cannot be read was never whole, and is removed.
+    /// All stored results. A file that cannot be read was never complete, and is deleted.
     pub fn all(&self) -> io::Result<Vec<Kept>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {

@@ -1,15 +1,16 @@
-//! The agent: asks for work, does it, says what came of it, and stops before its lease ends.
+//! The agent: requests assignments, executes them, reports results, and stops before its lease
+//! ends.
 //!
 //! ```text
-//!   nobody answers ──▶ hello ──▶ session: poll │ renew │ report ──▶ (an error) ──▶ hello …
-//!                        │
-//!                        └── what has begun comes along, so any server can go on with it
+//!   no connection ──▶ hello ──▶ session: poll │ renew │ report ──▶ (an error) ──▶ hello …
+//!                       │
+//!                       └── contains the started attempts, so any server can take over
 //! ```
 //!
-//! A session is one talk with one server. It ends with the first call that has no answer, and the
-//! next one begins where it ended. Attempts know nothing of it. The lease does not depend on it
-//! either: it counts from the last renewal that was answered, and when it is about to end, whoever
-//! answers or not, everything that runs is stopped and the agent becomes another node.
+//! A session is a series of calls to one server. It ends with the first call that fails, and the
+//! next session continues where it ended. Attempts are independent of sessions. So is the lease: it
+//! counts from the last renewal that was acknowledged. When it is about to end, all attempts are
+//! stopped and the agent joins as a new node.
 
 mod attempt;
 mod link;
@@ -39,45 +40,45 @@ use crate::spool::{Kept, Spool};
 pub use link::Link;
 use link::Open;
 
-/// How long a call may take that the server answers at once.
+/// The timeout of calls that the server answers at once.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// How long a server may take longer than it was asked to wait.
+/// How much longer than the requested waiting time a reply may take.
 const BEYOND: Duration = Duration::from_secs(5);
 
-/// The pause after a server could not be reached, at first and at most.
+/// The delay after a failed connection, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// What an agent is told.
+/// The options of an agent.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is known about its place.
+    /// The labels of the agent.
     pub labels: Labels,
-    /// How many runs it executes at the same time, by their kind of slot.
+    /// The number of slots of each kind.
     pub capacity: PerSlot<u32>,
-    /// Whether it takes only runs that ask for its labels.
+    /// Whether it executes only runs that ask for its labels.
     pub exclusive: bool,
-    /// What its own settings let it do.
+    /// Capabilities from its settings.
     pub skills: Skills,
-    /// The release that it runs.
+    /// The release of the agent.
     pub version: String,
-    /// Which process it is.
+    /// The id of the agent's process.
     pub instance: Uuid,
-    /// How long running work may take to end when the agent is stopped.
+    /// How long executing attempts may take to end when the agent is stopped.
     pub grace: Duration,
 }
 
-/// Why an agent cannot go on.
+/// Why an agent must end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fatal {
-    /// The server does not know its key any more.
-    #[error("the server does not let this agent in: it was removed, or its key is another one")]
+    /// The server no longer accepts its key.
+    #[error("the server refused the agent's key: the agent was removed, or its key has changed")]
     Removed,
-    /// Another process has taken its place.
-    #[error("another process works as this agent now: {0}")]
+    /// Another process uses its key.
+    #[error("another process uses the key of this agent: {0}")]
     Replaced(String),
-    /// The server refuses it.
-    #[error("the server refuses this agent: {0}")]
+    /// The server refuses the agent.
+    #[error("the server refused this agent: {0}")]
     Refused(String),
 }
 
@@ -89,27 +90,27 @@ pub struct Worker {
     spool: Spool,
     options: Options,
     board: Mutex<Board>,
-    /// A slot is free.
+    /// Notified when a slot becomes free.
     freed: Notify,
-    /// Something began or ended.
+    /// Notified when an attempt starts or ends.
     news: Notify,
 }
 
-/// What an agent has.
+/// The state of an agent.
 struct Board {
     node: Option<NodeId>,
-    /// From when the lease counts.
+    /// The start of the current lease.
     renewed_at: Instant,
     terms: Terms,
     running: HashMap<Grant, Running>,
-    /// What has ended and is not settled.
+    /// Ended attempts without an acknowledged result.
     ended: HashMap<Grant, Kept>,
     stopping: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Terms {
-    /// How long after a renewal everything must have stopped.
+    /// How long after a renewal all attempts must have stopped.
     safe: Duration,
     renew_every: Duration,
 }
@@ -124,11 +125,11 @@ struct Running {
 
 /// Why a session ended.
 enum End {
-    /// A call had no answer, or the server has no such session.
+    /// A call failed, or the server does not know the session.
     Lost(String),
-    /// The lease is gone, and with it what ran.
+    /// The lease was lost.
     LeaseLost(String),
-    /// The agent cannot go on.
+    /// The agent must end.
     Fatal(Fatal),
 }
 
@@ -156,7 +157,7 @@ fn std_duration(duration: SignedDuration) -> Duration {
 }
 
 impl Worker {
-    /// An agent with what an earlier process left behind.
+    /// An agent with the results that an earlier process did not report.
     pub fn new(
         link: Arc<Link>,
         agent: Arc<Agent>,
@@ -190,12 +191,13 @@ impl Worker {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many runs it executes.
+    /// The number of executing attempts.
     pub fn running(&self) -> usize {
         self.board().running.len()
     }
 
-    /// Works until it is told to stop, and then until what runs has ended or its grace is over.
+    /// Works until it is stopped, and then until all attempts have ended or the grace period is
+    /// over.
     pub async fn run(
         self: &Arc<Self>,
         stop: impl Future<Output = ()>,
@@ -221,7 +223,8 @@ impl Worker {
             let word = Word { session: open.session };
             let told = open.client.call::<_, Done>("drain", &word, AT_ONCE);
             tokio::select! {
-                // Without it, what was not begun waits until the agent has left.
+                // Without this call, assignments that were not started would wait until the agent
+                // has left.
                 _ = told => {}
                 fatal = work.as_mut() => return Err(fatal),
             }
@@ -233,7 +236,7 @@ impl Worker {
                 if self.running() == 0 && self.board().ended.is_empty() {
                     return;
                 }
-                // Results are settled without a word here.
+                // Results are acknowledged without a notification here.
                 let _ = tokio::time::timeout(Duration::from_millis(100), news).await;
             }
         };
@@ -245,19 +248,19 @@ impl Worker {
             ended = tokio::time::timeout(self.options.grace, finished) => ended,
         };
         if ended.is_err() {
-            tracing::warn!(running = self.running(), "stopping what did not finish in time");
+            tracing::warn!(running = self.running(), "grace period over, stopping attempts");
         }
         if let Some(open) = self.link.open() {
             let word = Word { session: open.session };
             if let Err(error) = open.client.call::<_, Done>("leave", &word, AT_ONCE).await {
-                tracing::warn!(%error, "the agent could not leave; its lease will end by itself");
+                tracing::warn!(%error, "cannot leave the cluster; the lease will expire");
             }
         }
         self.stop_all(AttemptEnd::Cancelled);
         Ok(())
     }
 
-    /// Talks to servers, one after the other, for ever.
+    /// Connects to the servers in turn, and works with each until it fails.
     async fn work(self: Arc<Self>, ready: impl FnOnce(NodeId)) -> Fatal {
         let mut ready = Some(ready);
         let mut pause = PAUSE.0;
@@ -268,7 +271,7 @@ impl Worker {
             match self.begin_session(&client).await {
                 Ok(open) => {
                     (pause, is_told) = (PAUSE.0, false);
-                    tracing::info!(server = %client.url(), node = %open.node, "the agent works");
+                    tracing::info!(server = %client.url(), node = %open.node, "agent ready");
                     if let Some(ready) = ready.take() {
                         ready(open.node);
                     }
@@ -278,7 +281,9 @@ impl Worker {
                     match end {
                         End::Fatal(fatal) => return fatal,
                         End::LeaseLost(why) => self.lose_lease(&why),
-                        End::Lost(why) => tracing::warn!(why, "the server is lost; looking for it"),
+                        End::Lost(why) => {
+                            tracing::warn!(why, "connection to the server lost, reconnecting")
+                        }
                     }
                     tokio::time::sleep(pause).await;
                     continue;
@@ -290,7 +295,7 @@ impl Worker {
                 }
                 Err(End::Lost(why)) => {
                     if !is_told {
-                        tracing::warn!(server = %client.url(), why, "no server answers");
+                        tracing::warn!(server = %client.url(), why, "no server reachable");
                         is_told = true;
                     }
                     server += 1;
@@ -301,28 +306,28 @@ impl Worker {
         }
     }
 
-    /// How long the work may go on without a renewal; none when nothing is at stake.
+    /// How long attempts may continue without a renewal; none if no attempt executes.
     fn left(&self) -> Option<Duration> {
         let board = self.board();
         board.node.map(|_| board.terms.safe.saturating_sub(board.renewed_at.elapsed()))
     }
 
-    /// Watches the lease, whatever the talk with a server is waiting for.
+    /// Watches the lease, independently of the calls to a server.
     async fn watch_lease(&self) -> Fatal {
         loop {
             match self.left() {
-                Some(Duration::ZERO) => self.lose_lease("it could not be renewed"),
+                Some(Duration::ZERO) => self.lose_lease("renewal failed"),
                 Some(left) => tokio::time::sleep(left).await,
                 None => tokio::time::sleep(PAUSE.0).await,
             }
         }
     }
 
-    /// The lease is lost: what runs is stopped, and the agent becomes another node.
+    /// Stops all attempts after the lease was lost; the agent joins as a new node.
     fn lose_lease(&self, why: &str) {
         if self.board().node.take().is_some() {
             let running = self.running();
-            tracing::error!(why, running, "the lease is lost; stopping what runs here");
+            tracing::error!(why, running, "lease lost, stopping attempts");
             self.stop_all(AttemptEnd::Lost);
         }
     }
@@ -333,7 +338,7 @@ impl Worker {
         }
     }
 
-    /// Says what was left over from other nodes, then hello.
+    /// Reports results of earlier node ids, then sends hello.
     async fn begin_session(&self, client: &Client) -> Result<Open, End> {
         let patience = self.left().map_or(AT_ONCE, |left| left.clamp(PAUSE.0 * 5, AT_ONCE));
         self.settle_others(client, patience).await?;
@@ -370,7 +375,7 @@ impl Worker {
         let welcome: Welcome = client.call("hello", &hello, patience).await?;
         let mut board = self.board();
         if board.node != node {
-            return Err(End::LeaseLost("it ended while the server answered".to_owned()));
+            return Err(End::LeaseLost("lease expired before the reply".to_owned()));
         }
         board.node = Some(welcome.node);
         board.renewed_at = asked_at;
@@ -381,8 +386,8 @@ impl Worker {
         Ok(Open { client: client.clone(), session: welcome.session, node: welcome.node })
     }
 
-    /// Results of nodes that this agent is no more: whoever is asked can settle them, if their
-    /// lease lives.
+    /// Reports results of earlier node ids of this agent. Any server can record them if their lease
+    /// is still valid.
     async fn settle_others(&self, client: &Client, patience: Duration) -> Result<(), End> {
         let mut others: HashMap<NodeId, Vec<Kept>> = HashMap::new();
         {
@@ -398,7 +403,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells a server what has ended, and forgets what it has answered.
+    /// Reports ended attempts, and deletes the acknowledged ones.
     async fn settle(
         &self,
         client: &Client,
@@ -411,14 +416,14 @@ impl Worker {
         for (ended, accepted) in results.ended.iter().zip(settled.accepted) {
             let (run, attempt) = (ended.grant.run, ended.attempt);
             if !accepted {
-                tracing::warn!(%run, attempt, "the server refused a result: the run is not this agent's any more");
+                tracing::warn!(%run, attempt, "result refused: another node has the run");
             }
             self.forget(ended.grant).await;
         }
         Ok(())
     }
 
-    /// A talk with a server.
+    /// Runs a session with a server.
     async fn session(self: &Arc<Self>, open: &Open) -> End {
         tokio::select! {
             end = self.poll(open) => end,
@@ -431,9 +436,9 @@ impl Worker {
         loop {
             let every = self.board().terms.renew_every;
             tokio::time::sleep(every).await;
-            // A process that slept does not know what happened meanwhile.
+            // A process that was suspended does not know what happened meanwhile.
             if self.left().is_none_or(|left| left.is_zero()) {
-                return End::LeaseLost("it could not be renewed in time".to_owned());
+                return End::LeaseLost("renewal timed out".to_owned());
             }
             let asked_at = Instant::now();
             let patience = self.left().unwrap_or(AT_ONCE).min(AT_ONCE);

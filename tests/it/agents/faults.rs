@@ -120,7 +120,7 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
     let data_of_agent = folder.path().join("cut-off");
     until(|| (kept(&data_of_agent) == 1).then_some(()));
     // It stops by itself what has not ended.
-    cut_off.line_with("the lease is lost");
+    cut_off.line_with("lease lost");
     wait_for_node(&server, "cut-off", "DOWN");
     let _other = joined(folder.path(), &server, &direct, "other");
     for run in [&finished, &running] {
@@ -129,7 +129,7 @@ fn a_result_from_behind_a_cut_that_outlived_the_lease_is_refused() {
         wait_for(&server, run, "COMPLETED");
     }
     proxy.set(Line::Open);
-    cut_off.line_with("the server refused a result");
+    cut_off.line_with("result refused");
     let back = until(|| node(&server, "cut-off").filter(|node| node["status"] == "ACTIVE"));
     assert_ne!(back["worker_id"], before, "it is another node");
     for run in [&finished, &running] {
@@ -150,7 +150,7 @@ fn a_short_cut_costs_nothing() {
     let run = trigger(&server, "calls");
     ledger.wait(&run, 1);
     proxy.set(Line::Silent);
-    agent.line_with("the server is lost");
+    agent.line_with("connection to the server lost");
     proxy.set(Line::Open);
     ledger.answer(&run, 0, "");
     wait_for(&server, &run, "COMPLETED");

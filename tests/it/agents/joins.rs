@@ -132,7 +132,7 @@ fn of_two_agents_with_one_key_the_earlier_one_ends_and_says_why() {
     let (code, said) = first.wait();
     assert_eq!(code, Some(4), "{said}");
     for words in [
-        "another process works as this agent now",
+        "another process uses the key of this agent",
         "has the key of the agent \"first\", too",
         "remove its data folder and join with a new token",
     ] {
@@ -170,7 +170,7 @@ fn an_agent_speaks_tls_with_a_server_that_it_can_trust() {
     let far = folder.path().join("far");
     // Nobody vouches for it: the token stays here.
     let wary = Agent::launch(&far, &url, &["--join", &ticket, "--name", "far"]);
-    wary.line_with("no server answers");
+    wary.line_with("no server reachable");
     wary.kill();
     let vouched = folder.path().join("cert.pem");
     let ca = ["--join", &ticket, "--name", "far", "--ca", vouched.to_str().unwrap()];

@@ -48,7 +48,7 @@ fn a_run_outlives_the_server_that_handed_it_out() {
 
     a.kill();
     ledger.answer(&during, 0, "in between");
-    agent.line_with("the agent works");
+    agent.line_with("agent ready");
     wait_for(&b, &during, "COMPLETED");
     ledger.answer(&across, 0, "");
     wait_for(&b, &across, "COMPLETED");

@@ -190,7 +190,7 @@ fn what_is_wrong_is_named() {
             vec!["--store", "postgres:///d?host=/nowhere&user=u&password=canary"],
             vec![("RUST_LOG", "trace")],
             1,
-            ["store: the database at /nowhere/.s.PGSQL.5432", "see that PostgreSQL runs there"],
+            ["store: the database at /nowhere/.s.PGSQL.5432", "check that PostgreSQL is running"],
         ),
         (
             vec![

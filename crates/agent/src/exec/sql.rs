@@ -422,7 +422,7 @@ mod tests {
     fn who_may_not_choose_files_may_not_choose_sockets() {
         for (url, problem) in [
             ("postgres://u:${secrets.P}@db/d", ""),
-            ("postgres://u@db,%2Frun%2Fpg/d", "url: host: a socket"),
+            ("postgres://u@db,%2Frun%2Fpg/d", "url: host: a Unix socket"),
             ("postgres://u@db,%2Frun%2Fpg/d?sslmode=disable", "url: a socket"),
             ("postgres://u@db/d?sslrootcert=%2Fetc%2Fpasswd", "url: sslrootcert, sslcert and"),
             ("postgres://u@db/d?sslrootcert=system", ""),

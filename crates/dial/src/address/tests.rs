@@ -1,8 +1,8 @@
-//! What addresses mean, and which are refused.
+//! Interpretation of addresses, and refused addresses.
 
 use super::*;
 
-/// What becomes of TLS, or what is wrong.
+/// The resulting TLS mode, or the error.
 fn read(url: &str, manner: Manner) -> String {
     match Address::parse(url, manner) {
         Ok(address) => {
@@ -42,11 +42,7 @@ fn words_about_tls_mean_what_they_mean_to_libpq() {
             "sslmode=verify_full",
             "sslmode: must be disable, prefer, require, verify-ca or verify-full",
         ),
-        (
-            "sslmode=allow",
-            "sslmode: allow would speak TLS only to a server that insists: write verify-full, \
-             require or disable",
-        ),
+        ("sslmode=allow", "sslmode: allow is not supported: write verify-full, require or disable"),
         (
             "sslmode=verify-ca",
             "sslrootcert: is missing: sslmode=verify-ca needs the file of the authority that it \
@@ -54,8 +50,8 @@ fn words_about_tls_mean_what_they_mean_to_libpq() {
         ),
         (
             "sslmode=require&sslrootcert=system",
-            "sslrootcert: system trusts whoever has a certificate for any name, so the name must \
-             be checked: write sslmode=verify-full",
+            "sslrootcert: system accepts a certificate for any name, so the host name must be \
+             verified: write sslmode=verify-full",
         ),
         (
             "sslmode=disable&sslrootcert=ca.pem",
@@ -81,17 +77,17 @@ fn words_about_tls_mean_what_they_mean_to_libpq() {
             "sslnegotiation=direct",
             "sslnegotiation: direct needs TLS: write sslmode=verify-full, verify-ca or require",
         ),
-        ("sslmode=require&sslmode=disable", "sslmode: is there twice: write it once"),
+        ("sslmode=require&sslmode=disable", "sslmode: is given twice: write it once"),
         ("sslmode=", "sslmode: has no value"),
-        ("ssl_mode=require", "ssl_mode: there is no such parameter; did you mean sslmode?"),
-        ("foo=1", "foo: there is no such parameter; those of libpq are understood"),
-        ("colour=red", "colour: there is no such parameter; those of libpq are understood"),
+        ("ssl_mode=require", "ssl_mode: unknown parameter; did you mean sslmode?"),
+        ("foo=1", "foo: unknown parameter; use those of libpq"),
+        ("colour=red", "colour: unknown parameter; use those of libpq"),
         (
             "sslpassword=geheim",
-            "sslpassword: is not read here: take the password off the key, and let only this \
-             user read its file",
+            "sslpassword: is not supported: remove the password from the key, and make its file \
+             readable only by this user",
         ),
-        ("pgbouncer=true", "pgbouncer: is not read here: name the database itself, not a pooler"),
+        ("pgbouncer=true", "pgbouncer: is not supported: name the database itself, not a pooler"),
         (
             "target_session_attrs=standby",
             "target_session_attrs: must be any, read-write, primary or read-only",
@@ -120,7 +116,7 @@ fn the_strict_manner_checks_every_certificate() {
         ("postgres://u@db/d?sslmode=require&sslrootcert=ca.pem", "Require ca.pem with names"),
         (
             "postgres://u@db.example.org/d?sslmode=prefer",
-            "sslmode: prefer would go on without TLS in silence: write require or disable",
+            "sslmode: prefer can silently connect without TLS: write require or disable",
         ),
     ] {
         assert_eq!(read(url, Manner::Strict), expected, "{url}");

@@ -1,4 +1,4 @@
-//! Files that an address names.
+//! Certificate and key files of an address.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,14 +27,14 @@ fn what_is_wrong_with_a_file_is_said() {
     for (parameters, parameter, said) in [
         ("sslrootcert=ROOT/cert.pem&sslcert=ROOT/cert.pem&sslkey=ROOT/key.pem", "", ""),
         ("sslrootcert=ROOT/none.pem", "sslrootcert", "none.pem cannot be read"),
-        ("sslrootcert=ROOT/empty.pem", "sslrootcert", "empty.pem holds no certificate"),
-        ("sslrootcert=ROOT/key.pem", "sslrootcert", "key.pem holds no certificate"),
+        ("sslrootcert=ROOT/empty.pem", "sslrootcert", "empty.pem contains no PEM certificate"),
+        ("sslrootcert=ROOT/key.pem", "sslrootcert", "key.pem contains no PEM certificate"),
         ("sslrootcert=ROOT/broken.pem", "sslrootcert", "broken.pem"),
         ("sslcert=ROOT/none.pem&sslkey=ROOT/key.pem", "sslcert", "none.pem cannot be read"),
         ("sslcert=ROOT/cert.pem&sslkey=ROOT/none.pem", "sslkey", "none.pem cannot be read"),
         ("sslcert=ROOT/cert.pem&sslkey=ROOT/open.pem", "sslkey", "chmod 600"),
         ("sslcert=ROOT/cert.pem&sslkey=ROOT/other.pem", "sslkey", "is not the key of"),
-        ("sslcert=ROOT/cert.pem&sslkey=ROOT/locked.pem", "sslkey", "under a password"),
+        ("sslcert=ROOT/cert.pem&sslkey=ROOT/locked.pem", "sslkey", "without a password"),
     ] {
         let root = folder.path().to_str().unwrap();
         let parameters = parameters.replace("ROOT", root);

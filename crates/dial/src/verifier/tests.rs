@@ -1,4 +1,4 @@
-//! Certificates of all kinds, and who takes them.
+//! All kinds of certificates, and which trust settings accept them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rustls::pki_types::UnixTime;
 
 use super::*;
 
-/// A moment at which rcgen's certificates are good, and one at which they are over.
+/// A time at which rcgen's certificates are valid, and one at which they have expired.
 const GOOD: u64 = 1_800_000_000;
 const OVER: u64 = 70_000_000_000;
 
@@ -22,7 +22,7 @@ fn params(is_ca: bool, name: &str) -> CertificateParams {
     params
 }
 
-/// A certificate that vouches for itself.
+/// A self-signed certificate.
 fn alone(is_ca: bool, name: &str) -> Made {
     let key = KeyPair::generate().unwrap();
     let certificate = params(is_ca, name).self_signed(&key).unwrap().der().clone();

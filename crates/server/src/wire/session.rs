@@ -67,7 +67,7 @@ impl AgentDoor {
         if let Some(before) = before {
             before.guest.end();
             if before.instance != session.instance {
-                tracing::warn!(agent = name, "another process works as this agent now");
+                tracing::warn!(agent = name, "another process uses the key of this agent");
                 let mut replaced = self.replaced();
                 let replaced = replaced.entry(name.to_owned()).or_default();
                 replaced.push(before.instance);

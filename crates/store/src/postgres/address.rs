@@ -105,7 +105,7 @@ impl PostgresAddress {
                     self.0.place(),
                     limits.create.unwrap_or_default().as_secs(),
                 ),
-                advice: "see that it is PostgreSQL which listens there, and that it is well".into(),
+                advice: "check that PostgreSQL listens there and is healthy".into(),
             },
             other => self.0.explain(other),
         };

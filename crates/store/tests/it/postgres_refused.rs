@@ -63,17 +63,17 @@ async fn what_is_wrong_is_said() {
         (
             "a host",
             "postgres://maker:canary@db.invalid/used?connect_timeout=60".to_owned(),
-            ["db.invalid:5432", "correct the name of the host"],
+            ["db.invalid:5432", "correct the host name"],
         ),
         (
             "a port",
             format!("postgres://maker:canary@127.0.0.1:{closed}/used"),
-            [&format!("127.0.0.1:{closed}"), "see that PostgreSQL runs there"],
+            [&format!("127.0.0.1:{closed}"), "check that PostgreSQL is running"],
         ),
         (
             "somebody who says nothing",
             format!("postgres://maker:canary@{silent}/used?connect_timeout=1"),
-            [&silent.to_string(), "seconds to answer: see that it is PostgreSQL"],
+            [&silent.to_string(), "seconds to answer: check that PostgreSQL"],
         ),
         (
             "a socket",
@@ -83,7 +83,10 @@ async fn what_is_wrong_is_said() {
         (
             "several",
             format!("postgres://maker:canary@127.0.0.1:{closed},localhost:{closed}/used"),
-            [&format!("none of 127.0.0.1:{closed}, localhost:{closed}"), "runs there"],
+            [
+                &format!("no usable server among 127.0.0.1:{closed}, localhost:{closed}"),
+                "is running",
+            ],
         ),
         (
             "a password",
@@ -99,7 +102,7 @@ async fn what_is_wrong_is_said() {
         (
             "a user of a socket",
             primary.url("used").replace("user=postgres", "user=nobody"),
-            ["role \"nobody\" does not exist", "make the role"],
+            ["role \"nobody\" does not exist", "create the role"],
         ),
         ("a database", url("maker", "none"), ["\"none\" does not exist", "CREATE DATABASE"]),
         (
@@ -125,7 +128,7 @@ async fn what_is_wrong_is_said() {
         (
             "a user who may only read",
             url("reader", "used"),
-            ["does not allow writes", "name the server that takes writes"],
+            ["does not allow writes", "name the server that accepts writes"],
         ),
         (
             "a setting that the server does not have",

@@ -158,24 +158,29 @@ async fn tls_is_what_the_address_says() {
         ("db.test", "plain", right, ["", ""]),
         ("db.test", "certified", &ours, ["", ""]),
         ("db.test", "plain", "sslmode=disable", ["pg_hba.conf", "sslmode=verify-full"]),
-        ("other.test", "plain", right, ["not valid for name", "as the certificate names it"]),
+        (
+            "other.test",
+            "plain",
+            right,
+            ["not valid for name", "write the host name of the certificate"],
+        ),
         (
             "db.test",
             "plain",
             "sslmode=verify-full&sslrootcert=DIR/other.pem",
-            ["UnknownIssuer", "the file of sslrootcert must hold"],
+            ["UnknownIssuer", "the file of sslrootcert must contain"],
         ),
         (
             "other.test",
             "plain",
             "sslmode=verify-ca&sslrootcert=DIR/other.pem",
-            ["UnknownIssuer", "the file of sslrootcert must hold"],
+            ["UnknownIssuer", "the file of sslrootcert must contain"],
         ),
         (
             "db.test",
             "plain",
             "sslmode=require&sslrootcert=DIR/other.pem",
-            ["UnknownIssuer", "the file of sslrootcert must hold"],
+            ["UnknownIssuer", "the file of sslrootcert must contain"],
         ),
         ("db.test", "plain", "sslmode=verify-full", ["ertificate", "sslrootcert=FILE"]),
         (
@@ -185,7 +190,7 @@ async fn tls_is_what_the_address_says() {
             ["sslrootcert", "none.pem cannot be read"],
         ),
         ("db.test", "certified", right, ["certificate", "sslcert and sslkey"]),
-        ("db.test", "certified", &other, ["certificate", "must be the role's"]),
+        ("db.test", "certified", &other, ["certificate", "must be that of the role"]),
         ("db.test", "certified", &forged, ["alert", "sslcert and sslkey"]),
         ("db.test", "plain", "sslmode=verify-ca", ["sslrootcert", "sslmode=verify-ca needs"]),
     ] {

@@ -1,4 +1,4 @@
-//! One attempt, from its beginning to the file with its result.
+//! One attempt, from its start to the file with its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::spool::Kept;
 /// How much longer than its grace period a stopped attempt may take.
 const AFTER_GRACE: Duration = Duration::from_secs(5);
 
-/// Asks an attempt to stop when its time is up, and ends when it was asked, for whatever reason,
-/// and has not stopped within the grace period.
+/// Stops an attempt when it times out, and ends if an attempt that was stopped for any reason has
+/// not ended within its grace period.
 async fn overdue(
     stop: watch::Sender<Option<AttemptEnd>>,
     mut stopped: watch::Receiver<Option<AttemptEnd>>,
@@ -31,14 +31,14 @@ async fn overdue(
 }
 
 impl Worker {
-    /// Begins an attempt, unless it has begun before.
+    /// Starts an attempt, unless it was started before.
     pub(super) fn begin(self: &Arc<Self>, node: NodeId, item: Item) {
         let (stop, stopped) = watch::channel(None);
         let output = {
             let mut board = self.board();
             let is_known =
                 board.running.contains_key(&item.grant) || board.ended.contains_key(&item.grant);
-            // What comes when the lease is lost is for others.
+            // An assignment that arrives after the lease was lost belongs to another node.
             if is_known || board.node != Some(node) {
                 return;
             }
@@ -77,19 +77,19 @@ impl Worker {
         });
     }
 
-    /// An attempt has ended: its result is on disk before anybody hears of it.
+    /// Ends an attempt: its result is on disk before it is reported.
     async fn end(&self, kept: Kept) {
         let Ended { grant, attempt, result, .. } = &kept.ended;
         let (run, grant, attempt, end) = (grant.run, *grant, *attempt, result.end);
         let (said, took_ms) = (&result.message, kept.ended.took.as_millis() as i64);
         tracing::info!(%run, attempt, end = end.name(), took_ms, said, "an attempt ended");
-        // What was stopped because the lease was lost is nobody's to report.
+        // An attempt that was stopped because the lease was lost is not reported.
         let is_worth_it = end != AttemptEnd::Lost;
         if is_worth_it {
             let (spool, copy) = (self.spool.clone(), kept.clone());
             let put = tokio::task::spawn_blocking(move || spool.put(&copy)).await;
             if let Err(error) = put.map_err(std::io::Error::other).flatten() {
-                tracing::error!(%run, attempt, %error, "a result could not be written down");
+                tracing::error!(%run, attempt, %error, "cannot store a result");
             }
         }
         {
@@ -106,19 +106,20 @@ impl Worker {
         self.news.notify_waiters();
     }
 
-    /// A result is settled, one way or the other.
+    /// Deletes a result that the server has recorded or refused.
     pub(super) async fn forget(&self, grant: Grant) {
         let spool = self.spool.clone();
         let removed = tokio::task::spawn_blocking(move || spool.remove(grant)).await;
         if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
-            tracing::warn!(run = %grant.run, %error, "a settled result could not be removed");
+            tracing::warn!(run = %grant.run, %error, "cannot delete an acknowledged result");
         }
         self.board().ended.remove(&grant);
         self.clear(grant).await;
         self.news.notify_waiters();
     }
 
-    /// What an attempt said was sent, or nobody wants it. A run that is here again keeps its own.
+    /// Deletes the output of an attempt after it was sent or is no longer needed. A run that was
+    /// assigned again keeps its own.
     async fn clear(&self, grant: Grant) {
         let is_here = {
             let board = self.board();

@@ -1,4 +1,4 @@
-//! The way to the servers, also for attempts that need a secret or a database.
+//! The connection to the servers, also for attempts that need a secret or a database.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,19 +15,19 @@ use uuid::Uuid;
 use crate::client::{CallError, Client};
 use crate::shape::{AskDatabase, AskSecret, Told};
 
-/// How long an attempt waits for a server that can tell it something.
+/// How long an attempt waits for a server that can answer its request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long one answer may take.
+/// The timeout of one request.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// The servers of a cluster, and the talk with one of them that is under way.
+/// The servers of a cluster, and the current session with one of them.
 pub struct Link {
     clients: Vec<Client>,
     open: watch::Sender<Option<Open>>,
 }
 
-/// A talk with a server.
+/// A session with a server.
 #[derive(Clone)]
 pub(super) struct Open {
     pub client: Client,
@@ -36,13 +36,13 @@ pub(super) struct Open {
 }
 
 impl Link {
-    /// A way to these servers, of which there is at least one.
+    /// A connection to these servers, at least one.
     pub fn new(first: Client, others: Vec<Client>) -> Self {
         let clients = [first].into_iter().chain(others).collect();
         Link { clients, open: watch::Sender::new(None) }
     }
 
-    /// The servers take turns.
+    /// The server to try next, round-robin.
     pub(super) fn client(&self, turn: usize) -> Client {
         self.clients[turn % self.clients.len()].clone()
     }
@@ -55,7 +55,7 @@ impl Link {
         self.open.borrow().clone()
     }
 
-    /// Asks whichever server can be asked, until one has answered.
+    /// Sends a request to the server of the current session, until one has answered.
     async fn ask<Q: Serialize>(
         &self,
         verb: &str,
@@ -68,14 +68,14 @@ impl Link {
                 Ok(Ok(open)) => open.clone(),
                 _ => None,
             };
-            let Some(open) = open else { return Err("no server can be reached".to_owned()) };
+            let Some(open) = open else { return Err("no server reachable".to_owned()) };
             match open.client.call::<_, Told>(verb, &question(open.session), ANSWER_MAX).await {
                 Ok(told) => return Ok(told.value),
                 Err(error @ CallError::Refused { .. }) if !error.is("SESSION_ENDED") => {
                     return Err(error.to_string());
                 }
                 Err(error) if Instant::now() >= end => return Err(error.to_string()),
-                // The next session, or the next try in this one.
+                // Wait for the next session, or retry in this one.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         }

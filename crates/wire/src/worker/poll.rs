@@ -1,4 +1,4 @@
-//! Asking for work, by the slots that are free.
+//! Requesting assignments by free slots.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{BEYOND, Board, End, Worker, std_duration};
 use crate::shape::{POLL_MAX, Poll, Work};
 
 impl Worker {
-    /// How many more runs it can begin.
+    /// The number of free slots of each kind.
     fn free(&self, board: &Board) -> PerSlot<u32> {
         if board.stopping {
             return PerSlot::default();
@@ -21,7 +21,7 @@ impl Worker {
         free
     }
 
-    /// Waits until a kind of slot is free that was not.
+    /// Waits until a kind of slot is free that was not before.
     async fn until_freed(&self, before: PerSlot<u32>) {
         loop {
             self.freed.notified().await;
@@ -49,7 +49,8 @@ impl Worker {
             let patience = std_duration(POLL_MAX) + BEYOND;
             let answer = tokio::select! {
                 answer = open.client.call::<_, Work>("poll", &poll, patience) => answer,
-                // A poll brings nothing for slots that were taken when it began.
+                // The reply to a poll has no assignments for slots that were occupied when it was
+                // sent.
                 () = self.until_freed(free) => continue,
             };
             match answer {

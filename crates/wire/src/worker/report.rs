@@ -1,7 +1,7 @@
-//! What attempts say while they run, and what came of them.
+//! Sending the output and the results of attempts.
 //!
-//! The output of an attempt is sent from its beginning in every session: the server of a new one
-//! may not have it. A result goes out when all that was said has.
+//! Each session sends the output of an attempt from its beginning, because the server of a new
+//! session may not have it. A result is sent after the complete output.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::{AT_ONCE, End, Open, Worker};
 use crate::client::CallError;
 use crate::shape::{CHUNK_BYTES_MAX, Ended};
 
-/// How much output is read at once: what is sent is a little longer.
+/// How much output is read at once: the framed piece is a little longer.
 const PIECE_BYTES: usize = CHUNK_BYTES_MAX / 4;
 
-/// The most results that one call carries.
+/// The maximum number of results in one call.
 const RESULTS_MAX: usize = 100;
 
-/// How long settling may take: the server writes it to its store.
+/// The timeout of reporting results: the server writes them to its store.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// A piece of output as it travels: for each stretch of one stream a byte that says which, four
-/// with its length, and the text.
+/// A piece of output in the protocol: for each section of one stream a byte with the stream, four
+/// bytes with its length, and the text.
 pub(super) fn framed(bytes: &[u8], streams: &[(Stream, usize)]) -> Vec<u8> {
     let mut framed = Vec::with_capacity(bytes.len() + streams.len() * 5);
     let mut rest = bytes;
@@ -40,7 +40,7 @@ pub(super) fn framed(bytes: &[u8], streams: &[(Stream, usize)]) -> Vec<u8> {
 }
 
 impl Worker {
-    /// Sends output and results for as long as the session lasts.
+    /// Sends output and results as long as the session lasts.
     pub(super) async fn report(self: &Arc<Self>, open: &Open) -> End {
         let mut shipping: HashSet<Grant> = HashSet::new();
         let mut shipped: HashSet<Grant> = HashSet::new();
@@ -54,7 +54,7 @@ impl Worker {
                     ships.spawn(async move { worker.ship(&open, grant, attempt).await });
                 }
             }
-            // What ended since the agent became another node.
+            // Results that ended since the agent joined as a new node.
             if let Err(end) = self.settle_others(&open.client, SETTLING).await {
                 return end;
             }
@@ -83,7 +83,7 @@ impl Worker {
         running.chain(ended.map(|kept| (kept.ended.grant, kept.ended.attempt))).collect()
     }
 
-    /// Results whose output was sent.
+    /// Ended attempts whose output was sent.
     fn ready(&self, open: &Open, shipped: &HashSet<Grant>) -> Vec<Ended> {
         let board = self.board();
         let ready = board.ended.values().filter(|kept| kept.node == open.node);
@@ -91,7 +91,7 @@ impl Worker {
         ready.map(|kept| kept.ended.clone()).take(RESULTS_MAX).collect()
     }
 
-    /// Sends what an attempt says, until it says no more.
+    /// Sends the output of an attempt until its end.
     async fn ship(&self, open: &Open, grant: Grant, attempt: u32) -> Result<Grant, CallError> {
         let (mut position, mut sent) = (0, 0);
         let mut follower = self.outputs.follow(grant.run, attempt, 0);
@@ -116,7 +116,7 @@ impl Worker {
             let took = open.client.output(open.session, grant, sent, body, AT_ONCE).await;
             match took {
                 Ok(_) => {}
-                // The run is not this agent's any more; the result will hear the same.
+                // The agent has lost the run; its result will be refused as well.
                 Err(error) if error.is("EXECUTION_NOT_FOUND") => return Ok(grant),
                 Err(error) => return Err(error),
             }

@@ -118,7 +118,7 @@ mod tests {
             ("postgres://u@db.example.org/d?sslmode=verify-full", "checked"),
             (
                 "postgres://u@db.example.org/d?sslmode=prefer",
-                "url: sslmode: prefer would go on without TLS in silence: write require or disable",
+                "url: sslmode: prefer can silently connect without TLS: write require or disable",
             ),
             (
                 "postgres:///d?user=u",
@@ -127,7 +127,7 @@ mod tests {
             ("postgres://localhost/d", "url: names no user: write postgres://user@host/database"),
             (
                 "postgres://u:geheim@localhost/d?color=red",
-                "url: color: there is no such parameter; those of libpq are understood",
+                "url: color: unknown parameter; use those of libpq",
             ),
         ] {
             let answer = match PostgresDatabase::parse(url) {
