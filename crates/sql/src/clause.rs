@@ -1,4 +1,4 @@
-//! The clauses of a job: one table says how each is spelt and who reads it.
+//! The clauses of a job: one table with the syntax and the parser of each.
 
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
@@ -19,22 +19,22 @@ mod read;
 pub(crate) use read::values;
 mod schedule;
 
-/// What was said about one side of a job.
+/// A parsed clause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clause {
-    /// On which nodes it may run.
+    /// The nodes that may execute it.
     Class(Class),
-    /// Labels of the nodes that may run it.
+    /// Labels of the nodes that may execute it.
     RunOn(Vec<(String, String)>),
     /// On which shards it runs.
     PartitionBy(Option<Partition>),
     /// When it is due.
     Schedule(ScheduleClause),
-    /// The zone of its times.
+    /// The time zone of its schedule.
     Timezone(Option<String>),
-    /// The answer to a missing local time.
+    /// The rule for skipped local times.
     DstGap(Option<GapRule>),
-    /// The answer to a repeated local time.
+    /// The rule for repeated local times.
     DstOverlap(Option<OverlapRule>),
     /// The dates on which it does not run.
     Calendar(Option<String>),
@@ -42,27 +42,27 @@ pub enum Clause {
     DependsOn(Vec<Upstream>),
     /// How long a run waits for them.
     DependencyTimeout(Option<SignedDuration>),
-    /// How often a failed attempt is tried again.
+    /// How often a failed attempt is retried.
     MaxRetries(u32),
     /// The delay before the second attempt.
     RetryBackoff(SignedDuration),
     /// The longest delay.
     MaxBackoff(SignedDuration),
-    /// What the delay is multiplied with.
+    /// The factor of the delay.
     BackoffMultiplier(f64),
-    /// Which part of the delay is added by chance.
+    /// The random part that is added to the delay.
     RetryJitter(f64),
-    /// Only these errors are tried again.
+    /// Retry only these errors.
     RetryOn(Option<ErrorFilter>),
-    /// These errors are never tried again.
+    /// Never retry these errors.
     NoRetryOn(Option<ErrorFilter>),
     /// How long one attempt may take.
     Timeout(SignedDuration),
     /// How long a cancelled attempt may take to end.
     GracePeriod(SignedDuration),
-    /// What becomes of times that nobody could run.
+    /// Which missed times run later.
     CatchUp(CatchUpPolicy),
-    /// The most times that are caught up.
+    /// The maximum number of times that are caught up.
     MaxCatchUp(u32),
     /// A run that cannot start within this time is missed.
     StartDeadline(Option<SignedDuration>),
@@ -70,44 +70,45 @@ pub enum Clause {
     Overlap(Overlap),
     /// How many runs may be active.
     Concurrency(u32),
-    /// Spreads starts over this much time.
+    /// Spreads starts over this time.
     Jitter(SignedDuration),
     /// 0 to 9, higher is more urgent.
     Priority(u8),
-    /// The queue that it waits in.
+    /// The queue of its runs.
     Queue(Option<String>),
-    /// Words to find it by.
+    /// Tags to find it by.
     Tags(Vec<String>),
-    /// Days that runs are kept, days that failed ones are, how many are.
+    /// Days that runs are kept, days that failed runs are kept, and the number of runs that are
+    /// kept.
     Retention([Option<u32>; 3]),
-    /// What becomes of a one-time job when its run has ended.
+    /// What happens to a one-time job when its run has ended.
     OnCompletion(OnCompletion),
-    /// What becomes of a run whose node was lost.
+    /// What happens to a run whose node died.
     OnLost(OnLost),
-    /// As whom it acts on a database.
+    /// The database role that it uses.
     RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
-    /// Values for its runs, and the question whose every row makes one.
+    /// Parameters of its runs, and the query that creates one child run for each row.
     Parameters(Vec<(String, Literal)>, Option<Rows>),
-    /// For people.
+    /// A description for people.
     Description(Option<String>),
-    /// Whether it is planned.
+    /// Whether it is scheduled.
     State(JobState),
-    /// What it does.
+    /// The action.
     As(ActionClause),
 }
 
-/// When a job is due, as it was written.
+/// A parsed schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleClause {
-    /// Only when somebody asks.
+    /// On request only.
     Manual,
     /// When the jobs that it depends on have ended.
     AfterDependencies,
     /// At the local times of a cron expression.
     Cron(Spot<String>),
-    /// Once.
+    /// Once, at a time.
     At(Spot<String>),
     /// At a fixed interval.
     Every {
@@ -115,7 +116,7 @@ pub enum ScheduleClause {
         interval: SignedDuration,
         /// The first occurrence.
         starts: Option<Spot<String>>,
-        /// The last instant at which one may lie.
+        /// No occurrence is later than this.
         ends: Option<Spot<String>>,
     },
 }
@@ -123,67 +124,67 @@ pub enum ScheduleClause {
 /// A job that must have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name.
+    /// The name of the job.
     pub job: Spot<String>,
-    /// How it must have ended.
+    /// The required outcome.
     pub on: DependsOn,
 }
 
-/// What a job does, as it was written.
+/// A parsed action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionClause {
-    /// Nothing.
+    /// No action.
     Noop,
     /// Statements for a database.
     Sql(String),
     /// A procedure and its arguments.
     Call(String, Vec<Value>),
-    /// A command of the machine.
+    /// A command.
     Exec {
-        /// The program.
+        /// The path of the program.
         command: String,
-        /// Its arguments.
+        /// The arguments of the program.
         arguments: Vec<String>,
         /// Variables of its environment.
         environment: Vec<(String, String)>,
     },
-    /// A request.
+    /// An HTTP request.
     Http {
-        /// The method.
+        /// The HTTP method.
         method: String,
-        /// The address.
+        /// The address of the endpoint.
         endpoint: String,
-        /// Headers.
+        /// The request headers.
         headers: Vec<(String, String)>,
-        /// The body.
+        /// The request body.
         body: Option<Value>,
         /// The status codes that mean success.
         expected_status: Vec<u16>,
     },
     /// A backup of the server.
     Backup {
-        /// A target of the configuration.
+        /// The name of a target in the settings.
         target: String,
-        /// How many stay.
+        /// How many backups stay in the target.
         keep: Option<u32>,
-        /// Whether what runs have said is part of it.
+        /// Whether it contains the outputs of runs.
         outputs: bool,
     },
 }
 
-/// How a clause is spelt and who reads it.
+/// The syntax and the parser of a clause.
 pub struct Rule {
-    /// The words that it begins with.
+    /// The keywords that it begins with.
     pub words: &'static [&'static str],
-    /// What follows them, for people.
+    /// The syntax of its value, for the documentation.
     pub form: &'static str,
-    /// Clauses of the same side cannot stand together.
+    /// Clauses with the same field exclude each other.
     side: &'static str,
     read: fn(&mut Reader<'_>) -> Result<Clause>,
 }
 
 impl Rule {
-    /// Its first words as one text.
+    /// Its keywords as one text.
     pub fn name(&self) -> String {
         self.words.join(" ")
     }
@@ -298,38 +299,38 @@ pub const RULES: &[Rule] = &[
     ),
 ];
 
-/// What was said about a job: each side once.
+/// The parsed clauses of a job, each field at most once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clauses(Vec<Said>);
 
-/// A clause and where it stands.
+/// A clause and its position.
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     side: &'static str,
     clause: Clause,
-    /// Where its first word stands.
+    /// The position of its first keyword.
     at: usize,
-    /// Where what follows its words stands.
+    /// The position of its value.
     value_at: usize,
 }
 
 impl Clauses {
-    /// Whether nothing was said.
+    /// Whether there are no clauses.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One after the other, each with where its value stands.
+    /// The clauses, each with the position of its value.
     pub fn iter(&self) -> impl Iterator<Item = (&Clause, usize)> {
         self.0.iter().map(|said| (&said.clause, said.value_at))
     }
 
-    /// Where a side of a job is spoken of. Sides have the names of a definition's fields.
+    /// The position of the clause that sets a field of the definition.
     pub fn place_of(&self, side: &str) -> Option<usize> {
         self.0.iter().find(|said| said.side == side).map(|said| said.value_at)
     }
 
-    /// Reads one clause.
+    /// Parses one clause.
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let at = reader.at();
         let Some(rule) = RULES.iter().find(|rule| reader.eat(rule.words)) else {
@@ -340,7 +341,7 @@ impl Clauses {
                 format!("{} is given twice, first at character {}", rule.name(), first.at + 1);
             return Err(SyntaxError::new(at, text).with_hint("Leave one of the two out."));
         }
-        // Nobody insists on the sign between a clause and its value.
+        // The `=` between a clause and its value is optional.
         if !rule.form.is_empty() {
             reader.eat_sign(&Token::Eq);
         }
@@ -351,7 +352,7 @@ impl Clauses {
     }
 }
 
-/// What comes next begins no clause.
+/// The error for a word that begins no clause.
 fn no_clause(reader: &Reader<'_>) -> SyntaxError {
     let begun = RULES.iter().find(|rule| reader.is(&rule.words[..1]) && rule.words.len() > 1);
     if let Some(rule) = begun {

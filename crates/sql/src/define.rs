@@ -1,4 +1,4 @@
-//! Clauses to a definition: what a person said, with what they left open filled in.
+//! Converts clauses to a job definition, with defaults for omitted clauses.
 
 use std::collections::HashMap;
 
@@ -14,53 +14,53 @@ use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream};
 use crate::statement::Spot;
 
-/// What a definition depends on besides its clauses.
+/// The context of a definition.
 pub struct Context<'a> {
     /// The time-zone databases.
     pub zones: &'a Zones,
-    /// The zone of local times that are written without one.
+    /// The zone of local times without an explicit zone.
     pub zone: &'a Zone,
     /// The jobs that DEPENDS ON names.
     pub upstream: &'a HashMap<String, JobId>,
 }
 
-/// What clauses make of a job.
+/// The result of [`Clauses::define`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defined {
-    /// What it is.
+    /// The definition.
     pub definition: Definition,
-    /// The state that was asked for.
+    /// The requested state.
     pub state: Option<JobState>,
 }
 
-/// Why clauses make no job.
+/// Why clauses do not define a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub kind: Kind,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// The byte of the text at which it is.
+    /// The position of the problem in the text, in bytes.
     pub at: usize,
-    /// What would be right.
+    /// The next step.
     pub hint: Option<String>,
 }
 
 /// A kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The server cannot do this.
+    /// Not supported by this server.
     NotSupported,
-    /// The cron expression is wrong.
+    /// Invalid cron expression.
     Cron,
-    /// The zone does not exist.
+    /// Unknown time zone.
     Timezone,
-    /// The time or the schedule is wrong.
+    /// Invalid time or schedule.
     Schedule,
-    /// A job that does not exist.
+    /// The job does not exist.
     NoJob,
-    /// A value that cannot be.
+    /// Invalid value.
     Value,
 }
 
@@ -85,7 +85,7 @@ impl Clauses {
         lists.flatten().map(|upstream| &upstream.job)
     }
 
-    /// What they make of a job: of a new one, or of one that is there.
+    /// The definition of a new job, or of an existing one with these changes.
     pub fn define(&self, base: Option<&Definition>, context: &Context<'_>) -> Result<Defined> {
         let mut definition = base.cloned().unwrap_or_default();
         let mut state = None;
@@ -101,7 +101,7 @@ impl Clauses {
         Ok(Defined { definition, state })
     }
 
-    /// The schedule, with the zone and the answers to daylight saving that belong to it.
+    /// The schedule, with its time zone and its rules for daylight saving time.
     fn define_when(
         &self,
         base: Option<&Definition>,
@@ -153,7 +153,7 @@ impl Clauses {
             match &mut when {
                 When::Cron { dst, .. } => set(dst),
                 _ => {
-                    let text = "DST is about local times: it needs SCHEDULE = CRON";
+                    let text = "DST needs local times: SCHEDULE = CRON";
                     return Err(refused(Kind::Schedule, at, text));
                 }
             }
@@ -162,8 +162,8 @@ impl Clauses {
         Ok(())
     }
 
-    /// The time-out when no clause names one: the default of the action. An explicit one stays when
-    /// the action changes.
+    /// The default timeout of the action, if no clause sets one. An explicit timeout stays when the
+    /// action changes.
     fn define_timeout(&self, base: Option<&Definition>, definition: &mut Definition) {
         let is_given = self.iter().any(|(clause, _)| matches!(clause, Clause::Timeout(_)));
         if !is_given && base.is_none_or(Definition::has_default_timeout) {
@@ -171,7 +171,7 @@ impl Clauses {
         }
     }
 
-    /// The database of the action. Another action keeps the database of the old one.
+    /// The database of the action. A new action keeps the database of the old one.
     fn define_database(
         &self,
         base: Option<&Definition>,
@@ -222,7 +222,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
             let checked = job.parameters.check();
             checked.map_err(|problem| refused(Kind::Value, at, problem))?;
         }
-        // They belong together, and are looked at afterwards.
+        // These clauses are handled together below.
         Clause::Schedule(_)
         | Clause::Timezone(_)
         | Clause::DstGap(_)
@@ -232,7 +232,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::DependsOn(list) => job.depends_on = upstream(list, context)?,
         Clause::DependencyTimeout(timeout) => job.dependency_timeout = *timeout,
         Clause::MaxRetries(retries) => {
-            let too_many = || refused(Kind::Value, at, "there cannot be so many retries");
+            let too_many = || refused(Kind::Value, at, "too many retries");
             job.retry.max_attempts = retries.checked_add(1).ok_or_else(too_many)?;
         }
         Clause::RetryBackoff(backoff) => job.retry.backoff = *backoff,
@@ -304,7 +304,7 @@ fn schedule_of(
     })
 }
 
-/// Points into the expression: it stands after a quote.
+/// Checks a cron expression; the position of an error counts from the character after the quote.
 fn check_cron(expression: &Spot<String>) -> Result<()> {
     expression.value.parse::<Cron>().map(drop).map_err(|error| {
         let at = expression.at + 1 + error.span.start;

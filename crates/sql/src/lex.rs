@@ -1,4 +1,4 @@
-//! Text to lexemes: sqlparser's tokens without white space and comments, each with its bytes.
+//! The lexer: sqlparser's tokens without white space and comments, each with its byte range.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use sqlparser::tokenizer::{Location, Token, Tokenizer};
 use crate::literal::Literal;
 use crate::syntax::{Result, SyntaxError};
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
     pub(crate) place: Range<usize>,
-    /// Whether it was handed in for a placeholder. It is a value then, whatever its letters say.
+    /// Whether it is the value of a placeholder. It is then always a value and never a keyword.
     pub(crate) is_bound: bool,
 }
 
 /// The lexemes of a text.
 pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme>> {
     if let Some(at) = text.find('\0') {
-        return Err(SyntaxError::new(at, "a text cannot hold a zero byte"));
+        return Err(SyntaxError::new(at, "a statement cannot contain a zero byte"));
     }
     let dialect = PostgreSqlDialect {};
     let mut walk = Walk::new(text);
@@ -33,7 +33,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme>> {
         let place = walk.byte(token.span.start)..walk.byte(token.span.end);
         let token = match token.token {
             Token::Whitespace(_) | Token::EOF => continue,
-            // What stands between the dollars is exactly what was written.
+            // The text between the dollar quotes is taken verbatim.
             Token::DollarQuotedString(_) => {
                 Token::SingleQuotedString(between_dollars(&text[place.clone()]).to_owned())
             }
@@ -47,7 +47,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme>> {
     Ok(lexemes)
 }
 
-/// Puts values in the place of `$1`, `$2`.
+/// Replaces `$1`, `$2` by values.
 pub(crate) fn bind(lexemes: Vec<Lexeme>, values: &[Literal]) -> Result<Vec<Lexeme>> {
     let mut bound = Vec::with_capacity(lexemes.len());
     for lexeme in lexemes {
@@ -56,7 +56,7 @@ pub(crate) fn bind(lexemes: Vec<Lexeme>, values: &[Literal]) -> Result<Vec<Lexem
             continue;
         };
         let Some(value) = number.checked_sub(1).and_then(|number| values.get(number)) else {
-            let text = format!("there is no value for ${number}");
+            let text = format!("no value for parameter ${number}");
             return Err(SyntaxError::new(lexeme.place.start, text));
         };
         let put = |token| Lexeme { token, place: lexeme.place.clone(), is_bound: true };
@@ -86,7 +86,7 @@ pub(crate) fn placeholder(token: &Token) -> Option<usize> {
     }
 }
 
-/// What stands between `$tag$` and `$tag$`.
+/// The text between `$tag$` and `$tag$`.
 fn between_dollars(written: &str) -> &str {
     let tag = written[1..].find('$').map_or(written.len(), |end| end + 2);
     written.get(tag..written.len().saturating_sub(tag)).unwrap_or_default()
@@ -94,17 +94,17 @@ fn between_dollars(written: &str) -> &str {
 
 fn in_our_words(message: &str) -> String {
     let quoted = [
-        ("Unterminated string literal", "a text in quotes does not end"),
-        ("Unterminated encoded string literal", "a text in quotes does not end"),
-        ("Unterminated dollar-quoted", "a text in dollar quotes does not end"),
-        ("Expected close delimiter", "a name in double quotes does not end"),
-        ("Unexpected EOF while in a multi-line comment", "a comment does not end"),
+        ("Unterminated string literal", "unterminated quoted string"),
+        ("Unterminated encoded string literal", "unterminated quoted string"),
+        ("Unterminated dollar-quoted", "unterminated dollar-quoted string"),
+        ("Expected close delimiter", "unterminated quoted identifier"),
+        ("Unexpected EOF while in a multi-line comment", "unterminated comment"),
     ];
     let known = quoted.iter().find(|(theirs, _)| message.starts_with(theirs));
-    known.map_or_else(|| format!("this cannot be read: {message}"), |(_, ours)| (*ours).to_owned())
+    known.map_or_else(|| format!("syntax error: {message}"), |(_, ours)| (*ours).to_owned())
 }
 
-/// Lines and columns to bytes, walking forward.
+/// Converts lines and columns to byte positions, in ascending order.
 struct Walk<'a> {
     text: &'a str,
     byte: usize,
@@ -117,7 +117,7 @@ impl<'a> Walk<'a> {
         Walk { text, byte: 0, line: 1, column: 1 }
     }
 
-    /// The byte of a place at or after the last one.
+    /// The byte of a location at or after the last one.
     fn byte(&mut self, place: Location) -> usize {
         for letter in self.text[self.byte..].chars() {
             if (self.line, self.column) >= (place.line, place.column) {

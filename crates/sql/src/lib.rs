@@ -1,9 +1,9 @@
 //! SQL text to statements and back.
 //!
-//! The lexer is sqlparser's (`lex.rs`). What it finds is read by a [`Reader`](reader::Reader) that
-//! walks forward and never back: one file of `parse/` for each family of statements, and one table
-//! for the clauses of a job (`clause.rs`). `define.rs` makes a definition of clauses, `print.rs`
-//! clauses of a definition. A question about tables is kept as text; the room `query` reads it.
+//! The lexer is sqlparser's (`lex.rs`). A [`Reader`](reader::Reader) parses its tokens without
+//! backtracking: one file of `parse/` for each family of statements, and one table for the clauses
+//! of a job (`clause.rs`). `define.rs` converts clauses to a definition, `print.rs` a definition to
+//! clauses. A query of tables is kept as text; the crate `query` parses it.
 
 mod clause;
 mod define;

@@ -1,22 +1,22 @@
-//! Values that stand in a text, or that are handed in for its `$1`, `$2`.
+//! Literals in a statement, or values of its `$1`, `$2`.
 
 use serde_json::{Number, Value};
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Literal {
-    /// Nothing.
+    /// NULL.
     Null,
     /// True or false.
     Bool(bool),
-    /// A number as it was written, a sign included.
+    /// A number as it was written, with its sign.
     Number(String),
-    /// Text.
+    /// A string.
     Text(String),
 }
 
 impl Literal {
-    /// The value as JSON; a number that JSON cannot hold stays text.
+    /// The value as JSON; a number that JSON cannot represent stays text.
     pub fn json(&self) -> Value {
         match self {
             Literal::Null => Value::Null,

@@ -1,9 +1,9 @@
-//! Names and texts as SQL writes them.
+//! Quoting of names and strings.
 
-/// Words that mean something where a name may stand.
+/// Keywords that are allowed where a name may stand.
 const SPOKEN_FOR: [&str; 8] = ["none", "null", "if", "user", "role", "job", "true", "false"];
 
-/// A name as it must be written to be read back: bare if it can be, in double quotes otherwise.
+/// A name in the form that is parsed back: unquoted if possible, otherwise in double quotes.
 pub fn quoted(name: &str) -> String {
     let mut letters = name.bytes();
     let first = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -13,12 +13,12 @@ pub fn quoted(name: &str) -> String {
     if is_bare { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// A text in single quotes.
+/// A string in single quotes.
 pub(crate) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
-/// An unquoted name as it is meant: in small letters.
+/// An unquoted name, folded to lower case.
 pub(crate) fn folded(word: &str) -> String {
     word.to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! A text to its statements: what comes first says which family reads the rest.
+//! The parser: the first words of a statement select the parser of the rest.
 
 use sqlparser::tokenizer::Token;
 
@@ -15,15 +15,15 @@ mod session;
 mod shard;
 mod show;
 
-/// The longest text.
+/// The maximum length of a text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 8 << 20;
 
 type Read = fn(&mut Reader<'_>) -> Result<Statement>;
 
-/// The first words of questions about tables, which are kept as they are.
+/// The first words of queries, which are kept as text.
 const QUESTIONS: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
 
-/// The first words of every other statement, and who reads what follows. Longer ones come first.
+/// The first words of all other statements, and their parsers. Longer ones come first.
 const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "OR", "ALTER", "JOB"], job::create_or_alter),
     (&["CREATE", "JOB"], job::create),
@@ -73,7 +73,7 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CLOSE"], session::close),
 ];
 
-/// The first words of what SQL has and this server has not, and what would be right.
+/// The first words of unsupported SQL statements, with a hint.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["RUN"], "A job is run with EXECUTE JOB name."),
     (&["TRIGGER"], "A job is run with EXECUTE JOB name."),
@@ -110,7 +110,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["COMMENT"], "ALTER JOB … SET DESCRIPTION = 'text' describes a job."),
 ];
 
-/// The first words of every statement, for people.
+/// The first words of every statement, for the documentation.
 pub const VERBS: &[&str] = &[
     "SELECT",
     "WITH",
@@ -171,7 +171,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>> {
     Ok(parsed)
 }
 
-/// How many values a text takes: the highest of `$1`, `$2`.
+/// The number of parameters of a text: the highest of `$1`, `$2`.
 pub fn placeholders(text: &str) -> usize {
     lex(text).map(|lexemes| highest(&lexemes)).unwrap_or(0)
 }
@@ -180,7 +180,7 @@ fn highest(lexemes: &[Lexeme]) -> usize {
     lexemes.iter().filter_map(|lexeme| placeholder(&lexeme.token)).max().unwrap_or(0)
 }
 
-/// A statement that is not whole without values. A question is asked with them as it is.
+/// A statement with parameters. A query is kept as text with its parameters.
 fn template(text: &str, lexemes: &[Lexeme], statement: Statement) -> Statement {
     let parameters = highest(lexemes);
     match lexemes.first().zip(lexemes.last()) {
@@ -196,7 +196,7 @@ fn template(text: &str, lexemes: &[Lexeme], statement: Statement) -> Statement {
     }
 }
 
-/// The one statement of a text with values in their places.
+/// The statement of a text with its parameters replaced by values.
 pub(crate) fn bound(text: &str, offset: usize, values: &[Literal]) -> Result<Statement> {
     let read = || statement(text, &bind(lex(text)?, values)?);
     read().map_err(|error| SyntaxError { at: error.at + offset, ..error })
@@ -215,7 +215,7 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
         reader.expect_end()?;
         return Ok(statement);
     }
-    // Known first words that go on in an unknown way: what could have come next?
+    // Known first words with an unknown continuation: suggest what could follow.
     let begins =
         |length: usize| move |(words, _): &&(&'static [&'static str], Read)| words.len() > length;
     let mut length = 0;
@@ -238,7 +238,8 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
             Err(ahead.unexpected(&expected).with_hint(format!("Perhaps you meant {near}.")))
         }
         (None, Some((_, hint))) if reader.word_at(1).is_some() || length == 0 => {
-            // CREATE TABLE says more than CREATE; what comes after NOTIFY is a name.
+            // For CREATE TABLE, two words are more helpful than CREATE; the word after NOTIFY is a
+            // name.
             let is_vague = STATEMENTS.iter().any(|(words, _)| reader.is(&words[..1]));
             let count = 1 + usize::from(is_vague && reader.word_at(1).is_some());
             let at = reader.at();

@@ -1,5 +1,5 @@
-//! A job as the statement that makes it: S1's spelling, clauses in the order of the table, and
-//! nothing that the job would be without.
+//! Prints a job as a CREATE JOB statement: canonical spelling, clauses in the order of the table,
+//! and without clauses that have their default.
 
 use domain::action::{Action, HttpAction};
 use domain::id::JobId;
@@ -15,7 +15,7 @@ use sqlparser::tokenizer::Token;
 use crate::lex::lex;
 use crate::name::{quoted, text};
 
-/// The statement that makes this job. `name_of` knows the jobs that it depends on.
+/// The statement that creates this job. `name_of` resolves the jobs that it depends on.
 pub fn create_job(
     name: &str,
     state: JobState,
@@ -35,7 +35,7 @@ pub fn create_job(
     format!("{};", lines.join("\n  "))
 }
 
-/// Every clause but the state and the action, in the order of the table.
+/// Every clause except the state and the action, in the order of the table.
 fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     let default = Definition::default();
     let mut lines = Vec::new();
@@ -202,7 +202,7 @@ fn when(when: &When) -> Vec<String> {
     }
 }
 
-/// A length of time in the largest unit that it is a multiple of.
+/// A duration in the largest unit that divides it.
 fn duration(length: SignedDuration) -> String {
     let seconds = length.as_secs();
     if length.subsec_nanos() != 0 || seconds < 0 {
@@ -296,7 +296,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// Whether a text is a name, perhaps with dots, and can stand without quotes of its own.
+/// Whether a text is a name, possibly with dots, that needs no quotes.
 fn is_name(name: &str) -> bool {
     let Ok(lexemes) = lex(name) else { return false };
     let is_whole = lexemes.first().is_some_and(|first| first.place.start == 0)

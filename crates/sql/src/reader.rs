@@ -1,5 +1,5 @@
-//! Walks over the lexemes of one statement. Every question it answers says, when the answer is no,
-//! where that is, what was expected and what may have been meant.
+//! A cursor over the lexemes of one statement. Its errors have the position, what was expected, and
+//! a suggestion.
 
 use sqlparser::tokenizer::Token;
 
@@ -8,7 +8,7 @@ use crate::syntax::{Result, SyntaxError, nearest};
 
 mod value;
 
-/// A place in a statement.
+/// A position in a statement.
 pub(crate) struct Reader<'a> {
     text: &'a str,
     lexemes: &'a [Lexeme],
@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
         self.lexemes.get(self.next)
     }
 
-    /// Whether nothing is left.
+    /// Whether the end of the statement is reached.
     pub(crate) fn is_done(&self) -> bool {
         self.peek().is_none()
     }
@@ -37,24 +37,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is left, as it was written; nothing is left afterwards.
+    /// Consumes the rest of the statement and returns its text.
     pub(crate) fn rest(&mut self) -> &'a str {
         let from = self.at();
         self.next = self.lexemes.len();
         &self.text[from..self.at()]
     }
 
-    /// A reader that is so many lexemes further.
+    /// A reader `count` lexemes ahead.
     pub(crate) fn ahead(&self, count: usize) -> Reader<'a> {
         Reader { next: (self.next + count).min(self.lexemes.len()), ..*self }
     }
 
-    /// The lexemes that are left.
+    /// The remaining lexemes.
     pub(crate) fn lexemes(&self) -> &'a [Lexeme] {
         &self.lexemes[self.next..]
     }
 
-    /// Walks over so many lexemes and answers what was written there.
+    /// Consumes `count` lexemes and returns their text.
     pub(crate) fn skip(&mut self, count: usize) -> &'a str {
         let from = self.at();
         self.next = (self.next + count).min(self.lexemes.len());
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// The unquoted word that comes after `ahead` others.
+    /// The unquoted word after `ahead` lexemes.
     pub(crate) fn word_at(&self, ahead: usize) -> Option<&'a str> {
         let lexeme = self.lexemes.get(self.next + ahead)?;
         match &lexeme.token {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         words.iter().enumerate().all(same)
     }
 
-    /// Walks over these words if they come next.
+    /// Consumes these words if they come next.
     pub(crate) fn eat(&mut self, words: &[&str]) -> bool {
         let is_next = self.is(words);
         if is_next {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Walks over these words.
+    /// Consumes these words, or fails.
     pub(crate) fn expect(&mut self, words: &[&str]) -> Result<()> {
         for word in words {
             if !self.eat(&[word]) {
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Walks over a sign if it comes next.
+    /// Consumes a symbol if it comes next.
     pub(crate) fn eat_sign(&mut self, sign: &Token) -> bool {
         let is_next = self.peek().is_some_and(|lexeme| lexeme.token == *sign);
         if is_next {
@@ -108,22 +108,22 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Whether a sign comes after `ahead` lexemes.
+    /// Whether a symbol comes after `ahead` lexemes.
     pub(crate) fn is_sign(&self, ahead: usize, sign: &Token) -> bool {
         self.lexemes.get(self.next + ahead).is_some_and(|lexeme| lexeme.token == *sign)
     }
 
-    /// Walks over a sign.
+    /// Consumes a symbol, or fails.
     pub(crate) fn expect_sign(&mut self, sign: &Token) -> Result<()> {
         if self.eat_sign(sign) { Ok(()) } else { Err(self.unexpected(&sign.to_string())) }
     }
 
-    /// The end of the statement.
+    /// Fails unless the end of the statement is reached.
     pub(crate) fn expect_end(&self) -> Result<()> {
         if self.is_done() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
     }
 
-    /// What comes next is not what was expected.
+    /// The error for an unexpected lexeme.
     pub(crate) fn unexpected(&self, expected: &str) -> SyntaxError {
         let message = match self.peek() {
             Some(lexeme) => {
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         SyntaxError::new(self.at(), message)
     }
 
-    /// The same, where words are known of which one may have been meant.
+    /// The error for an unexpected word, with a suggestion from known words.
     pub(crate) fn unexpected_word<'w>(
         &self,
         expected: &str,
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         self.peek().is_some_and(|lexeme| placeholder(&lexeme.token).is_some())
     }
 
-    /// Walks over a placeholder if it comes next: it stands for a value that is not known yet.
+    /// Consumes a placeholder if it comes next: its value is not known yet.
     fn eat_placeholder(&mut self) -> bool {
         let is_next = self.is_placeholder();
         if is_next {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Things with commas between them.
+    /// A list separated by commas.
     pub(crate) fn list<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T>,
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
-    /// The same in parentheses; `()` is the empty list.
+    /// A list in parentheses; `()` is the empty list.
     pub(crate) fn in_parentheses<T>(
         &mut self,
         read: impl FnMut(&mut Self) -> Result<T>,

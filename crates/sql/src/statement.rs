@@ -1,4 +1,4 @@
-//! What a text can ask for.
+//! The statements.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,25 +13,25 @@ use crate::syntax::SyntaxError;
 
 mod tag;
 
-/// A statement and where it stands.
+/// A statement and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// What it asks for.
+    /// The statement.
     pub statement: Statement,
-    /// Its bytes in the text.
+    /// Its byte range in the text.
     pub place: Range<usize>,
 }
 
-/// Something that was written, and the byte at which it stands.
+/// A value and its position in the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Spot<T> {
-    /// What it is.
+    /// The value.
     pub value: T,
-    /// Where it stands.
+    /// The position, in bytes.
     pub at: usize,
 }
 
-/// What it is says enough.
+/// Prints only the value.
 impl<T: fmt::Debug> fmt::Debug for Spot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(f)
@@ -41,9 +41,9 @@ impl<T: fmt::Debug> fmt::Debug for Spot<T> {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
-    /// A question about tables: SELECT, WITH, VALUES, TABLE. The room `query` reads it.
+    /// A query: SELECT, WITH, VALUES, TABLE. The crate `query` parses it.
     Select(Spot<String>),
-    /// A statement with places for values, `$1`, `$2`. [`Template::bind`] makes it whole.
+    /// A statement with parameters `$1`, `$2`. [`Template::bind`] sets their values.
     Template(Template),
     /// CREATE JOB, CREATE OR ALTER JOB, RECREATE JOB.
     CreateJob(CreateJob),
@@ -69,14 +69,14 @@ pub enum Statement {
     ShowCreateJob(Spot<String>),
     /// SHOW JOBS.
     ShowJobs {
-        /// Only names that match: `%` is any text, `_` any letter.
+        /// Only names that match this pattern: `%` is any text, `_` any character.
         like: Option<String>,
     },
     /// SHOW JOB RUNS FOR.
     ShowRuns {
-        /// The job.
+        /// The name of the job.
         job: Spot<String>,
-        /// How many, at most.
+        /// The maximum number of rows.
         limit: Option<u32>,
     },
     /// SHOW SHARDS.
@@ -101,7 +101,7 @@ pub enum Statement {
     Show(Option<Spot<String>>),
     /// BEGIN, COMMIT and ROLLBACK.
     Transaction(Transaction),
-    /// DISCARD: forgets what the session has.
+    /// DISCARD: resets the session.
     Discard(Discard),
     /// LISTEN.
     Listen(Spot<String>),
@@ -113,29 +113,29 @@ pub enum Statement {
     Deallocate(Option<Spot<String>>),
     /// CLOSE; everything when no name is given.
     Close(Option<Spot<String>>),
-    /// Something that SQL has and this server has not.
+    /// A statement of SQL that this server does not support.
     Unsupported {
         /// Its first words.
         verb: Spot<String>,
-        /// What would be right.
+        /// The statement to use instead.
         hint: &'static str,
     },
 }
 
-/// A statement with places for values.
+/// A statement with parameters.
 #[derive(Clone, PartialEq)]
 pub struct Template {
-    /// The text.
+    /// The text of the statement.
     pub text: String,
-    /// Where it began in the text that it is a part of.
+    /// Its offset in the complete text.
     pub offset: usize,
-    /// How many values it takes.
+    /// The number of parameters.
     pub parameters: usize,
-    /// What it is with values that nobody gave, so that it can be described.
+    /// The statement with empty values, to describe its result.
     pub shape: Box<Statement>,
 }
 
-/// Its text may hold what nobody shall see.
+/// The text may contain secrets.
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Template").field(&self.shape).finish()
@@ -143,72 +143,71 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// The statement with these values. They are values whatever they hold: no letter of them is
-    /// read as SQL.
+    /// The statement with these values. They are never parsed as SQL.
     pub fn bind(&self, values: &[Literal]) -> Result<Statement, SyntaxError> {
         crate::parse::bound(&self.text, self.offset, values)
     }
 }
 
-/// What becomes of a job of that name.
+/// How CREATE JOB treats an existing job of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfPresent {
-    /// It is an error.
+    /// Fails.
     Refuse,
-    /// Nothing happens: IF NOT EXISTS.
+    /// Does nothing: IF NOT EXISTS.
     Keep,
-    /// It is changed: OR ALTER.
+    /// Changes it: OR ALTER.
     Alter,
-    /// It is dropped before: RECREATE.
+    /// Replaces it: RECREATE.
     Replace,
 }
 
 /// CREATE JOB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateJob {
-    /// Its name.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// What becomes of a job of that name.
+    /// How to treat an existing job of that name.
     pub if_present: IfPresent,
-    /// What it is.
+    /// Its definition.
     pub clauses: Clauses,
 }
 
 /// ALTER JOB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterJob {
-    /// Which one.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// Whether a job that is not there is no error.
+    /// Whether a missing job is not an error.
     pub if_exists: bool,
-    /// Its new name.
+    /// The new name.
     pub rename: Option<Spot<String>>,
-    /// What changes.
+    /// The changes.
     pub clauses: Clauses,
 }
 
 /// DROP JOB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropJob {
-    /// Which one.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// Whether a job that is not there is no error.
+    /// Whether a missing job is not an error.
     pub if_exists: bool,
     /// Whether the history is deleted with the job: PURGE HISTORY. Otherwise it is kept until its
-    /// retention is over, and KEEP HISTORY says so.
+    /// retention ends, which is also the meaning of KEEP HISTORY.
     pub purge_history: bool,
-    /// Whether jobs that depend on it do so no more.
+    /// Whether to remove the dependencies of other jobs on it.
     pub cascade: bool,
 }
 
 /// EXECUTE JOB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecuteJob {
-    /// Which one.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// Values for its action.
+    /// The parameters of the run.
     pub parameters: Vec<(String, Literal)>,
-    /// When; now when absent.
+    /// The time of the run; now if absent.
     pub at: Option<Spot<String>>,
     /// Whether it waits for the jobs that it depends on.
     pub with_dependencies: bool,
@@ -217,57 +216,57 @@ pub struct ExecuteJob {
 /// BACKFILL JOB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackfillJob {
-    /// Which one.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// From this time on.
+    /// The beginning of the time range.
     pub from: Spot<String>,
-    /// Up to this time.
+    /// The end of the time range.
     pub until: Spot<String>,
     /// Newest first instead of oldest first.
     pub newest_first: bool,
-    /// Only say what would run.
+    /// Only list the runs.
     pub dry_run: bool,
 }
 
 /// EXPLAIN JOB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainJob {
-    /// Which one.
+    /// The name of the job.
     pub name: Spot<String>,
-    /// The time in question; now when absent.
+    /// The time to explain; now if absent.
     pub at: Option<Spot<String>>,
 }
 
-/// What is given or taken.
+/// GRANT and REVOKE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What.
+    /// The granted or revoked privileges and roles.
     pub what: Vec<Given>,
-    /// To or from whom.
+    /// The recipients.
     pub whom: Vec<Grantee>,
 }
 
-/// Something that can be given.
+/// A privilege, database or role that can be granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
     /// A privilege.
     Privilege(Privilege),
     /// The use of a database, by its name.
     Database(Spot<String>),
-    /// All that a role has.
+    /// All privileges of a role.
     Role(Spot<String>),
 }
 
-/// Somebody who is given something.
+/// The recipient of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grantee {
-    /// Whether it is a user or a role; a user if there is one of that name, when absent.
+    /// User or role; if absent, a user if one of that name exists.
     pub kind: Option<GranteeKind>,
     /// The name.
     pub name: Spot<String>,
 }
 
-/// What somebody is.
+/// The kind of a recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GranteeKind {
     /// A user.
@@ -276,7 +275,7 @@ pub enum GranteeKind {
     Role,
 }
 
-/// What happens to a thing with a name.
+/// The operation on a named object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// CREATE.
@@ -296,62 +295,62 @@ pub enum Verb {
 /// CREATE, ALTER and DROP USER.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserStatement {
-    /// What happens.
+    /// The operation.
     pub verb: Verb,
-    /// Their name.
+    /// The name of the user.
     pub name: Spot<String>,
-    /// Their new name.
+    /// The new name.
     pub rename: Option<Spot<String>>,
-    /// A password, or that they shall have none.
+    /// The new password, or none to remove it.
     pub password: Option<Option<Hidden>>,
-    /// Whether they can do nothing for now.
+    /// Whether the user is disabled.
     pub disabled: Option<bool>,
 }
 
 /// CREATE, ALTER and DROP ROLE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleStatement {
-    /// What happens.
+    /// The operation.
     pub verb: Verb,
-    /// Its name.
+    /// The name of the role.
     pub name: Spot<String>,
-    /// Its new name.
+    /// The new name.
     pub rename: Option<Spot<String>>,
-    /// What it is for, or that nothing shall say so.
+    /// The new description, or none to remove it.
     pub description: Option<Option<String>>,
-    /// Whether jobs may act as the role of that name on a database.
+    /// Whether jobs may use the database role of this name (`RUN AS`).
     pub run_as: Option<bool>,
 }
 
 /// CREATE, ALTER and DROP SECRET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretStatement {
-    /// What happens.
+    /// The operation.
     pub verb: Verb,
-    /// Its name, as it was written: names of secrets have capital letters.
+    /// The name as it was written: names of secrets are case-sensitive.
     pub name: Spot<String>,
-    /// Who sees it.
+    /// The scope of the secret.
     pub scope: SecretScope,
-    /// Its value; none when it is dropped.
+    /// The value; none for DROP.
     pub value: Option<Hidden>,
 }
 
 /// CREATE, ALTER and DROP SHARD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardStatement {
-    /// What happens.
+    /// The operation.
     pub verb: Verb,
-    /// Its name, as it was written.
+    /// The name as it was written.
     pub name: Spot<String>,
-    /// The database of its statements, or that it shall have none of its own.
+    /// The database of its statements, or none to use that of the job.
     pub database: Option<Option<String>>,
-    /// The only node that may own it, or that any may.
+    /// The only node that may own it, or none for any.
     pub node: Option<Option<String>>,
     /// Labels of the nodes that may own it.
     pub labels: Option<Vec<(String, String)>>,
 }
 
-/// Who sees a secret.
+/// The scope of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretScope {
     /// Every job of the tenant.
@@ -362,7 +361,7 @@ pub enum SecretScope {
     Job(Spot<String>),
 }
 
-/// A value that nobody shall see.
+/// A value that must not be printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(pub String);
 
@@ -375,11 +374,11 @@ impl fmt::Debug for Hidden {
 /// SET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStatement {
-    /// The name of the setting, in small letters.
+    /// The name of the setting, in lower case.
     pub name: Spot<String>,
-    /// Its value; the default when absent.
+    /// The value; the default if absent.
     pub value: Option<String>,
-    /// Whether it holds until the end of the transaction only.
+    /// Whether it applies only until the end of the transaction.
     pub is_local: bool,
 }
 
@@ -392,34 +391,34 @@ pub enum Transaction {
     Commit,
     /// ROLLBACK, ABORT.
     Rollback,
-    /// SET TRANSACTION: what it says about isolation holds anyway.
+    /// SET TRANSACTION: isolation levels are accepted and have no effect.
     Characteristics,
 }
 
-/// What a session forgets.
+/// What DISCARD resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
     /// Everything.
     All,
-    /// Plans.
+    /// Cached plans.
     Plans,
-    /// Sequences, of which there are none.
+    /// Sequences; there are none.
     Sequences,
-    /// Temporary tables, of which there are none.
+    /// Temporary tables; there are none.
     Temp,
 }
 
 /// COPY … TO STDOUT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// The question whose answer is written out.
+    /// The query to export.
     pub query: Spot<String>,
-    /// Whether it is CSV; PostgreSQL's text otherwise.
+    /// CSV format instead of PostgreSQL's text format.
     pub csv: bool,
     /// Whether the first line names the columns.
     pub header: bool,
-    /// What stands between two values.
+    /// The delimiter between two values.
     pub delimiter: char,
-    /// What stands for nothing.
+    /// The text for NULL.
     pub null: String,
 }

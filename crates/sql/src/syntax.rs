@@ -1,24 +1,24 @@
-//! Why a text cannot be read.
+//! Syntax errors.
 
-/// Why a text cannot be read, and where.
+/// A syntax error and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// The byte of the text at which it is.
+    /// The position of the error, in bytes.
     pub at: usize,
-    /// What would be right.
+    /// The correct syntax.
     pub hint: Option<String>,
 }
 
 impl SyntaxError {
-    /// Something is wrong at a place.
+    /// An error at a position.
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
         SyntaxError { message: message.into(), at, hint: None }
     }
 
-    /// The same with what would be right.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         SyntaxError { hint: Some(hint.into()), ..self }
     }
@@ -27,10 +27,10 @@ impl SyntaxError {
 /// The result of reading.
 pub(crate) type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// The known word that somebody may have meant.
+/// The most similar known word.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_uppercase();
-    // A word that is far too long is not a slip of the finger, and costs nothing.
+    // A very long word is not a typo, and comparing it would be slow.
     if word.len() > 40 {
         return None;
     }

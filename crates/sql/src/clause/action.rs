@@ -1,4 +1,4 @@
-//! What a job does.
+//! The action of a job.
 
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
@@ -32,7 +32,7 @@ fn call(reader: &mut Reader<'_>) -> Result<ActionClause> {
     const WHAT: &str = "the name of a procedure";
     let procedure = match reader.lexemes().first().map(|lexeme| &lexeme.token) {
         Some(Token::SingleQuotedString(_)) => reader.text(WHAT)?.value,
-        // Whoever calls it reads the name, with its quotes.
+        // The executor parses the name with its quotes.
         _ => reader.dotted(WHAT)?.to_owned(),
     };
     Ok(ActionClause::Call(procedure, reader.in_parentheses(argument)?))
@@ -57,7 +57,7 @@ fn json(reader: &mut Reader<'_>) -> Result<Value> {
     }
     let text = reader.text("JSON in quotes")?;
     serde_json::from_str(&text.value)
-        .map_err(|error| SyntaxError::new(text.at, format!("this is not JSON: {error}")))
+        .map_err(|error| SyntaxError::new(text.at, format!("invalid JSON: {error}")))
 }
 
 fn exec(reader: &mut Reader<'_>) -> Result<ActionClause> {
@@ -77,7 +77,7 @@ fn exec(reader: &mut Reader<'_>) -> Result<ActionClause> {
     }
 }
 
-/// `NAME = 'value'`; a bare name keeps its capital letters.
+/// `NAME = 'value'`; an unquoted name keeps its case.
 fn pair(reader: &mut Reader<'_>) -> Result<(String, String)> {
     let name = match reader.word_at(0) {
         Some(word) => {

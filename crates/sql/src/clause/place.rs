@@ -1,4 +1,4 @@
-//! On which shards a job runs.
+//! The partition rule of a job.
 
 use domain::partition::Partition;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -37,7 +37,7 @@ pub(super) fn partition(reader: &mut Reader<'_>) -> Result<Clause> {
     })))
 }
 
-/// An expression, as far as sqlparser reads it.
+/// An expression, as far as sqlparser parses it.
 fn expression(reader: &mut Reader<'_>) -> Result<String> {
     if reader.is(&["AS"]) || reader.is_done() {
         return Err(reader.unexpected(EXPRESSION));

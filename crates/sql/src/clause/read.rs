@@ -1,4 +1,4 @@
-//! Readers of the clauses that hold one value.
+//! Parsers of the clauses with one value.
 
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};

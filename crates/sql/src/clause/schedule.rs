@@ -1,4 +1,4 @@
-//! When a job is due.
+//! The schedule of a job.
 
 use domain::schedule::{GapRule, OverlapRule};
 
@@ -23,7 +23,7 @@ pub(super) fn schedule(reader: &mut Reader<'_>) -> Result<Clause> {
     } else if reader.word_at(0).is_some() || reader.is_done() {
         return Err(reader.unexpected_word("CRON, AT, EVERY, MANUAL or AFTER DEPENDENCIES", KINDS));
     } else {
-        // A text alone is a cron expression.
+        // A string alone is a cron expression.
         ScheduleClause::Cron(reader.text("CRON, AT, EVERY or a cron expression in quotes")?)
     }))
 }

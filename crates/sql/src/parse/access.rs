@@ -1,4 +1,4 @@
-//! Who may do what: grants, users, roles, secrets.
+//! Grants, users, roles and secrets.
 
 use domain::access::Privilege;
 use sqlparser::tokenizer::Token;
@@ -40,7 +40,7 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         return Err(reader.unexpected(preposition).with_hint(hint));
     }
     if !reader.eat(&[preposition]) {
-        // A privilege that nobody has, read as the name of a role.
+        // An unknown privilege that was parsed as the name of a role.
         let names = Privilege::ALL.map(Privilege::name).join(", ");
         let error = reader.unexpected_word(preposition, [preposition]);
         let is_role = matches!(what.last(), Some(Given::Role(_)));
@@ -50,7 +50,7 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         });
     }
     let whom = reader.list(|reader| {
-        // A user may be called user.
+        // A user may be named `user`.
         let has_name = reader.lexemes().get(1).is_some_and(|next| next.token != Token::Comma);
         let kind = if has_name && reader.eat(&["USER"]) {
             Some(GranteeKind::User)
@@ -166,7 +166,8 @@ fn role(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
                 ["DESCRIPTION", "RUN", "NO", "RENAME"],
             );
             let hint = error.hint.clone();
-            let hint = hint.unwrap_or("Who logs in is a user: CREATE USER … PASSWORD '…'.".into());
+            let hint =
+                hint.unwrap_or("To log in, create a user: CREATE USER … PASSWORD '…'.".into());
             return Err(error.with_hint(hint));
         }
     }
@@ -232,7 +233,7 @@ enum SecretScopeWord {
     Cluster,
 }
 
-/// The name of a secret keeps its capital letters: it is used as `${secrets.NAME}`.
+/// The name of a secret keeps its case: it is used as `${secrets.NAME}`.
 fn as_written(reader: &mut Reader<'_>) -> Result<Spot<String>> {
     let word = reader.word_at(0);
     let name = reader.name(SECRET)?;

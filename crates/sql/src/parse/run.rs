@@ -1,4 +1,4 @@
-//! Runs: started, stopped, asked about.
+//! Statements about runs.
 
 use domain::id::RunId;
 

@@ -1,4 +1,4 @@
-//! What is about the session itself: settings, transactions, notifications, copies.
+//! Statements about the session: settings, transactions, notifications, COPY.
 
 use sqlparser::tokenizer::Token;
 
@@ -48,7 +48,7 @@ pub(super) fn set(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::Set(SetStatement { name, value: value(reader)?, is_local }))
 }
 
-/// The value of a setting: words, texts and numbers with commas between them, or DEFAULT.
+/// The value of a setting: words, strings and numbers separated by commas, or DEFAULT.
 fn value(reader: &mut Reader<'_>) -> Result<Option<String>> {
     if reader.eat(&["DEFAULT"]) || reader.eat(&["LOCAL"]) {
         return Ok(None);
@@ -85,7 +85,8 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::Show(if all { None } else { Some(setting(reader)?) }))
 }
 
-/// What may follow BEGIN. One change at a time is as isolated as any of them asks for.
+/// The transaction modes after BEGIN. They are accepted, because a block with one change satisfies
+/// every isolation level.
 fn modes(reader: &mut Reader<'_>) -> Result<()> {
     const MODES: [&[&str]; 8] = [
         &["ISOLATION", "LEVEL", "SERIALIZABLE"],
@@ -180,7 +181,7 @@ pub(super) fn close(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::Close(if all { None } else { Some(reader.name("the name of a cursor")?) }))
 }
 
-/// `COPY (question) TO STDOUT [WITH] [(FORMAT csv, HEADER)]`, `COPY table TO STDOUT CSV HEADER`.
+/// `COPY (query) TO STDOUT [WITH] [(FORMAT csv, HEADER)]`, `COPY table TO STDOUT CSV HEADER`.
 pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     let at = reader.at();
     let (query, at) = if reader.is_sign(0, &Token::LParen) {
@@ -223,7 +224,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     }))
 }
 
-/// How many lexemes the parentheses that open next and what they hold are.
+/// The number of lexemes of the next parenthesised expression.
 fn closing(reader: &Reader<'_>) -> Option<usize> {
     let mut depth = 0_usize;
     for (i, lexeme) in reader.lexemes().iter().enumerate() {

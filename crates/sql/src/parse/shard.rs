@@ -1,4 +1,4 @@
-//! Shards.
+//! Statements about shards.
 
 use sqlparser::tokenizer::Token;
 

@@ -1,4 +1,4 @@
-//! Values: names, texts, numbers, lengths of time, UUIDs.
+//! Values: names, strings, numbers, durations, UUIDs.
 
 use domain::schedule::parse_duration;
 use jiff::SignedDuration;
@@ -12,11 +12,11 @@ use crate::name::folded;
 use crate::statement::Spot;
 use crate::syntax::{Result, SyntaxError};
 
-/// Units of time, for those who mistyped one.
+/// Units of time, for suggestions.
 const UNITS: [&str; 4] = ["SECONDS", "MINUTES", "HOURS", "DAYS"];
 
 impl<'a> Reader<'a> {
-    /// A name: unquoted in small letters, quoted as it is, or a value that was handed in.
+    /// A name: unquoted and folded to lower case, quoted, or the value of a placeholder.
     pub(crate) fn name(&mut self, what: &str) -> Result<Spot<String>> {
         let at = self.at();
         let value = match self.peek() {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         Ok(name)
     }
 
-    /// A name with dots as it was written, quotes included.
+    /// A name with dots as it was written, with its quotes.
     pub(crate) fn dotted(&mut self, what: &str) -> Result<&'a str> {
         let from = self.next;
         self.dotted_name(what)?;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         Ok(self.skip(count))
     }
 
-    /// A text in quotes.
+    /// A quoted string.
     pub(crate) fn text(&mut self, what: &str) -> Result<Spot<String>> {
         let at = self.at();
         if self.eat_placeholder() {
@@ -65,13 +65,13 @@ impl<'a> Reader<'a> {
                 Ok(Spot { value: text.clone(), at })
             }
             Some(Lexeme { token: Token::Word(word), .. }) if word.quote_style == Some('"') => {
-                Err(self.unexpected(what).with_hint("Texts stand in single quotes."))
+                Err(self.unexpected(what).with_hint("Write strings in single quotes."))
             }
             _ => Err(self.unexpected(what)),
         }
     }
 
-    /// A text or a bare word, where both mean the same.
+    /// A string or an unquoted word, where both are allowed.
     pub(crate) fn text_or_name(&mut self, what: &str) -> Result<Spot<String>> {
         match self.peek().map(|lexeme| &lexeme.token) {
             Some(Token::SingleQuotedString(_)) => self.text(what),
@@ -92,12 +92,12 @@ impl<'a> Reader<'a> {
         Ok(Spot { value, at })
     }
 
-    /// A number, also with a point.
+    /// A decimal number.
     pub(crate) fn decimal(&mut self, what: &str) -> Result<Spot<f64>> {
         self.whole(what)
     }
 
-    /// A value: text, number, TRUE, FALSE or NULL.
+    /// A literal: string, number, TRUE, FALSE or NULL.
     pub(crate) fn literal(&mut self, what: &str) -> Result<Spot<Literal>> {
         let at = self.at();
         if self.eat_placeholder() {
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         matches!(lexeme.map(|lexeme| &lexeme.token), Some(Token::Number(_, false)))
     }
 
-    /// One of some words.
+    /// One of these keywords.
     pub(crate) fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Spot<T>> {
         let at = self.at();
         let known = || words.iter().map(|(word, _)| *word);
@@ -162,9 +162,9 @@ impl<'a> Reader<'a> {
         self.eat(&["NONE"]) || self.eat(&["NULL"])
     }
 
-    /// A length of time: `90 SECONDS`, `1 HOUR 30 MINUTES`, `90s`, `'1h 30m'`, `INTERVAL '1 day'`.
+    /// A duration: `90 SECONDS`, `1 HOUR 30 MINUTES`, `90s`, `'1h 30m'`, `INTERVAL '1 day'`.
     pub(crate) fn duration(&mut self) -> Result<Spot<SignedDuration>> {
-        const WHAT: &str = "a length of time, for example 90 SECONDS or '1h 30m'";
+        const WHAT: &str = "a duration, for example 90 SECONDS or '1h 30m'";
         self.eat(&["INTERVAL"]);
         let at = self.at();
         if self.eat_placeholder() {
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         let text = match self.take() {
             None => return Err(self.unexpected(what)),
             Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => text.clone(),
-            // Without quotes it falls into pieces that touch each other.
+            // Without quotes, the lexer splits it into adjacent lexemes.
             Some(first) => {
                 let mut end = first.place.end;
                 while let Some(lexeme) = self.peek().filter(|lexeme| lexeme.place.start == end) {

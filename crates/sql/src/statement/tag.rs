@@ -1,9 +1,9 @@
-//! What is said about a statement that was run.
+//! Command tags of statements.
 
 use super::{CreateJob, Discard, IfPresent, Statement, Transaction, Verb};
 
 impl Statement {
-    /// The words that say what was done, as clients of PostgreSQL expect them.
+    /// The command tag, as PostgreSQL clients expect it.
     pub fn tag(&self) -> &'static str {
         let thing = |verb: Verb, tags: [&'static str; 3]| match verb {
             Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter => tags[0],
@@ -36,7 +36,7 @@ impl Statement {
             }
             Statement::Grant(_) => "GRANT",
             Statement::Revoke(_) => "REVOKE",
-            // PostgreSQL has one kind of them, and its clients know one word.
+            // PostgreSQL has one kind of user and role, with one tag.
             Statement::User(user) => thing(user.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
             Statement::Role(role) => thing(role.verb, ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
             Statement::Secret(secret) => {
@@ -62,7 +62,7 @@ impl Statement {
         }
     }
 
-    /// Whether it changes something that outlives the session, or may.
+    /// Whether the statement changes, or may change, state outside of the session.
     pub fn changes(&self) -> bool {
         match self {
             Statement::Template(template) => template.shape.changes(),

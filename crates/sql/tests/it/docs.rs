@@ -1,4 +1,4 @@
-//! The reference: its examples are read, and it speaks of every clause.
+//! docs/sql.md: its examples can be parsed, and it describes every clause.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn examples_of_the_reference_are_read() {
     assert!(count > 60, "{count} examples");
 }
 
-/// The table of clauses is the one in force.
+/// The table of clauses matches the code.
 #[test]
 fn the_table_of_clauses_is_the_one_in_force() {
     let page = page();

@@ -1,4 +1,4 @@
-//! Examples word by word: the text, what it asks for, and the job printed.
+//! Examples: the text, the parsed statement, and the printed job.
 
 use std::fmt::Write;
 
@@ -115,7 +115,7 @@ fn nothing_is_without_an_example() {
     }
 }
 
-/// What was read, printed and read again is the same job.
+/// A job that is parsed, printed and parsed again is the same.
 #[test]
 fn printed_examples_are_read_back() {
     for file in ["seeds.sql", "clauses.sql"] {
@@ -135,7 +135,7 @@ fn printed_examples_are_read_back() {
                 let defined_again = define(&again.clauses, None).unwrap();
                 assert_eq!(defined_again.definition, defined.definition, "{text}");
                 assert_eq!(defined_again.state.unwrap_or(JobState::Enabled), state);
-                // And printing settles: the canonical text is its own canonical text.
+                // Printing is idempotent: the canonical text prints as itself.
                 let printed = sql::create_job(name, state, &defined_again.definition, &name_of);
                 assert_eq!(printed, text);
             }

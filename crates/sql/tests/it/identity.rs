@@ -1,4 +1,4 @@
-//! A job that is printed and read back is the same job.
+//! A job that is printed and parsed back is the same job.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::{UPSTREAM, define, name_of};
 
-/// A text with what could confuse somebody who reads it.
+/// A string with characters that are difficult to quote.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => "[a-z_]{1,12}",
@@ -85,7 +85,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         any::<bool>().prop_map(Into::into),
         any::<i64>().prop_map(Into::into),
         any::<u64>().prop_map(Into::into),
-        // What JSON reads back exactly.
+        // Numbers that JSON reads back exactly.
         any::<i32>().prop_map(|n| (f64::from(n) / 8.0).into()),
         text().prop_map(Into::into),
         (text(), any::<i32>()).prop_map(|(name, n)| serde_json::json!({ name: [n, null, "x'y"] })),

@@ -1,5 +1,4 @@
-//! Values are values: what somebody hands in for `$1`, or puts into a name or a text, is never read
-//! as SQL (RELIABILITY C1).
+//! The value of `$1`, of a name or of a string is never parsed as SQL (RELIABILITY C1).
 
 use domain::job::{Definition, JobState};
 use sql::{Literal, Statement};
@@ -57,8 +56,8 @@ fn values_have_types() {
     let values: Vec<_> = bound.parameters.iter().map(|(_, value)| value.json()).collect();
     assert_eq!(serde_json::json!(values), serde_json::json!([-3, true, null, 2.5]));
     let error = job(&[Literal::Null]).unwrap_err();
-    assert_eq!(error.message, "there is no value for $2");
-    // A number where a text belongs is refused at its place.
+    assert_eq!(error.message, "no value for parameter $2");
+    // A number where a string is expected is refused at its position.
     let error = template("  PAUSE JOB $1").bind(&[number("5")]).unwrap_err();
     assert_eq!(error.at, 12, "{error}");
     let error = template("CREATE JOB a TIMEOUT = $1 AS NOOP").bind(&[Literal::Null]).unwrap_err();

@@ -1,5 +1,5 @@
-//! The proof that texts are read as they are meant: examples word by word, mistakes with their
-//! places, noise, and jobs that are printed and read back.
+//! Parser tests: examples, errors with their positions, random input, and jobs that are printed and
+//! parsed back.
 
 mod docs;
 mod examples;
@@ -40,7 +40,7 @@ fn name_of(id: JobId) -> String {
     UPSTREAM[(id.0.as_u128() - 100) as usize].to_owned()
 }
 
-/// What clauses make of a job.
+/// The definition of these clauses.
 fn define(clauses: &Clauses, base: Option<&Definition>) -> Result<Defined, Refused> {
     let (zones, upstream) = (Zones::bundled(), upstream());
     let context = Context { zones: &zones, zone: &Zone::UTC, upstream: &upstream };

@@ -1,4 +1,4 @@
-//! Mistakes: each is told with its place, what was expected, and what may have been meant.
+//! Syntax errors: each has its position, what was expected, and a suggestion.
 
 use std::fmt::Write;
 

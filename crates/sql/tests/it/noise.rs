@@ -1,4 +1,4 @@
-//! Texts that nobody would write: every one is read or refused with a place inside of it.
+//! Random input: every text is parsed, or refused with a position inside of it.
 
 use proptest::prelude::*;
 use testbed::property::{self, Plan};
@@ -11,7 +11,7 @@ fn plan(test: Test) -> Plan {
     Plan { test, seed: 0x5eed_0501, cases: 3_000 }
 }
 
-/// Reads a text, and defines what can be defined.
+/// Parses a text, and defines the jobs of its statements.
 fn check(text: &str) {
     match sql::parse(text) {
         Ok(parsed) => {
@@ -60,11 +60,11 @@ fn statements() -> Vec<String> {
     statements
 }
 
-/// What a byte is altered to, each in its turn.
+/// The replacements of a byte.
 const OTHERS: [&str; 13] =
     ["'", "\"", "(", ")", ";", "$", "=", "0", "é", "\u{202e}", "--", "/*", "\0"];
 
-/// Every byte of every example is the last one, is missing, or is another one.
+/// Truncates every example at every byte, removes every byte, and replaces every byte.
 #[test]
 fn every_byte_of_every_example_cut_or_altered() {
     for text in statements() {
@@ -81,7 +81,7 @@ fn every_byte_of_every_example_cut_or_altered() {
     }
 }
 
-/// Pieces of the grammar, and pieces that almost belong to it.
+/// Pieces of the grammar, and pieces that are similar to it.
 fn piece() -> impl Strategy<Value = String> {
     let words: Vec<String> = corpus()
         .iter()
@@ -113,7 +113,7 @@ fn letters_in_any_order() {
     });
 }
 
-/// A statement takes time and memory in proportion to its length, however it is nested.
+/// Parsing takes time and memory in proportion to the length of a statement, for any nesting.
 #[test]
 fn depth_is_no_danger() {
     let deep = 100_000;
