@@ -1,4 +1,4 @@
-//! What a statement may use up, counted while it runs.
+//! The budget of a statement: time, steps and memory, counted while it runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,14 +12,14 @@ use crate::memory;
 use crate::pool::Account;
 use crate::turns::tick;
 
-/// A statement tells the pool what it holds when that has changed by so many bytes.
+/// A statement reports its memory to the pool when it has changed by this many bytes.
 const TELL_BYTES: i64 = 64 << 10;
 
-/// A statement gives its turn to others after this time.
+/// A statement yields its turn after this time.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// What virtual tables, functions and the progress handler of a connection share. It is about the
-/// statement that runs.
+/// The budget of the running statement, shared by the virtual tables, functions and the progress
+/// handler of a connection.
 pub(crate) struct Budget {
     account: Account,
     limits: Limits,
@@ -35,9 +35,9 @@ struct Running {
     time: Duration,
     cancel: Cancel,
     fault: Option<QueryError>,
-    /// When its turn began; none while it has none.
+    /// When its turn began; none if it has none.
     turn: Option<Instant>,
-    /// The bytes that the pool knows of.
+    /// The bytes that were reported to the pool.
     told: i64,
 }
 
@@ -45,18 +45,18 @@ impl Running {
     /// Why the statement must end now, if it must.
     fn over(&self) -> Option<QueryError> {
         if self.cancel.is_cancelled() {
-            return Some(QueryError::new(State::Cancelled, "the statement was cancelled"));
+            return Some(QueryError::new(State::Cancelled, "statement cancelled"));
         }
         if self.ends.is_some_and(|ends| tick() >= ends) {
             let text = format!("statement timeout exceeded ({:?})", self.time);
-            let hint = "Ask for less, or raise sql.statement_timeout.".to_owned();
+            let hint = "Select less, or raise sql.statement_timeout.".to_owned();
             return Some(QueryError::new(State::Cancelled, text).hint(hint));
         }
         None
     }
 }
 
-/// A statement that runs on this thread, until it is dropped.
+/// A statement that runs on this thread until it is dropped.
 pub(crate) struct Statement<'a>(&'a Budget);
 
 impl Drop for Statement<'_> {
@@ -82,7 +82,7 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A statement begins on this thread as soon as it has a turn.
+    /// Starts a statement on this thread as soon as it has a turn.
     pub fn begin(&self, now: Timestamp, cancel: Cancel) -> Result<Statement<'_>, QueryError> {
         self.bytes.store(0, Ordering::Relaxed);
         self.steps.store(0, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl Budget {
         }
     }
 
-    /// Does something that is not computing, such as waiting for a reader: without a turn, and
+    /// Runs a closure that does not compute, such as waiting for a reader: without a turn, and
     /// without counting its time.
     pub fn aside<T>(&self, work: impl FnOnce() -> T) -> Result<T, QueryError> {
         self.give_turn_back();
@@ -134,14 +134,14 @@ impl Budget {
         Ok(done)
     }
 
-    /// What went wrong besides what SQLite says.
+    /// The error that was recorded besides SQLite's own.
     pub fn take_fault(&self) -> Option<QueryError> {
         self.running().fault.take()
     }
 
-    /// Remembers what went wrong, and answers a word for SQLite.
+    /// Records an error, and returns an error for SQLite.
     pub fn fail(&self, error: QueryError) -> rusqlite::Error {
-        // Short, whatever the error says: SQLite allocates it, and there may be no memory left.
+        // Truncated, because SQLite allocates the message and may have no memory left.
         let text = error.text.chars().take(200).collect();
         self.running().fault.get_or_insert(error);
         rusqlite::Error::ModuleError(text)
@@ -152,7 +152,7 @@ impl Budget {
         self.running().now.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Counts steps of SQLite; answers whether the statement must end now, and remembers why.
+    /// Counts steps of SQLite; returns whether the statement must end now, and records why.
     pub fn step(&self, steps: u64) -> bool {
         let taken = self.steps.fetch_add(steps, Ordering::Relaxed) + steps;
         if taken > self.limits.steps {
@@ -165,7 +165,7 @@ impl Budget {
         self.is_over()
     }
 
-    /// Whether the statement must end now; remembers why. A statement that goes on may have waited
+    /// Whether the statement must end now; records why. A statement that continues may have waited
     /// here for its next turn.
     pub fn is_over(&self) -> bool {
         match self.look() {
@@ -193,7 +193,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Tells the pool what the statement holds.
+    /// Reports the memory of the statement to the pool.
     fn tell_memory(&self) -> Result<(), QueryError> {
         if memory::is_exceeded() {
             return Err(self.out_of_memory());
@@ -209,7 +209,7 @@ impl Budget {
         self.account.hold(held, more)
     }
 
-    /// The statement holds more than it may.
+    /// The error for a statement that exceeds its memory limit.
     pub fn out_of_memory(&self) -> QueryError {
         let max = self.limits.memory;
         let text =
@@ -227,15 +227,15 @@ impl Budget {
         }
     }
 
-    /// Counts bytes that are handed to SQLite.
+    /// Counts bytes that are passed to SQLite.
     pub fn spend(&self, bytes: u64) -> rusqlite::Result<()> {
         let spent = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let max = self.limits.bytes;
         if spent <= max {
             return Ok(());
         }
-        let text = format!("the statement reads and makes more than {max} bytes");
-        let hint = "Ask for fewer rows or columns.".to_owned();
+        let text = format!("statement data limit reached ({max} bytes)");
+        let hint = "Select fewer rows or columns.".to_owned();
         Err(self.fail(QueryError::new(State::TooMuch, text).hint(hint)))
     }
 }

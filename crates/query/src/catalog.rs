@@ -1,6 +1,6 @@
-//! What clients of PostgreSQL look up about the server: `pg_catalog` and `information_schema`, as
-//! far as they mean something here. The rest is there and empty, so that questions about it are
-//! answered with nothing instead of an error.
+//! The system catalogs that PostgreSQL clients query: `pg_catalog` and `information_schema`, as far
+//! as they apply here. Other catalog tables exist and are empty, so that queries of them return no
+//! rows instead of an error.
 
 mod rows;
 mod tables;
@@ -12,13 +12,13 @@ use crate::value::Kind;
 pub(crate) use rows::scan;
 pub(crate) use tables::TABLES;
 
-/// The number of the role that owns everything.
+/// The oid of the role that owns everything.
 pub(crate) const OWNER: i64 = 10;
 
-/// The number of the first table.
+/// The oid of the first table.
 const FIRST_OID: i64 = 16_384;
 
-/// The schemas and their numbers.
+/// The schemas and their oids.
 const SCHEMAS: &[(&str, i64)] =
     &[("pg_catalog", 11), ("sys", 2_200), ("information_schema", 13_000)];
 
@@ -26,13 +26,13 @@ const SCHEMAS: &[(&str, i64)] =
 struct PgType {
     /// Its name.
     name: &'static str,
-    /// Its name for people.
+    /// Its long name.
     long: &'static str,
-    /// Its number.
+    /// Its oid.
     oid: i64,
-    /// How many bytes a value has; -1 when that differs.
+    /// The size of a value in bytes; -1 if it varies.
     length: i64,
-    /// The number of the array of it; 0 for none.
+    /// The oid of its array type; 0 for none.
     array: i64,
 }
 
@@ -44,7 +44,7 @@ macro_rules! types {
     };
 }
 
-/// The types that clients hear of.
+/// The types that clients can see.
 const TYPES: &[PgType] = types! {
     "bool" "boolean" 16 1 1_000;
     "bytea" "bytea" 17 -1 1_001;
@@ -82,8 +82,7 @@ const TYPES: &[PgType] = types! {
     "jsonb" "jsonb" 3_802 -1 0;
 };
 
-/// About how many rows a table has that has some. A join that begins with one that has none is over
-/// at once.
+/// Estimated row counts of the tables that are not empty. A join should begin with an empty table.
 const SIZES: &[(&str, i64)] = &[
     ("generate_series", 1_000),
     ("unnest", 10),
@@ -107,25 +106,25 @@ const SIZES: &[(&str, i64)] = &[
     ("columns", 1_000),
 ];
 
-/// About how many rows a table of the catalogs has; none for other tables.
+/// The estimated row count of a catalog table; none for other tables.
 pub(crate) fn size_of(table: &Table) -> Option<i64> {
     let is_ours = matches!(table.schema, "pg_catalog" | "information_schema");
     let size = SIZES.iter().find(|(name, _)| *name == table.name);
     is_ours.then(|| size.map_or(0, |(_, size)| *size))
 }
 
-/// The function by which clients recognise arrays, and its number.
+/// The function by which clients recognise arrays, and its oid.
 pub(crate) const READS_ARRAYS: (&str, i64) = ("array_in", 750);
 
-/// Tables that clients ask as functions.
+/// Tables that clients query as functions.
 pub(crate) const FUNCTIONS: &[&str] = &["pg_get_keywords"];
 
-/// Words of statements that other databases do not have. None is reserved.
+/// Keywords of statements that other databases do not have. None is reserved.
 const KEYWORDS: &[&str] = &[
     "backfill", "cancel", "execute", "job", "jobs", "pause", "recreate", "resume", "retry", "shard",
 ];
 
-/// Settings that clients ask for.
+/// Settings that clients query.
 const SETTINGS: &[(&str, &str)] = &[
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
@@ -155,7 +154,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("statement_timeout", "30000"),
 ];
 
-/// All tables, in the order of their numbers.
+/// All tables, in the order of their oids.
 fn tables(source: &dyn Source) -> impl Iterator<Item = (i64, &'static Table)> {
     let is_table = |table: &&Table| table.arguments == 0 && !FUNCTIONS.contains(&table.name);
     let shown = TABLES.iter().filter(is_table);
@@ -166,28 +165,28 @@ fn table_of(source: &dyn Source, oid: i64) -> Option<&'static Table> {
     tables(source).find(|(number, _)| *number == oid).map(|(_, table)| table)
 }
 
-/// The number of a schema.
+/// The oid of a schema.
 fn schema_oid(name: &str) -> i64 {
     SCHEMAS.iter().find(|(known, _)| *known == name).map_or(0, |(_, oid)| *oid)
 }
 
-/// The name of a type by its number.
+/// The name of a type by its oid.
 pub(crate) fn type_name(oid: i64) -> &'static str {
     TYPES.iter().find(|known| known.oid == oid).map_or("???", |known| known.long)
 }
 
-/// The number of a type by one of its names.
+/// The oid of a type by one of its names.
 pub(crate) fn type_oid(name: &str) -> Option<i64> {
     let name = name.trim().trim_start_matches("pg_catalog.").trim_matches('"').to_lowercase();
     TYPES.iter().find(|known| known.name == name || known.long == name).map(|known| known.oid)
 }
 
-/// The schema of a table by its number.
+/// The schema of a table by its oid.
 pub(crate) fn schema_of(source: &dyn Source, oid: i64) -> Option<&'static str> {
     table_of(source, oid).map(|table| table.schema)
 }
 
-/// What a table holds, or one of its columns says, counted from one.
+/// The comment of a table, or of one of its columns, counted from one.
 pub(crate) fn comment(source: &dyn Source, oid: i64, column: i64) -> Option<&'static str> {
     let table = table_of(source, oid)?;
     if column == 0 {
@@ -202,7 +201,7 @@ pub(crate) fn setting(_: &dyn Source, name: &str) -> Option<String> {
     SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
 }
 
-/// The number of a table by its name, with a schema or without.
+/// The oid of a table by its name, with or without a schema.
 pub(crate) fn oid_of(source: &dyn Source, name: &str) -> Option<i64> {
     let name = name.replace('"', "").to_lowercase();
     let (schema, name) = match name.split_once('.') {
@@ -216,7 +215,7 @@ pub(crate) fn oid_of(source: &dyn Source, name: &str) -> Option<i64> {
     tables(source).find(|(_, table)| table.name == name && visible(table)).map(|(oid, _)| oid)
 }
 
-/// The name of a table by its number, as it must be written.
+/// The quoted name of a table by its oid.
 pub(crate) fn name_of(source: &dyn Source, oid: i64) -> String {
     match table_of(source, oid) {
         Some(table) if table.schema == "information_schema" => table.inner_name(),
@@ -226,7 +225,7 @@ pub(crate) fn name_of(source: &dyn Source, oid: i64) -> String {
     }
 }
 
-/// The number of the type of a kind.
+/// The oid of the type of a kind.
 fn kind_oid(kind: Kind) -> i64 {
     kind.oid()
 }

@@ -1,4 +1,4 @@
-//! A connection that answers questions.
+//! A connection that executes queries.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,31 +20,31 @@ use crate::table::Table;
 use crate::value::{Column, Kind, Row, Value};
 use crate::vtab::{self, Shared};
 
-/// The budget is looked at after so many steps of SQLite.
+/// The budget is checked after this many steps of SQLite.
 const STEPS: i32 = 200;
 
-/// A longer statement is not kept prepared: its plan may take many times its length.
+/// A longer statement is not cached: its plan may take many times its length.
 const KEPT_TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// A question that calls itself makes no longer values than this.
+/// The maximum length of a value in a recursive query.
 const RECURSIVE_BYTES_MAX: i32 = 64 << 10;
 
-/// What an answer may cost.
+/// The limits of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may take.
+    /// The maximum time.
     pub time: Duration,
-    /// How many rows it may have.
+    /// The maximum number of rows.
     pub rows: usize,
-    /// How many steps SQLite may take for it.
+    /// The maximum number of SQLite's steps.
     pub steps: u64,
-    /// How many bytes it may read and make.
+    /// The maximum number of bytes that it may read and produce.
     pub bytes: u64,
-    /// How many bytes it may hold at the same time.
+    /// The maximum memory, in bytes.
     pub memory: u64,
-    /// How long a value may be.
+    /// The maximum length of a value.
     pub value_bytes: u32,
-    /// How long a question may be.
+    /// The maximum length of the statement.
     pub text_bytes: u32,
 }
 
@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Ends an answer that is being made.
+/// Cancels a running query.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     is_cancelled: Arc<AtomicBool>,
@@ -70,12 +70,12 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Ends an answer by itself after this time, if that is less than it may take.
+    /// A timeout for one query, if it is shorter than the limit.
     pub fn within(time: Option<Duration>) -> Self {
         Cancel { time, ..Cancel::default() }
     }
 
-    /// Ends the answer. It stays ended.
+    /// Cancels the query, permanently.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
@@ -84,24 +84,24 @@ impl Cancel {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// How long the answer may take, if otherwise this.
+    /// The timeout of the query, at most this.
     pub(crate) fn time_or_less(&self, time: Duration) -> Duration {
         self.time.map_or(time, |own| own.min(time))
     }
 }
 
-/// A question that was understood.
+/// A parsed query.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The columns of its answer.
+    /// The columns of its result.
     pub columns: Vec<Column>,
-    /// What its parameters are, from `$1` on.
+    /// The types of its parameters, from `$1` on.
     pub parameters: Vec<Kind>,
     sql: Arc<str>,
     recursive: bool,
 }
 
-/// An answer.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     /// Its columns.
@@ -110,15 +110,16 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
-/// Takes the rows of an answer.
+/// Receives the rows of a result.
 pub trait Sink {
-    /// Takes a row at once; gives it back if there is no room for it.
+    /// Takes a row at once; returns it if the buffer is full.
     fn try_put(&mut self, row: Row) -> Result<Option<Row>, QueryError>;
-    /// Waits until there is room, and takes the row. The statement does not compute meanwhile.
+    /// Waits until the buffer has room, and takes the row. The statement does not compute
+    /// meanwhile.
     fn put(&mut self, row: Row) -> Result<(), QueryError>;
 }
 
-/// All rows at once, up to a number.
+/// Collects all rows, up to a maximum.
 struct Collected {
     rows: Vec<Row>,
     max: usize,
@@ -138,7 +139,7 @@ impl Sink for Collected {
     }
 }
 
-/// Answers questions about the tables of a source, one at a time.
+/// Executes queries of the tables of a source, one at a time.
 pub struct Engine {
     connection: Mutex<Connection>,
     shared: Shared,
@@ -147,14 +148,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for a source, with a pool of its own.
+    /// An engine for a source, with its own pool.
     pub fn new(source: Arc<dyn Source>, limits: Limits) -> Result<Self, QueryError> {
         let pool = Pool::new(PoolLimits::default());
         Engine::in_pool(source, limits, Account::new(pool, uuid::Uuid::nil(), false))
     }
 
-    /// An engine for a source whose statements share a pool with others. It costs about a
-    /// millisecond and is worth keeping.
+    /// An engine for a source whose statements share a pool. Creating one takes about a
+    /// millisecond, so it should be reused.
     pub fn in_pool(
         source: Arc<dyn Source>,
         limits: Limits,
@@ -167,7 +168,7 @@ impl Engine {
         Ok(Engine { connection: Mutex::new(connection), shared, tables, limits })
     }
 
-    /// Reads a question.
+    /// Parses a query.
     pub fn prepare(&self, text: &str) -> Result<Prepared, QueryError> {
         if text.len() > self.limits.text_bytes as usize {
             let text = format!("the statement is longer than {} bytes", self.limits.text_bytes);
@@ -197,7 +198,8 @@ impl Engine {
         })
     }
 
-    /// Answers a question. It blocks its thread until the answer is whole, the source included.
+    /// Executes a query. Blocks the thread until the result is complete, including calls to the
+    /// source.
     pub fn run(
         &self,
         prepared: &Prepared,
@@ -209,7 +211,7 @@ impl Engine {
         Ok(Rows { columns: prepared.columns.clone(), rows: sink.rows })
     }
 
-    /// Answers a question row by row, without a limit of rows.
+    /// Executes a query row by row, without a limit of rows.
     pub fn each(
         &self,
         prepared: &Prepared,
@@ -233,7 +235,7 @@ impl Engine {
         let mut statement = connection.prepare_cached(&prepared.sql).map_err(said)?;
         for (n, (value, kind)) in parameters.iter().zip(&prepared.parameters).enumerate() {
             let value = value.clone().fit(*kind, n + 1)?;
-            // A parameter that stands nowhere has no place either.
+            // A parameter that the statement does not use is not bound.
             if n < statement.parameter_count() {
                 statement.raw_bind_parameter(n + 1, value.inner()).map_err(said)?;
             }
@@ -250,12 +252,11 @@ impl Engine {
                 let inner = row.get_ref(n).map_err(said)?;
                 let value = Value::of(inner, column.kind).ok_or_else(|| {
                     let text = format!(
-                        "a value of column \"{}\" is no {}",
+                        "a value of column \"{}\" is not of type {}",
                         column.name,
                         column.kind.name()
                     );
-                    QueryError::new(State::Mismatch, text)
-                        .hint("Say what it is with a cast.".to_owned())
+                    QueryError::new(State::Mismatch, text).hint("Add a cast.".to_owned())
                 })?;
                 budget.spend(value.size()).map_err(said)?;
                 values.push(value);
@@ -266,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// What SQLite said, in our words.
+    /// Converts an error of SQLite.
     fn explain(&self, error: &rusqlite::Error, rewritten: Option<&Rewritten>) -> QueryError {
         if let Some(fault) = self.shared.budget.take_fault() {
             return fault;
@@ -297,7 +298,7 @@ impl Engine {
             return QueryError::new(State::NoColumn, text).at(place(name)).hint(hint);
         }
         if let Some(name) = said.strip_prefix("ambiguous column name: ") {
-            let text = format!("column \"{name}\" is in several tables");
+            let text = format!("column reference \"{name}\" is ambiguous");
             return QueryError::new(State::Ambiguous, text).at(place(name));
         }
         let state = match said.as_str() {
@@ -325,7 +326,7 @@ impl Engine {
     }
 }
 
-/// Forgets prepared statements when the one that ends was long.
+/// Clears the statement cache after a long statement.
 struct Forget<'a> {
     connection: &'a Connection,
     text_bytes: usize,
@@ -343,7 +344,7 @@ fn internal(error: rusqlite::Error) -> QueryError {
     QueryError::new(State::Internal, error.to_string())
 }
 
-/// A connection that has the tables and nothing else.
+/// Opens a connection with the virtual tables and nothing else.
 fn open(
     shared: &Shared,
     tables: &[&'static Table],
@@ -378,7 +379,7 @@ fn open(
         connection.set_limit(limit, most)?;
     }
     connection.set_prepared_statement_cache_capacity(16);
-    // What is sorted and grouped counts as memory, and never fills a disk.
+    // Sorting and grouping use memory, which is limited, and never the disk.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     for table in tables {
         vtab::register(&connection, table, shared.clone())?;
@@ -391,11 +392,11 @@ fn open(
     Ok(connection)
 }
 
-/// Reading the tables is all that is allowed.
+/// The authorizer: only reading the tables is allowed.
 fn allow(tables: &HashSet<String>, context: &AuthContext<'_>) -> Authorization {
     let allowed = match context.action {
         AuthAction::Select | AuthAction::Recursive => true,
-        // Rows of a question inside of a question are counted under the name that it has there.
+        // SQLite reports rows of a subquery under its alias.
         AuthAction::Read { table_name, column_name: "" } => {
             !table_name.starts_with("sqlite_") && !table_name.starts_with("pragma_")
         }

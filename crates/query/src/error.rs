@@ -1,46 +1,46 @@
-//! Why a question is not answered.
+//! Query errors.
 
-/// What is wrong, as PostgreSQL numbers it.
+/// The SQLSTATE of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The text is no statement.
+    /// Syntax error.
     Syntax,
-    /// There is no such table.
+    /// Undefined table.
     NoTable,
-    /// There is no such column.
+    /// Undefined column.
     NoColumn,
-    /// A name means several columns.
+    /// Ambiguous column.
     Ambiguous,
-    /// There is no such function, or not with these arguments.
+    /// Undefined function, or wrong arguments.
     NoFunction,
-    /// It is understood, and not to be had here.
+    /// Valid SQL that is not supported.
     NotSupported,
-    /// A text cannot be read as what it should be.
+    /// A text that cannot be converted to the type.
     InvalidText,
-    /// A value is outside of what can be.
+    /// A value out of range.
     InvalidValue,
-    /// Something is divided by zero.
+    /// Division by zero.
     DivisionByZero,
-    /// A pattern is wrong.
+    /// Invalid regular expression.
     InvalidPattern,
-    /// Somebody cancelled it, or it took too long.
+    /// Cancelled by the user, or timed out.
     Cancelled,
-    /// It needs more than it may have.
+    /// A limit was exceeded.
     TooMuch,
-    /// It needs more memory than it may have.
+    /// The memory limit was exceeded.
     OutOfMemory,
-    /// Whoever asks may not.
+    /// Permission denied.
     Refused,
-    /// The source cannot answer now.
+    /// The source is unavailable.
     Unavailable,
-    /// Kinds that do not go together.
+    /// Incompatible types.
     Mismatch,
-    /// A defect of ours.
+    /// Internal error.
     Internal,
 }
 
 impl State {
-    /// The five characters.
+    /// The five-character SQLSTATE.
     pub fn code(self) -> &'static str {
         match self {
             State::Syntax => "42601",
@@ -64,44 +64,44 @@ impl State {
     }
 }
 
-/// Why a question is not answered.
+/// Why a query failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct QueryError {
-    /// What kind of problem it is.
+    /// The SQLSTATE.
     pub state: State,
-    /// What is wrong.
+    /// The error message.
     pub text: String,
-    /// The byte of the question at which it is.
+    /// The position in the statement, in bytes.
     pub at: Option<usize>,
-    /// What would be right.
+    /// The next step.
     pub hint: Option<String>,
 }
 
 impl QueryError {
-    /// An error without a place.
+    /// An error without a position.
     pub fn new(state: State, text: impl Into<String>) -> Self {
         QueryError { state, text: text.into(), at: None, hint: None }
     }
 
-    /// There are more rows than an answer may have.
+    /// The error for a result with too many rows.
     pub fn too_many_rows(max: usize) -> Self {
-        let text = format!("the answer has more than {max} rows");
-        QueryError::new(State::TooMuch, text).hint("Use LIMIT, or ask for a part.".to_owned())
+        let text = format!("row limit reached ({max} rows)");
+        QueryError::new(State::TooMuch, text).hint("Use LIMIT, or select fewer rows.".to_owned())
     }
 
-    /// With the place.
+    /// Adds the position.
     pub fn at(self, at: impl Into<Option<usize>>) -> Self {
         QueryError { at: at.into(), ..self }
     }
 
-    /// With what would be right.
+    /// Adds a hint.
     pub fn hint(self, hint: impl Into<Option<String>>) -> Self {
         QueryError { hint: hint.into(), ..self }
     }
 }
 
-/// A name that is meant instead, if one looks alike.
+/// The most similar name, if there is one.
 pub(crate) fn alike<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Option<String> {
     let name = name.to_lowercase();
     among

@@ -1,7 +1,7 @@
-//! The functions of PostgreSQL that questions use, as far as SQLite does not have them.
+//! PostgreSQL functions that SQLite does not have.
 //!
-//! Every scalar function that makes a text is here, also those that SQLite has by itself: what they
-//! make is counted.
+//! Every scalar function that produces text is here, also those that SQLite has, because their
+//! results count against the budget.
 
 pub(crate) mod aggregate;
 pub(crate) mod array;
@@ -22,40 +22,40 @@ use crate::error::{QueryError, State};
 use crate::value::Kind;
 use crate::vtab::Shared;
 
-/// What a value is while a question is being read: the kinds, and two more that only live inside.
+/// The type of an expression during the rewrite: the kinds, and two internal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     /// One of the kinds.
     Of(Kind),
-    /// A length of time, as text.
+    /// An interval, as text.
     Interval,
-    /// A day, as text.
+    /// A date, as text.
     Date,
 }
 
-/// What a function answers.
+/// The result type of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// Always this.
+    /// A fixed type.
     Is(Type),
-    /// What its argument of this place is.
+    /// The type of this argument.
     Like(usize),
 }
 
-/// What a function answers, or why it does not.
+/// The result of a function call.
 pub(crate) type Answer = Result<Inner, QueryError>;
 
 /// A scalar function.
 pub(crate) struct Scalar {
     /// Its name.
     pub name: &'static str,
-    /// The fewest and the most arguments.
+    /// The minimum and maximum number of arguments.
     pub arguments: (usize, usize),
-    /// Whether an argument that is nothing makes the answer nothing.
+    /// Whether a null argument makes the result null.
     pub strict: bool,
-    /// What it answers.
+    /// The result type.
     pub answers: Answers,
-    /// How it is made.
+    /// The implementation.
     pub call: fn(&Shared, &Arguments<'_>) -> Answer,
 }
 
@@ -68,7 +68,7 @@ const TIME: Answers = Answers::Is(Type::Of(Kind::Time));
 const DATE: Answers = Answers::Is(Type::Date);
 const INTERVAL: Answers = Answers::Is(Type::Interval);
 
-/// A function that answers nothing when an argument is nothing.
+/// A function that returns null if an argument is null.
 const fn strict(
     name: &'static str,
     arguments: (usize, usize),
@@ -78,7 +78,7 @@ const fn strict(
     Scalar { name, arguments, strict: true, answers, call }
 }
 
-/// A function that says what nothing means to it.
+/// A function that handles null arguments itself.
 const fn loose(
     name: &'static str,
     arguments: (usize, usize),
@@ -88,7 +88,7 @@ const fn loose(
     Scalar { name, arguments, strict: false, answers, call }
 }
 
-/// What a function was called with.
+/// The arguments of a call.
 pub(crate) struct Arguments<'a>(Vec<ValueRef<'a>>);
 
 impl Arguments<'_> {
@@ -134,7 +134,7 @@ impl Arguments<'_> {
     }
 }
 
-/// A value as people read it.
+/// The text form of a value.
 pub(crate) fn show(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => String::new(),
@@ -146,7 +146,7 @@ pub(crate) fn show(value: ValueRef<'_>) -> String {
     }
 }
 
-/// A value of its own.
+/// An owned copy of a value.
 pub(crate) fn own(value: ValueRef<'_>) -> Inner {
     match value {
         ValueRef::Null => Inner::Null,
@@ -157,7 +157,7 @@ pub(crate) fn own(value: ValueRef<'_>) -> Inner {
     }
 }
 
-/// What is said about a text that is not what it should be.
+/// The error for a text that cannot be converted.
 pub(crate) fn wrong(text: &str, wanted: &str) -> QueryError {
     let short: String = text.chars().take(60).collect();
     QueryError::new(State::InvalidText, format!("{short:?} is not {wanted}"))
@@ -170,7 +170,7 @@ pub(crate) fn scalars() -> impl Iterator<Item = &'static Scalar> {
         .flatten()
 }
 
-/// Functions of SQLite that make nothing larger than what they are given.
+/// Functions of SQLite whose results are not larger than their arguments.
 pub(crate) const BUILT_IN: &[(&str, Option<Answers>)] = {
     use Answers::{Is, Like};
     const INT: Option<Answers> = Some(Is(Type::Of(Kind::Int)));
@@ -211,7 +211,7 @@ pub(crate) const BUILT_IN: &[(&str, Option<Answers>)] = {
     ]
 };
 
-/// What a function answers; none if there is no such function.
+/// The result type of a function; none if the function does not exist.
 pub(crate) fn answers(name: &str) -> Option<Option<Answers>> {
     let built_in = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, answers)| *answers);
     built_in
@@ -226,7 +226,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     built_in.chain(scalars).chain(aggregate::NAMES.iter().copied())
 }
 
-/// Makes all functions known to a connection.
+/// Registers all functions with a connection.
 pub(crate) fn register(connection: &Connection, shared: &Shared) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     for scalar in scalars() {

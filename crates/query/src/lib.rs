@@ -1,18 +1,17 @@
-//! SELECT over tables that somebody else has: SQLite in memory reads them through virtual tables,
-//! and a [`Source`] answers what they ask.
+//! SELECT over tables of a [`Source`]: an in-memory SQLite reads them through virtual tables.
 //!
 //! ```text
 //!   text ──▶ rewrite ──▶ SQLite ──▶ vtab ──▶ Source
 //!            PostgreSQL's   plans     scans: which rows,
-//!            words in       and       in which order,
+//!            dialect to     and       in which order,
 //!            SQLite's       joins     how many
 //! ```
 //!
-//! The connection has no file and no table of its own. An authorizer refuses everything but reading
-//! the tables of the source, whatever the text says; so what a source hides stays hidden.
+//! The connection has no file and no table of its own. An authorizer refuses everything except
+//! reading the tables of the source, so a statement cannot see more than the source returns.
 //!
 //! A statement has a budget of time, steps and memory, and shares a [`Pool`] with all others: only
-//! some of them compute at the same time, by turns.
+//! some of them compute at the same time, in turns.
 
 mod budget;
 mod catalog;

@@ -1,8 +1,8 @@
-//! The memory that a statement holds, counted where SQLite asks for it.
+//! The memory of a statement, counted in SQLite's allocator.
 //!
-//! SQLite has one allocator for the whole process and no limit for one connection. So the allocator
-//! here adds up what its thread holds, and answers "out of memory" when a statement that runs on
-//! this thread has more than it may. Threads without a statement, such as those of a store, have no
+//! SQLite has one allocator for the whole process and no limit for one connection. This allocator
+//! counts the allocations of each thread, and returns "out of memory" when the statement that runs
+//! on the thread exceeds its limit. Threads without a statement, such as those of a store, have no
 //! limit. A statement runs on one thread from its beginning to its end.
 
 use std::cell::Cell;
@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi;
 
-/// In front of each allocation stands its size. This keeps what follows aligned for everything.
+/// The size of an allocation is stored in front of it. This length keeps every alignment.
 const HEAD: usize = 16;
 
-/// Requests up to this size are always granted, so that an error message or a plan can be made
-/// when nothing is left. [`held`] is looked at between steps, so many of them end a statement too.
+/// Requests up to this size are always granted, so that an error message or a plan can be allocated
+/// at the limit. [`held`] is checked between steps, so many small requests end a statement too.
 const ALWAYS_GRANTED: i64 = 16 << 10;
 
 thread_local! {
@@ -23,37 +23,36 @@ thread_local! {
     static HELD_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
 }
 
-/// A statement begins on this thread, which may hold so many bytes.
+/// Starts a statement with this memory limit on this thread.
 pub(crate) fn begin(max: u64) {
     HELD.set(0);
     HELD_MAX.set(i64::try_from(max).unwrap_or(i64::MAX));
 }
 
-/// The statement of this thread has ended.
+/// Ends the statement of this thread.
 pub(crate) fn end() {
     HELD_MAX.set(i64::MAX);
 }
 
-/// How many bytes the statement of this thread holds. Below zero, if it gave back what was there
-/// before it.
+/// The bytes that the statement of this thread holds. Negative if it freed memory of earlier
+/// statements.
 pub(crate) fn held() -> i64 {
     HELD.get()
 }
 
-/// Whether the statement of this thread holds more than it may.
+/// Whether the statement of this thread exceeds its limit.
 pub(crate) fn is_exceeded() -> bool {
     HELD.get() > HELD_MAX.get()
 }
 
-/// Counts bytes outside of SQLite that the statement of this thread holds from now on; gives them
-/// back if there are fewer than none.
+/// Adds bytes outside of SQLite to the memory of the statement; a negative number releases them.
 pub(crate) fn count(bytes: i64) {
     HELD.set(HELD.get().saturating_add(bytes));
 }
 
 /// Makes SQLite count the memory of its statements, in the whole process. It must be called before
-/// anything else uses SQLite, the store included; answers false if that was too late. Without it
-/// there is no limit to what a statement holds inside of SQLite.
+/// anything else uses SQLite, including the store; returns false if it was too late. Without it,
+/// the memory of a statement inside SQLite is not limited.
 pub fn count_memory() -> bool {
     static COUNTED: OnceLock<bool> = OnceLock::new();
     *COUNTED.get_or_init(install)
@@ -76,15 +75,15 @@ fn install() -> bool {
         pAppData: std::ptr::null_mut(),
     };
     let off: c_int = 0;
-    // SAFETY: SQLite copies the methods. Its own statistics are switched off, which would make every
-    // allocation of the process wait for one lock: a query could hold up the store.
+    // SAFETY: SQLite copies the methods. Its own statistics are disabled, because they would make
+    // every allocation of the process wait for one lock: a query could delay the store.
     unsafe {
         ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK
             && ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, off) == ffi::SQLITE_OK
     }
 }
 
-/// Whether this thread may hold so many bytes more.
+/// Whether this thread may allocate this many more bytes.
 fn grants(more: i64) -> bool {
     more <= ALWAYS_GRANTED || HELD.get().saturating_add(more) <= HELD_MAX.get()
 }
@@ -95,7 +94,7 @@ unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
     if !grants(i64::from(bytes)) {
         return std::ptr::null_mut();
     }
-    // SAFETY: what malloc answers has room for the head, and is aligned for it.
+    // SAFETY: the result of malloc has room for the header, and is aligned for it.
     unsafe {
         let base = libc::malloc(wanted + HEAD).cast::<u8>();
         if base.is_null() {
@@ -109,7 +108,7 @@ unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
 
 #[expect(unsafe_code, reason = "an allocator of C")]
 unsafe extern "C" fn free(memory: *mut c_void) {
-    // SAFETY: SQLite gives back what `allocate` or `reallocate` answered, or null.
+    // SAFETY: SQLite passes a result of `allocate` or `reallocate`, or null.
     unsafe {
         if !memory.is_null() {
             count(-i64::from(size(memory)));
@@ -121,7 +120,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
 #[expect(unsafe_code, reason = "an allocator of C")]
 unsafe extern "C" fn reallocate(memory: *mut c_void, bytes: c_int) -> *mut c_void {
     let Ok(wanted) = usize::try_from(bytes) else { return std::ptr::null_mut() };
-    // SAFETY: as above. SQLite calls it with neither null nor zero, which would be right too.
+    // SAFETY: as above. SQLite passes neither null nor zero, which would be valid too.
     unsafe {
         if memory.is_null() {
             return allocate(bytes);
@@ -146,7 +145,7 @@ unsafe extern "C" fn size(memory: *mut c_void) -> c_int {
     if memory.is_null() {
         return 0;
     }
-    // SAFETY: in front of what was allocated stands its size, which came as a c_int.
+    // SAFETY: the size is stored in front of the allocation, and was passed as a c_int.
     unsafe { memory.cast::<u8>().sub(HEAD).cast::<usize>().read() as c_int }
 }
 

@@ -1,4 +1,4 @@
-//! What all statements share: turns to compute, and memory.
+//! Resources that all statements share: turns to compute, and memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use uuid::Uuid;
 use crate::error::{QueryError, State};
 use crate::turns::{Claimant, Turns};
 
-/// What statements may use together.
+/// The limits of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Statements that compute at the same time. Administrators have one more.
+    /// The number of statements that compute at the same time. Administrators have one more.
     pub running: usize,
     /// The memory of all statements, in bytes.
     pub memory: u64,
@@ -25,7 +25,7 @@ impl Default for PoolLimits {
     }
 }
 
-/// What the statements of a process share.
+/// The shared resources of the statements of a process.
 pub struct Pool {
     limits: PoolLimits,
     pub(crate) turns: Turns,
@@ -38,7 +38,7 @@ struct Memory {
     tenants: HashMap<Uuid, Holding>,
 }
 
-/// What some statements hold.
+/// The memory of a group of statements.
 #[derive(Default)]
 struct Holding {
     bytes: i64,
@@ -46,8 +46,8 @@ struct Holding {
 }
 
 impl Holding {
-    /// Whether the statements hold too much, and this one more than its share of it. So a
-    /// statement that is modest does not end because of others.
+    /// Whether the group exceeds its limit and this statement exceeds its share of it. So a small
+    /// statement does not fail because of others.
     fn ends(&self, held: i64, max: u64) -> bool {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         self.bytes > max && held > max / i64::from(self.statements.max(1))
@@ -62,7 +62,7 @@ impl Pool {
     }
 }
 
-/// For whom statements run, and of which pool.
+/// The pool and the tenant of a statement.
 #[derive(Clone)]
 pub struct Account {
     pub(crate) pool: Arc<Pool>,
@@ -83,12 +83,12 @@ impl Account {
         }
     }
 
-    /// A statement begins.
+    /// Registers a statement.
     pub(crate) fn begin(&self) {
         self.change(|holding| holding.statements += 1);
     }
 
-    /// A statement ends that held so many bytes.
+    /// Removes a statement that held this many bytes.
     pub(crate) fn end(&self, held: i64) {
         self.change(|holding| {
             holding.bytes -= held;
@@ -104,21 +104,21 @@ impl Account {
         change(memory.tenants.entry(self.tenant).or_default());
     }
 
-    /// A statement that holds so many bytes holds so many more than it said before.
+    /// Adds memory of a statement that holds `held` bytes.
     pub(crate) fn hold(&self, held: i64, more: i64) -> Result<(), QueryError> {
         self.change(|holding| holding.bytes += more);
         let memory = self.pool.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let PoolLimits { memory: all, tenant_memory, .. } = self.pool.limits;
         let tenant = memory.tenants.get(&self.tenant);
         let (what, setting, max) = if tenant.is_some_and(|it| it.ends(held, tenant_memory)) {
-            ("the statements of the tenant hold", "sql.tenant_memory_max", tenant_memory)
+            ("tenant", "sql.tenant_memory_max", tenant_memory)
         } else if memory.all.ends(held, all) {
-            ("all statements together hold", "sql.memory_max", all)
+            ("server", "sql.memory_max", all)
         } else {
             return Ok(());
         };
-        let text = format!("{what} too much memory ({setting} = {max} bytes)");
-        let hint = "Ask for less, or try again later.".to_owned();
+        let text = format!("{what} memory limit reached ({setting} = {max} bytes)");
+        let hint = "Select less at a time, or try again later.".to_owned();
         Err(QueryError::new(State::OutOfMemory, text).hint(hint))
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         (0..2).for_each(|_| one.begin());
         two.begin();
         assert!(one.hold(50, 50).is_ok());
-        // Together 70, but this one holds less than half of 60.
+        // 70 in total, but this one holds less than half of 60.
         assert!(one.hold(20, 20).is_ok());
         let text = one.hold(55, 5).unwrap_err().text;
         assert!(text.contains("sql.tenant_memory_max = 60"), "{text}");

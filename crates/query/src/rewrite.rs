@@ -1,7 +1,8 @@
-//! A question in PostgreSQL's words becomes one in SQLite's.
+//! Rewrites a query from PostgreSQL's dialect to SQLite's.
 //!
-//! Two walks over the syntax tree. The first finds the tables that are asked, so that the second
-//! knows what the columns are: a time that is compared with a text needs the text read as a time.
+//! It walks the syntax tree twice. The first pass finds the tables, so that the second one knows
+//! the types of columns: for example, a text that is compared with a timestamp must be parsed as a
+//! timestamp.
 
 mod expr;
 mod names;
@@ -26,36 +27,36 @@ use crate::table::Table;
 use crate::value::Kind;
 use walk::{Step, walk};
 
-/// Parsers go no deeper into a question than this.
+/// The maximum nesting of a query in the parsers.
 const DEPTH_MAX: usize = 60;
 
-/// A question that SQLite understands.
+/// A query in SQLite's dialect.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
-    /// Its text.
+    /// The text of the query.
     pub sql: String,
-    /// What its columns are, as far as that is known; empty when not even their number is.
+    /// The types of its columns, if known; empty if their number is unknown.
     pub kinds: Vec<Option<Type>>,
-    /// What its parameters are.
+    /// The types of its parameters.
     pub parameters: Vec<Kind>,
-    /// Whether it calls itself.
+    /// Whether it is recursive.
     pub recursive: bool,
-    /// Names of the question with their places, for errors.
+    /// Names in the query with their positions, for errors.
     pub names: Vec<(String, usize)>,
-    /// The tables that it asks, by the names that they have in it, for errors.
+    /// The tables of the query by their aliases, for errors.
     pub tables: HashMap<String, &'static Table>,
 }
 
-/// A question with more operators than these is refused: each may be a step down.
+/// A query with more operators is refused: each may add a level to the tree.
 const OPERATORS_MAX: usize = 2_000;
 
-/// A question with more operators than these is read where there is room for so many steps.
+/// A query with more operators is parsed with a larger stack.
 const OPERATORS_FEW: usize = 100;
 
-/// The room, in bytes.
+/// The size of the larger stack, in bytes.
 const STACK: usize = 64 << 20;
 
-/// Reads a question and translates it.
+/// Parses and rewrites a query.
 pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten, QueryError> {
     let places = Places::of(text);
     let operators = operators(text, &places)?;
@@ -68,13 +69,13 @@ pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten
     }
     std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().stack_size(STACK);
-        let failed = || QueryError::new(State::Internal, "the statement could not be read");
+        let failed = || QueryError::new(State::Internal, "cannot parse the statement");
         let reading = reader.spawn_scoped(scope, || read(text, &places, tables));
         reading.map_err(|_| failed())?.join().map_err(|_| failed())?
     })
 }
 
-/// How many words and signs of a text may each make its tree one step deeper.
+/// The number of tokens that may each add a level to the tree.
 fn operators(text: &str, places: &Places<'_>) -> Result<usize, QueryError> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize()
@@ -116,7 +117,7 @@ fn read(
         .with_recursion_limit(DEPTH_MAX)
         .try_with_sql(text)
         .and_then(|mut parser| match parser.peek_token().token {
-            // `TABLE x` is a question only inside of others for the parser.
+            // The parser accepts `TABLE x` only as a subquery.
             Token::Word(word) if word.keyword == Keyword::TABLE => {
                 let query = parser.parse_query()?;
                 let mut statements = vec![Statement::Query(query)];
@@ -136,12 +137,12 @@ fn read(
         (Some(_), true) => {
             return Err(QueryError::new(
                 State::NotSupported,
-                "only SELECT, WITH and VALUES ask tables",
+                "only SELECT, WITH and VALUES are supported here",
             ));
         }
     };
     walk(&mut query, &mut Whole)?;
-    // The name that questions get which are put into others.
+    // The name of generated subqueries.
     let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
     let mut survey = Survey { tables, places, found };
     walk(&mut query, &mut survey)?;
@@ -168,7 +169,7 @@ fn syntax(error: &ParserError, places: &Places) -> QueryError {
             return QueryError::new(State::TooMuch, "the statement is nested too deeply");
         }
     };
-    // The place is a part of the text: "… at Line: 1, Column: 8".
+    // The position is part of the text: "… at Line: 1, Column: 8".
     let (said, place) = text.split_once(" at Line: ").unwrap_or((text, ""));
     let at = place.split_once(", Column: ").and_then(|(line, column)| {
         Some(
@@ -178,7 +179,7 @@ fn syntax(error: &ParserError, places: &Places) -> QueryError {
     QueryError::new(State::Syntax, said).at(at)
 }
 
-/// Where lines begin.
+/// The byte positions of lines.
 pub(crate) struct Places<'a> {
     text: &'a str,
     lines: Vec<usize>,
@@ -190,7 +191,7 @@ impl<'a> Places<'a> {
         Places { text, lines: lines.collect() }
     }
 
-    /// The byte of a place; lines and columns count from one, columns in characters.
+    /// The byte of a location; lines and columns count from one, columns in characters.
     fn byte(&self, location: Location) -> usize {
         let line = (location.line as usize).saturating_sub(1);
         let start = self.lines.get(line).copied().unwrap_or(self.text.len());
@@ -204,22 +205,22 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What a question asks about.
+/// The names in a query.
 #[derive(Default)]
 struct Found {
-    /// The names that stand for tables, and these.
+    /// Aliases of tables.
     aliases: HashMap<String, &'static Table>,
-    /// Columns of functions in FROM: the names of these, and what they are.
+    /// Columns of functions in FROM: their names and their tables.
     functions: HashMap<String, (String, &'static Table)>,
-    /// Names that questions inside of it have.
+    /// Names of common table expressions.
     ctes: Vec<String>,
-    /// What columns are that only the question knows.
+    /// Types of columns of subqueries.
     made: HashMap<String, Option<Type>>,
     names: Vec<(String, usize)>,
     recursive: bool,
 }
 
-/// Before the walks: `TABLE x` is `SELECT * FROM x`.
+/// A pass that rewrites `TABLE x` to `SELECT * FROM x`.
 struct Whole;
 
 impl Step for Whole {
@@ -229,7 +230,7 @@ impl Step for Whole {
     }
 }
 
-/// The first walk.
+/// The first pass.
 struct Survey<'a> {
     tables: &'a [&'static Table],
     places: &'a Places<'a>,
@@ -280,7 +281,7 @@ impl Step for Survey<'_> {
 }
 
 impl Survey<'_> {
-    /// A function in FROM. `f() AS x(y)`: `y` is its column; without `y`, `x` is.
+    /// A function in FROM. In `f() AS x(y)`, `y` is its column; without `y`, `x` is.
     fn function(&mut self, function: String, alias: Option<&TableAlias>) {
         let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
         let Some(table) = known else { return };
@@ -292,7 +293,7 @@ impl Survey<'_> {
     }
 }
 
-/// A name as PostgreSQL reads it: small letters, unless it is quoted.
+/// A name, folded to lower case unless it is quoted, as in PostgreSQL.
 pub(crate) fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
@@ -306,7 +307,7 @@ pub(crate) fn parts(name: &ObjectName) -> Vec<&Ident> {
     name.0.iter().filter(|part| ident(part)).filter_map(ObjectNamePart::as_ident).collect()
 }
 
-/// The table of a name; none for a name that the question makes itself.
+/// The table of a name; none for a name of a subquery.
 fn find(
     name: &ObjectName,
     tables: &[&'static Table],
@@ -319,7 +320,7 @@ fn find(
         [table] if ctes.contains(table) => return Ok(None),
         [table] => (None, table),
         [schema, table] | [_, schema, table] => (Some(schema), table),
-        _ => return Err(QueryError::new(State::Syntax, format!("{name} is no name of a table"))),
+        _ => return Err(QueryError::new(State::Syntax, format!("{name} is not a table name"))),
     };
     let of = |schema: &str| {
         tables.iter().copied().find(|known| known.schema == schema && known.name == table)
@@ -344,7 +345,7 @@ fn find(
     }
 }
 
-/// The second walk.
+/// The second pass.
 struct Pass<'a> {
     tables: &'a [&'static Table],
     places: &'a Places<'a>,
@@ -378,8 +379,7 @@ impl Step for Pass<'_> {
     }
 }
 
-/// The third walk. What is no keyword for PostgreSQL may be one for SQLite; a name in quotes is
-/// none.
+/// The third pass quotes names that are keywords of SQLite and not of PostgreSQL.
 struct Quote;
 
 impl Step for Quote {

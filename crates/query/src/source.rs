@@ -1,4 +1,4 @@
-//! Who has the rows.
+//! The interface to the owner of the rows.
 
 use std::cmp::Ordering;
 
@@ -9,60 +9,61 @@ use crate::error::QueryError;
 use crate::table::Table;
 use crate::value::{Row, Value};
 
-/// Whoever has the rows. It answers only what the one who asks may see: nothing behind it filters.
+/// Provides the rows of tables. It returns only rows that the user may see; no other code filters
+/// them.
 ///
-/// It is called on a thread that may block.
+/// Its methods are called on a thread that may block.
 pub trait Source: Send + Sync {
     /// The tables.
     fn tables(&self) -> &'static [Table];
-    /// Begins to read a table.
+    /// Starts to scan a table.
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Pages>, QueryError>;
-    /// What the time is.
+    /// The current time.
     fn now(&self) -> Timestamp;
     /// A time zone by its name.
     fn zone(&self, name: &str) -> Option<TimeZone>;
-    /// Who asks, and where.
+    /// The session of the query.
     fn session(&self) -> Session;
 }
 
-/// Who asks, and where.
+/// The session of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// The user's name.
     pub user: String,
-    /// The tenant, which is the database of a client of PostgreSQL.
+    /// The tenant, which PostgreSQL clients see as the database.
     pub database: String,
-    /// The number that clients cancel with.
+    /// The process id for cancel requests.
     pub backend: i32,
-    /// What `version()` answers.
+    /// The result of `version()`.
     pub version: String,
 }
 
-/// What is asked of a table.
+/// A scan of a table.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The table.
     pub table: &'static Table,
-    /// What the rows must be like. SQLite looks at all of it again, so a source may answer more rows
-    /// than were asked for, except where a limit comes with it: then they are all that is asked for.
+    /// Conditions on the rows. SQLite checks all of them again, so a source may return more rows,
+    /// except with a limit: then it must return only matching rows.
     pub constraints: Vec<Constraint>,
-    /// The order in which the rows must come.
+    /// The required order of the rows.
     pub order: Option<Order>,
-    /// No more rows than these are needed.
+    /// The maximum number of rows that are needed.
     pub limit: Option<u64>,
-    /// The columns that are looked at.
+    /// The columns that the query uses.
     pub used: Used,
 }
 
-/// Columns of a table that a question looks at. The others may be left empty.
+/// The columns of a table that a query uses. The others may be left empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used(pub(crate) u64);
 
 impl Used {
-    /// All of them.
+    /// All columns.
     pub const ALL: Used = Used(u64::MAX);
 
-    /// Whether the column at a place is one of them. Those from the 64th on share one mark.
+    /// Whether the query uses the column with this index. Columns from the 64th on share one bit.
     fn has(self, field: usize) -> bool {
         self.0 & (1 << field.min(63)) != 0
     }
@@ -71,13 +72,13 @@ impl Used {
 /// A condition on a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constraint {
-    /// The place of the column in its table.
+    /// The index of the column in its table.
     pub field: usize,
-    /// What its value must be.
+    /// The condition on its value.
     pub is: Is,
 }
 
-/// What a value must be.
+/// A condition on a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Is {
     /// One of these.
@@ -90,12 +91,12 @@ pub enum Is {
     AtMost(Value),
     /// Less than this.
     LessThan(Value),
-    /// Anything but nothing.
+    /// Not null.
     Known,
 }
 
 impl Is {
-    /// Whether a value is like this, as SQLite sees it.
+    /// Whether a value meets the condition, by the rules of SQLite.
     pub fn meets(&self, value: &Value) -> bool {
         let order = |other: &Value| value.compare(other);
         match self {
@@ -109,18 +110,18 @@ impl Is {
     }
 }
 
-/// An order of rows, the greatest first.
+/// A descending order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The place of the column in its table.
+    /// The index of the column in its table.
     pub field: usize,
-    /// Whether rows without a value come first.
+    /// Whether null values come first.
     pub nulls_first: bool,
 }
 
 /// The rows of a table, a page at a time.
 pub trait Pages: Send {
-    /// The next rows; none when there are no more. A page may be empty.
+    /// The next rows; none at the end. A page may be empty.
     fn next(&mut self) -> Result<Option<Vec<Row>>, QueryError>;
 }
 
@@ -132,12 +133,12 @@ impl Pages for Option<Vec<Row>> {
 }
 
 impl Scan {
-    /// Whether the question looks at a column.
+    /// Whether the query uses a column.
     pub fn uses(&self, name: &str) -> bool {
         self.table.field(name).is_some_and(|field| self.used.has(field))
     }
 
-    /// The values that a column may have, if they are given.
+    /// The values that the conditions allow for a column, if they list them.
     pub fn values(&self, name: &str) -> Option<&[Value]> {
         let field = self.table.field(name)?;
         self.constraints.iter().find_map(|constraint| match &constraint.is {
@@ -146,7 +147,7 @@ impl Scan {
         })
     }
 
-    /// What a column's value must be, as far as it is a range.
+    /// The range conditions on a column.
     pub fn ranges<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Is> {
         let field = self.table.field(name);
         self.constraints

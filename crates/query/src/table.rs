@@ -1,23 +1,23 @@
-//! What a table is, as data.
+//! Table definitions, as data.
 
 use std::fmt::Write;
 
 use crate::value::Kind;
 
-/// A table that can be asked.
+/// A table that can be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Its schema.
     pub schema: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its description.
     pub comment: &'static str,
     /// Its columns, in order.
     pub fields: &'static [Field],
-    /// The columns by which its source can order rows, the newest or last first.
+    /// The columns by which the source can order rows, in descending order.
     pub orders: &'static [&'static str],
-    /// How many of its last columns are arguments of a function that makes it; 0 for a table.
+    /// How many of its last columns are arguments of a table function; 0 for a table.
     pub arguments: usize,
 }
 
@@ -26,38 +26,38 @@ pub struct Table {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What its values are.
+    /// The type of its values.
     pub kind: Kind,
-    /// Which conditions on it the source makes use of.
+    /// The conditions on it that the source can evaluate.
     pub keys: Keys,
-    /// What it says.
+    /// Its description.
     pub comment: &'static str,
 }
 
-/// Which conditions on a column a source makes use of.
+/// The conditions on a column that a source can evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// None.
+    /// No conditions.
     None,
-    /// One value or several: the source answers rows with them, and no others.
+    /// Equality with one or more values: the source returns only matching rows.
     Equal,
-    /// Ranges: the source leaves out what it can.
+    /// Ranges: the source may return rows outside of them.
     Range,
 }
 
 impl Table {
-    /// The name inside of SQLite, where no schemas are.
+    /// The name inside SQLite, which has no schemas.
     pub(crate) fn inner_name(&self) -> String {
         format!("{}.{}", self.schema, self.name)
     }
 
-    /// The place of a column.
+    /// The index of a column.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name))
     }
 
-    /// The statement that declares it to SQLite. The columns by which the source can order are there
-    /// a second time, hidden, with nothing sorted as the greatest value, as PostgreSQL does.
+    /// The declaration of the virtual table. Columns by which the source can order are declared a
+    /// second time as hidden columns that sort null as the greatest value, as PostgreSQL does.
     pub(crate) fn declaration(&self) -> String {
         let mut text = "CREATE TABLE x(".to_owned();
         for (n, field) in self.fields.iter().enumerate() {
@@ -73,12 +73,12 @@ impl Table {
     }
 }
 
-/// The hidden column by which rows are ordered instead of one that may be nothing.
+/// The hidden column that replaces a nullable one in ORDER BY.
 pub(crate) fn order_key(name: &str) -> String {
     format!("{name}$")
 }
 
-/// The tables as a page for people.
+/// The tables as Markdown.
 pub fn tables_markdown(tables: &[Table]) -> String {
     let mut text = String::new();
     for table in tables {

@@ -1,9 +1,9 @@
-//! Turns: how many statements compute at the same time, and in which order they do.
+//! Turns: how many statements compute at the same time, and in which order.
 //!
-//! A statement computes while it has a turn. After a slice of time it gives the turn up if others
+//! A statement computes only while it has a turn. After a time slice it yields the turn if others
 //! wait, and while it waits for its reader it has none. The next turn goes to the tenant that has
-//! had the least time, and within a tenant to the statement that has waited longest. Administrators
-//! have a turn more than all others together, and come first.
+//! used the least time, and within a tenant to the statement that has waited longest.
+//! Administrators have one extra turn, and come first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-/// How often a statement that waits for a turn looks whether it was cancelled.
+/// How often a waiting statement checks whether it was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Turns that only administrators are given.
+/// Turns that are reserved for administrators.
 const RESERVED: usize = 1;
 
-/// Who wants a turn.
+/// The owner of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claimant {
     /// A statement of a tenant.
@@ -37,17 +37,17 @@ struct State {
     taken: usize,
     administrators: VecDeque<Arc<Waiter>>,
     tenants: HashMap<Uuid, Tenant>,
-    /// The time that the tenant had that was given the last turn. A tenant that comes back begins
-    /// here: time that it did not use is not saved up.
+    /// The used time of the tenant that got the last turn. A returning tenant begins here: unused
+    /// time is not saved up.
     floor: Duration,
 }
 
 #[derive(Default)]
 struct Tenant {
     waiting: VecDeque<Arc<Waiter>>,
-    /// Its statements with a turn.
+    /// The number of its statements with a turn.
     running: usize,
-    /// The time that it had.
+    /// The time that it has used.
     used: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn; answers when it begins, or none if `is_over` said so before.
+    /// Waits for a turn; returns its start, or none if `is_over` returned true first.
     pub fn take(&self, who: Claimant, is_over: impl Fn() -> bool) -> Option<Instant> {
         let mut state = self.state();
         let waiter = Arc::new(Waiter::default());
@@ -101,7 +101,7 @@ impl Turns {
         Some(tick())
     }
 
-    /// Gives a turn back that began at a time.
+    /// Returns a turn that began at this time.
     pub fn give_back(&self, who: Claimant, since: Instant) {
         let used = tick().saturating_duration_since(since);
         let mut state = self.state();
@@ -112,7 +112,7 @@ impl Turns {
         state.hand_out(self.max);
     }
 
-    /// Whether a statement that has a turn should give it to another.
+    /// Whether a statement with a turn should yield it.
     pub fn is_wanted(&self) -> bool {
         let state = self.state();
         !state.administrators.is_empty()
@@ -155,14 +155,14 @@ impl State {
         self.forget(id);
     }
 
-    /// Forgets a tenant without statements, unless its time says that it has to wait.
+    /// Removes a tenant without statements, unless its used time must be kept.
     fn forget(&mut self, id: Uuid) {
         let floor = self.floor;
         let idle = |tenant: &Tenant| tenant.waiting.is_empty() && tenant.running == 0;
         if self.tenants.get(&id).is_some_and(|it| idle(it) && it.used <= floor) {
             self.tenants.remove(&id);
         }
-        // No tenant competes any more: all begin anew.
+        // No tenant competes any more: all start again from zero.
         if self.tenants.values().all(idle) {
             self.tenants.clear();
             self.floor = Duration::ZERO;

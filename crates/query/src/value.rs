@@ -1,7 +1,7 @@
-//! Values on their way in and out, and what they are inside of SQLite.
+//! Values of parameters and results, and their form inside SQLite.
 //!
-//! SQLite has numbers, texts and bytes. A time is a text of fixed width, so that it sorts as a time
-//! and can be read wherever it turns up; a truth is 0 or 1, a UUID is its text.
+//! SQLite has numbers, texts and bytes. A timestamp is a text of fixed width, so that it sorts
+//! correctly and can be recognised everywhere; a boolean is 0 or 1, a UUID is its text.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use uuid::Uuid;
 
 use crate::error::{QueryError, State};
 
-/// A column of an answer.
+/// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What its values are.
+    /// The type of its values.
     pub kind: Kind,
 }
 
-/// What the values of a column are.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// True or false.
@@ -56,7 +56,7 @@ impl Kind {
         Kind::Bytes,
     ];
 
-    /// The name of its type in PostgreSQL.
+    /// The name of the PostgreSQL type.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bool => "boolean",
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// The number of its type in PostgreSQL.
+    /// The oid of the PostgreSQL type.
     pub fn oid(self) -> i64 {
         match self {
             Kind::Bool => 16,
@@ -84,8 +84,8 @@ impl Kind {
         }
     }
 
-    /// The type that a column is declared with in SQLite. The second word decides how SQLite
-    /// compares its values.
+    /// The declared type in SQLite. Its second word sets the affinity, by which SQLite compares
+    /// values.
     pub(crate) fn declared(self) -> &'static str {
         match self {
             Kind::Bool => "BOOL_INT",
@@ -104,10 +104,10 @@ impl Kind {
     }
 }
 
-/// A value of an answer, or of a parameter.
+/// A value of a result or of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// Null.
     Null,
     /// True or false.
     Bool(bool),
@@ -125,10 +125,10 @@ pub enum Value {
     Bytes(Arc<[u8]>),
 }
 
-/// A row of an answer.
+/// A row of a result.
 pub type Row = Vec<Value>;
 
-/// A time as SQLite sees it: always as wide, so that texts sort as times do.
+/// The text form of a timestamp in SQLite, with a fixed width, so that texts sort like timestamps.
 pub fn show_time(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S%.6f+00").to_string()
 }
@@ -139,7 +139,7 @@ impl Value {
         Value::Text(text.as_ref().into())
     }
 
-    /// The order of two values of a kind; numbers are compared in every form, and nothing has no
+    /// The order of two values of the same type; numbers of all types are compared, and null has no
     /// order.
     pub fn compare(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// How many bytes it takes, about.
+    /// The approximate size in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Value::Text(text) => text.len() as u64,
@@ -176,7 +176,7 @@ impl Value {
         }
     }
 
-    /// What SQLite says, as a value of a kind. What does not fit the kind is none.
+    /// A value of SQLite as a value of this kind; none if it does not fit.
     pub(crate) fn of(inner: ValueRef<'_>, kind: Kind) -> Option<Self> {
         let lossy = |bytes| String::from_utf8_lossy(bytes);
         Some(match (kind, inner) {
@@ -209,8 +209,7 @@ impl Value {
         })
     }
 
-    /// The value of a parameter as the kind that its place needs: what a client sent as text is
-    /// read.
+    /// Converts the value of a parameter to its type; text values are parsed.
     pub(crate) fn fit(self, kind: Kind, number: usize) -> Result<Self, QueryError> {
         let Value::Text(text) = &self else { return Ok(self) };
         let word = text.trim();
@@ -224,7 +223,10 @@ impl Value {
             Kind::Bytes => return Ok(Value::Bytes(text.as_bytes().into())),
         };
         read.ok_or_else(|| {
-            let text = format!("parameter ${number} is {word:?}, which is no {}", kind.name());
+            let text = format!(
+                "parameter ${number}: invalid input syntax for type {}: {word:?}",
+                kind.name()
+            );
             QueryError::new(State::InvalidText, text)
         })
     }

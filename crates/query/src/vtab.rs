@@ -19,17 +19,17 @@ use crate::source::{Constraint, Is, Order, Pages, Scan, Source, Used};
 use crate::table::{Keys, Table};
 use crate::value::{Kind, Row, Value};
 
-/// What a value takes besides its text.
+/// The size of a value without its text.
 const VALUE_BYTES: u64 = 32;
 
-/// What every table of a connection knows.
+/// The shared state of the tables of a connection.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub source: Arc<dyn Source>,
     pub budget: Arc<Budget>,
 }
 
-/// Makes a table known to a connection, under its name with its schema.
+/// Registers a table with a connection, under its name with its schema.
 pub(crate) fn register(
     connection: &Connection,
     table: &'static Table,
@@ -39,7 +39,7 @@ pub(crate) fn register(
     connection.create_module(table.inner_name().as_str(), &MODULE, Some((table, shared)))
 }
 
-/// A table, connected.
+/// A connected table.
 #[repr(C)]
 struct Tab<'vtab> {
     base: sqlite3_vtab,
@@ -87,10 +87,10 @@ unsafe impl<'vtab> VTab<'vtab> for Tab<'vtab> {
     }
 }
 
-/// What a scan uses of what SQLite offers, as a text that travels from planning to running:
-/// a word for each argument, `=3` `i3` `>3` `g3` `<3` `l3` with the place of a column, `L`, `O`,
-/// `k3` for a column that must be something, the order, `d3` or `n3`, and last the columns that are
-/// looked at, `u` with a bit for each.
+/// The plan of a scan, as a text that SQLite passes from planning to execution: a word for each
+/// argument, `=3` `i3` `>3` `g3` `<3` `l3` with the index of a column, `L`, `O`, `k3` for a column
+/// that must not be null, the order `d3` or `n3`, and last the used columns, `u` with a bit for
+/// each.
 struct Plan;
 
 impl Plan {
@@ -132,7 +132,7 @@ impl Plan {
             };
             let argument = field.is_some_and(|field| field + table.arguments >= table.fields.len());
             if argument && !usable && table.arguments > 0 {
-                // A function needs its arguments first.
+                // A table function needs its arguments.
                 return Ok(false);
             }
             let (Some(field), true, true) = (field, usable, word != '-') else {
@@ -175,7 +175,7 @@ impl Plan {
         Ok(true)
     }
 
-    /// The order that is wanted, if a source has it.
+    /// The requested order, if the source supports it.
     fn order(table: &Table, orders: &[(c_int, bool)]) -> Option<Order> {
         let [(column, true)] = orders else { return None };
         let column = usize::try_from(*column).ok()?;
@@ -214,7 +214,7 @@ impl Plan {
                 let number = args.get::<Option<i64>>(n).ok().flatten().unwrap_or(-1);
                 match (op, u64::try_from(number)) {
                     ("L", Ok(number)) => window = Some(window.unwrap_or(0) + number),
-                    // No limit at all, whatever the offset is.
+                    // No limit, whatever the offset is.
                     ("L", Err(_)) => window = Some(u64::MAX / 2),
                     (_, Ok(number)) => window = Some(window.unwrap_or(0).saturating_add(number)),
                     (_, Err(_)) => {}
@@ -245,13 +245,13 @@ impl Plan {
     }
 }
 
-/// A value that a column is compared with. One that the column cannot have is none; no row is equal
-/// to it.
+/// A value that a column is compared with; none if the column cannot have it, so that no row
+/// matches.
 fn loose(value: ValueRef<'_>, kind: Kind) -> Option<Value> {
     match value {
         ValueRef::Null => None,
         value => match Value::of(value, kind) {
-            // Numbers are compared with numbers of every form.
+            // Numbers of all types are compared.
             None if kind == Kind::Int => match value {
                 ValueRef::Real(number) => Some(Value::Float(number)),
                 _ => None,
@@ -269,7 +269,7 @@ struct Cursor<'vtab> {
     shared: Shared,
     pages: Option<Box<dyn Pages>>,
     rows: Vec<Row>,
-    /// The bytes of the rows, which count as memory of the statement.
+    /// The bytes of the current page, which count as memory of the statement.
     held: u64,
     at: usize,
     number: i64,
@@ -277,7 +277,7 @@ struct Cursor<'vtab> {
 }
 
 impl Cursor<'_> {
-    /// Makes the row at which the cursor stands be there, or the end known.
+    /// Moves to the next row, or to the end.
     fn settle(&mut self) -> Result<()> {
         while self.at >= self.rows.len() {
             let Some(pages) = &mut self.pages else { return Ok(()) };
@@ -296,7 +296,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Replaces the page, and counts what it takes.
+    /// Replaces the page, and counts its memory.
     fn load(&mut self, rows: Vec<Row>) -> Result<()> {
         self.release();
         self.held = rows.iter().flatten().map(|value| value.size() + VALUE_BYTES).sum();
@@ -321,7 +321,7 @@ unsafe impl VTabCursor for Cursor<'_> {
         let scan = Plan::read(plan.unwrap_or_default(), self.table, args)?;
         (self.pages, self.number) = (None, 0);
         self.load(Vec::new())?;
-        // No value is equal to nothing.
+        // No value is equal to null.
         let empty =
             |constraint: &Constraint| matches!(&constraint.is, Is::In(values) if values.is_empty());
         if scan.constraints.iter().any(empty) {
@@ -362,7 +362,7 @@ unsafe impl VTabCursor for Cursor<'_> {
         let name = self.table.orders.get(column - count);
         let field = name.and_then(|name| self.table.field(name)).unwrap_or_default();
         match row.get(field).unwrap_or(&Value::Null) {
-            // The greatest number, or a text behind all others.
+            // The greatest number, or a text after all others.
             Value::Null => match self.table.fields[field].kind {
                 Kind::Int | Kind::Float | Kind::Bool => context.set_result(i64::MAX),
                 _ => context.set_result("\u{10ffff}"),

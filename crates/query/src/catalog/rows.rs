@@ -10,19 +10,19 @@ use crate::source::{Pages, Scan, Source, Used};
 use crate::table::Table;
 use crate::value::{Kind, Row, Value};
 
-/// More numbers than these are not made.
+/// The maximum length of a series.
 const SERIES_MAX: i64 = 1_000_000;
 
-/// Numbers that are made at a time.
+/// The rows of a page of a series.
 const SERIES_PAGE: i64 = 1_000;
 
-/// A longer list is not taken apart: its rows take many times its length.
+/// A longer list is refused: its rows take many times its length.
 const LIST_BYTES_MAX: usize = 256 << 10;
 
-/// The numbers of what comes from tables of the source.
+/// The first oid of objects from tables of the source.
 const FIRST_USER: i64 = 20_000;
 
-/// A row of some values by name; the others are zero, false or nothing.
+/// A row with some values by name; the others are zero, false or null.
 fn row(table: &Table, values: &[(&str, Value)]) -> Row {
     let value = |name: &str| values.iter().find(|(known, _)| *known == name);
     let fields = table.fields.iter().map(|field| match (value(field.name), field.kind) {
@@ -38,7 +38,7 @@ fn text(text: &str) -> Value {
     Value::text(text)
 }
 
-/// Reads a table of the catalogs.
+/// Scans a catalog table.
 pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let make = |values: &[(&str, Value)]| row(scan.table, values);
     let rows: Vec<Row> = match (scan.table.schema, scan.table.name) {
@@ -352,7 +352,7 @@ fn types(of: &Table) -> Vec<Row> {
     TYPES.iter().map(one).collect()
 }
 
-/// A column of a table of the source; nothing if whoever asks may not see it.
+/// A column of a table of the source; empty if the user may not see it.
 fn column(source: &dyn Source, table: &str, column: &str) -> Result<Vec<String>, QueryError> {
     let Some(table) = source.tables().iter().find(|known| known.name == table) else {
         return Ok(Vec::new());
@@ -370,7 +370,7 @@ fn column(source: &dyn Source, table: &str, column: &str) -> Result<Vec<String>,
     Ok(names)
 }
 
-/// The one who asks and, if they may see them, the others.
+/// The current user and, if visible, the others.
 fn roles(source: &dyn Source) -> Vec<(i64, String)> {
     let own = source.session().user;
     let mut names = column(source, "users", "user_name").unwrap_or_default();
@@ -382,7 +382,7 @@ fn roles(source: &dyn Source) -> Vec<(i64, String)> {
     std::iter::once((OWNER, "punctual".to_owned())).chain(users).collect()
 }
 
-/// The tenant of the one who asks and, if they may see them, the others.
+/// The current tenant and, if visible, the others.
 fn databases(source: &dyn Source) -> Vec<String> {
     let own = source.session().database;
     let mut names = column(source, "tenants", "tenant_name").unwrap_or_default();
@@ -393,13 +393,13 @@ fn databases(source: &dyn Source) -> Vec<String> {
     names
 }
 
-/// The numbers from one to another, a page at a time.
+/// A series of numbers, a page at a time.
 struct Series {
     start: i64,
     stop: i64,
     step: i64,
     is_step_given: bool,
-    /// How many there are, and how many were made.
+    /// The length of the series, and the number of rows so far.
     count: i64,
     made: i64,
 }

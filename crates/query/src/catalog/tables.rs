@@ -1,4 +1,4 @@
-//! The tables of the catalogs, as data. Columns that no client was seen to ask for are left out.
+//! The catalog tables, as data. Columns that no known client queries are omitted.
 
 use crate::table::{Field, Keys, Table};
 use crate::value::Kind;

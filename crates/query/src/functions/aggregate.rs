@@ -1,4 +1,4 @@
-//! Functions over many rows.
+//! Aggregate functions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Answers, Type};
 use crate::budget::Budget;
 use crate::value::Kind;
 
-/// Their names.
+/// The names of the functions.
 pub(crate) const NAMES: &[&str] = &[
     "array_agg",
     "bool_and",
@@ -48,7 +48,7 @@ pub(crate) fn register(connection: &Connection, budget: &Arc<Budget>) -> rusqlit
     connection.create_aggregate_function("variance", 1, flags, list(show_variance))
 }
 
-/// All values, and what is made of them at the end.
+/// An aggregate that collects all values and computes its result at the end.
 struct List {
     budget: Arc<Budget>,
     show: fn(&[Inner], Option<f64>) -> Inner,
@@ -86,7 +86,7 @@ impl Aggregate<Seen, Inner> for List {
     }
 }
 
-/// How many bytes a value takes, about.
+/// The approximate size of a value in bytes.
 fn size_of(value: ValueRef<'_>) -> u64 {
     32 + value.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len) as u64
 }

@@ -1,4 +1,4 @@
-//! Arrays, which are texts `{a,b}` here.
+//! Arrays, represented as text `{a,b}`.
 
 use rusqlite::types::ValueRef;
 
@@ -27,7 +27,7 @@ pub(crate) fn array<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
-/// The items of an array that is text.
+/// The items of an array in text form.
 pub(crate) fn items(text: &str) -> Vec<Option<String>> {
     let inner = text.trim();
     let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);

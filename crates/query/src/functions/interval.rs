@@ -1,5 +1,4 @@
-//! Lengths of time, as PostgreSQL has them: months, days, and time, which do not turn into each
-//! other.
+//! Intervals as in PostgreSQL: months, days and time, which are not converted into each other.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp};
@@ -54,7 +53,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     }),
 ];
 
-/// A length of time.
+/// An interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interval {
     months: i64,
@@ -63,7 +62,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// All of it in seconds; a month has 30 days.
+    /// The interval in seconds; a month has 30 days.
     pub fn seconds(self) -> f64 {
         (self.months * 30 + self.days) as f64 * 86_400.0 + self.us as f64 / 1e6
     }
@@ -130,9 +129,9 @@ impl std::fmt::Display for Interval {
     }
 }
 
-/// Reads `1 day 02:03:04`, `90 minutes`, `1h 30m`, `-1 week`, `3 days ago`.
+/// Parses `1 day 02:03:04`, `90 minutes`, `1h 30m`, `-1 week`, `3 days ago`.
 pub(crate) fn read(text: &str) -> Result<Interval, QueryError> {
-    let bad = || wrong(text.trim(), "a length of time such as 1 day 02:30:00 or 90 minutes");
+    let bad = || wrong(text.trim(), "an interval such as 1 day 02:30:00 or 90 minutes");
     let lower = text.trim().to_lowercase();
     let (words, sign) = match lower.strip_suffix("ago") {
         Some(words) => (words, -1.0),
@@ -158,7 +157,7 @@ pub(crate) fn read(text: &str) -> Result<Interval, QueryError> {
     if words.trim().is_empty() { Err(bad()) } else { Ok(total.times(sign)) }
 }
 
-/// Words, and numbers that stand before a word without a blank.
+/// Splits a text into words, also between a number and a unit without a space.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t', '@', ',']).filter(|word| !word.is_empty()).flat_map(|word| {
         let unit = word.find(|c: char| c.is_ascii_alphabetic());

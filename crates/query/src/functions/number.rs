@@ -39,6 +39,6 @@ fn finite(number: f64) -> Answer {
     if number.is_finite() {
         Ok(number.into())
     } else {
-        Err(QueryError::new(State::InvalidValue, "the number has no such value"))
+        Err(QueryError::new(State::InvalidValue, "value out of range"))
     }
 }

@@ -1,14 +1,14 @@
-//! Patterns that a text may match.
+//! Pattern matching.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::error::{QueryError, State};
 
-/// A pattern may take this much memory when it is compiled.
+/// The maximum memory of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Whether a text is like a pattern of `%` and `_`. It goes back to the last `%` only, so the time
-/// is at most the product of both lengths.
+/// Whether a text matches a LIKE pattern. It backtracks only to the last `%`, so the time is at
+/// most the product of both lengths.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Part {
@@ -51,7 +51,7 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     parts[p..].iter().all(|part| *part == Part::Any)
 }
 
-/// Compiles a pattern; matching takes time in proportion to the text, whatever the pattern is.
+/// Compiles a regular expression; matching takes linear time for every pattern.
 pub(super) fn pattern(text: &str, any_case: bool) -> Result<Regex, QueryError> {
     RegexBuilder::new(text)
         .case_insensitive(any_case)
@@ -67,7 +67,7 @@ pub(super) fn pattern(text: &str, any_case: bool) -> Result<Regex, QueryError> {
             };
             QueryError::new(
                 State::InvalidPattern,
-                format!("the pattern {short:?} is wrong: {reason}"),
+                format!("invalid regular expression {short:?}: {reason}"),
             )
         })
 }

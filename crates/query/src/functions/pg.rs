@@ -1,4 +1,4 @@
-//! What clients of PostgreSQL ask about the server itself.
+//! System information functions of PostgreSQL.
 
 use rusqlite::types::Value as Inner;
 
@@ -36,7 +36,7 @@ fn schema(_: &Shared, _: &Arguments<'_>) -> Answer {
 }
 
 fn no_fields() -> QueryError {
-    QueryError::new(State::NotSupported, "a value has no fields here")
+    QueryError::new(State::NotSupported, "composite values are not supported")
 }
 
 pub(crate) const SCALARS: &[Scalar] = &[
@@ -162,7 +162,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
         }
     }),
     loose("set_config", (3, 3), TEXT, |_, arguments| Ok(arguments.text(1).into())),
-    // Values with fields are made of keys of tables, and no table has keys.
+    // Composite values come from keys of tables, and no table has keys.
     strict("pg_expandarray", (1, 1), INT, |_, _| Err(no_fields())),
     strict("_field", (2, 2), INT, |_, _| Err(no_fields())),
     loose("_regclass", (1, 1), INT, |shared, arguments| {
@@ -200,7 +200,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
             QueryError::new(State::InvalidValue, format!("there is no type {name:?}"))
         })
     }),
-    // What has no number here is equal to none.
+    // An unknown function has no oid.
     strict("_regproc", (1, 1), INT, |_, arguments| {
         if let Ok(oid) = arguments.int(0) {
             return Ok(oid.into());

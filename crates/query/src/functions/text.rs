@@ -1,4 +1,4 @@
-//! Texts.
+//! Text functions.
 
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
         Ok(arguments.text(0).starts_with(&arguments.text(1)).into())
     }),
     strict("md5", (1, 1), TEXT, |_, _| {
-        Err(QueryError::new(State::NotSupported, "md5() is not to be had here"))
+        Err(QueryError::new(State::NotSupported, "md5() is not supported"))
     }),
     strict("ascii", (1, 1), INT, |_, arguments| {
         Ok(arguments.text(0).chars().next().map_or(0, |c| i64::from(u32::from(c))).into())
@@ -81,8 +81,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
     strict("chr", (1, 1), TEXT, |_, arguments| {
         let c =
             u32::try_from(arguments.int(0)?).ok().and_then(char::from_u32).filter(|c| *c != '\0');
-        let c =
-            c.ok_or_else(|| QueryError::new(State::InvalidValue, "there is no such character"))?;
+        let c = c.ok_or_else(|| {
+            QueryError::new(State::InvalidValue, "requested character is not valid")
+        })?;
         Ok(c.to_string().into())
     }),
     strict("quote_ident", (1, 1), TEXT, |_, arguments| Ok(quote_ident(&arguments.text(0)).into())),
@@ -120,7 +121,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     strict("regexp_replace", (3, 4), TEXT, |_, arguments| {
         let flags = if arguments.len() == 4 { arguments.text(3) } else { String::new() };
         let pattern = pattern(&arguments.text(1), flags.contains('i'))?;
-        // PostgreSQL writes \1 and \& for what was found.
+        // PostgreSQL uses `\1` and `\&` for matches.
         let with = arguments.text(2).replace('$', "$$").replace("\\&", "${0}");
         let with =
             (1..=9).fold(with, |with, n| with.replace(&format!("\\{n}"), &format!("${{{n}}}")));
@@ -196,7 +197,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
     }),
 ];
 
-/// The truth of a word, as PostgreSQL reads it.
+/// Parses a boolean as PostgreSQL does.
 pub(crate) fn read_bool(text: &str) -> Option<bool> {
     match text.trim().to_lowercase().as_str() {
         "t" | "true" | "y" | "yes" | "on" | "1" => Some(true),
@@ -205,7 +206,7 @@ pub(crate) fn read_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A name as it must be written.
+/// Quotes a name if needed.
 pub(crate) fn quote_ident(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = name.chars().next().is_some_and(|c| c.is_ascii_lowercase() || c == '_');
@@ -253,7 +254,7 @@ fn too_long() -> QueryError {
     QueryError::new(State::TooMuch, "the text is too long")
 }
 
-/// Longer texts are not made.
+/// The maximum length of a result.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 fn replace(_: &Shared, arguments: &Arguments<'_>) -> Answer {

@@ -1,4 +1,4 @@
-//! Times: reading, showing, cutting, taking apart.
+//! Date and time functions.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -36,7 +36,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
         show_time(time(shared, arguments, 0)?).into()
     )),
     scalar!("_date", 1..=1, DATE, |shared, arguments| {
-        // A day with an offset is that day, wherever it begins earlier or later.
+        // A date with an offset is that date, also where it begins earlier or later.
         if let ValueRef::Text(_) = arguments.raw(0)
             && let Some((stated, _)) = day_with_offset(&arguments.text(0))
         {
@@ -66,14 +66,14 @@ pub(crate) const SCALARS: &[Scalar] = &[
     }),
 ];
 
-/// The parts of `2026-11-15 +01`, which is how JDBC writes a day.
+/// The parts of `2026-11-15 +01`, JDBC's form of a date.
 fn day_with_offset(text: &str) -> Option<(Date, &str)> {
     let (day, offset) = text.trim().split_once(' ')?;
     offset.starts_with(['+', '-']).then(|| day.parse().ok().zip(Some(offset))).flatten()
 }
 
-/// A time of a text: RFC 3339, ISO 8601, with a blank instead of `T`, with `+00` or without a zone,
-/// a day alone or with an offset.
+/// Parses a timestamp: RFC 3339, ISO 8601, with a space instead of `T`, with `+00` or without a
+/// zone, or a date alone or with an offset.
 pub(crate) fn read(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     if let Some((day, offset)) = day_with_offset(text) {
@@ -82,7 +82,7 @@ pub(crate) fn read(text: &str) -> Option<Timestamp> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);
     }
-    // An offset of hours only is what PostgreSQL writes.
+    // PostgreSQL writes offsets with hours only.
     let hours_only = text.len() > 13
         && matches!(text.as_bytes().get(text.len().wrapping_sub(3)), Some(b'+' | b'-'))
         && text[text.len() - 2..].bytes().all(|byte| byte.is_ascii_digit());
@@ -104,7 +104,7 @@ fn local(at: &Zoned) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
 }
 
-/// An argument as a time.
+/// An argument as a timestamp.
 pub(crate) fn time(
     shared: &Shared,
     arguments: &Arguments<'_>,
@@ -241,7 +241,7 @@ fn date_part(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     Ok(part.into())
 }
 
-/// The words of a pattern of `to_char`, longer ones before those that they begin with.
+/// The template patterns of `to_char`; a longer pattern comes before its prefixes.
 const PATTERN: &[(&str, &str)] = &[
     ("YYYY", "%Y"),
     ("HH24", "%H"),

@@ -1,4 +1,4 @@
-//! Expressions, from the inside out.
+//! Rewriting expressions, bottom up.
 
 use sqlparser::ast::{
     AccessExpr, CeilFloorKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -63,7 +63,7 @@ pub(super) fn parameter(expr: &Expr) -> Option<usize> {
 }
 
 impl Pass<'_> {
-    /// Says what a parameter is, if the expression is one.
+    /// Sets the type of a parameter, if the expression is one.
     pub(super) fn expect(&mut self, expr: &Expr, kind: Kind) {
         if let Some(n) = parameter(expr) {
             self.parameters.entry(n).or_default().get_or_insert(kind);
@@ -86,7 +86,7 @@ impl Pass<'_> {
                     idents[1] = quoted(column);
                 }
             }
-            // The schema of a table is a part of its name inside.
+            // Inside SQLite the schema is part of the table's name.
             Expr::CompoundIdentifier(idents) if idents.len() > 2 => {
                 idents.drain(..idents.len() - 2);
             }
@@ -111,7 +111,7 @@ impl Pass<'_> {
             }
             Expr::Between { expr: value, negated, low, high } => {
                 let (a, b) = self.alike(take(value), take(low));
-                // Both bounds decide in the same way what the value must become.
+                // Both bounds decide in the same way about the conversion of the value.
                 let (value, c) = self.alike(a, take(high));
                 *expr = Expr::Between {
                     expr: Box::new(value),
@@ -219,14 +219,14 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The column of a function in FROM inside, if a name with its alias stands for it.
+    /// The internal column of a function in FROM, if the name with its alias refers to it.
     fn of_function(&self, idents: &[Ident]) -> Option<&'static str> {
         let [of, column] = idents else { return None };
         let (alias, table) = self.found.functions.get(&folded(column))?;
         (*alias == folded(of)).then_some(table.fields[0].name)
     }
 
-    /// Literals in the one form that SQLite has.
+    /// Rewrites a literal to the form of SQLite.
     fn value(&mut self, value: &mut Value) -> Result<(), QueryError> {
         match value {
             Value::Placeholder(name) => {
@@ -322,7 +322,7 @@ impl Pass<'_> {
             "_pg_expandarray" => "pg_expandarray",
             name => name,
         };
-        // What only lives inside is no function of the question.
+        // Internal functions cannot be called by a query.
         let is_hidden = inner == name && name.starts_with('_') && self.written(&function.name);
         if answers(inner).is_none() || is_hidden {
             let idents = parts(&function.name);
@@ -354,7 +354,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether a name stands in the text of the question.
+    /// Whether a name is in the text of the query.
     fn written(&self, name: &sqlparser::ast::ObjectName) -> bool {
         parts(name).last().is_some_and(|ident| self.places.of_ident(ident).is_some())
     }

@@ -1,4 +1,4 @@
-//! Names: of tables, and of columns that have none.
+//! Names of tables, and of columns without a name.
 
 use sqlparser::ast::SetExpr;
 use sqlparser::ast::{AccessExpr, Cte, Expr, Function, Ident, ObjectName, ObjectNamePart, Query};
@@ -18,7 +18,7 @@ pub(super) fn object(name: &str) -> ObjectName {
     ObjectName(vec![ObjectNamePart::Identifier(quoted(name))])
 }
 
-/// The name of a column that the question gives none, as PostgreSQL makes it up.
+/// The name that PostgreSQL gives to a column without an alias.
 pub(super) fn name_of(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => folded(ident),
@@ -68,7 +68,7 @@ pub(super) fn last(name: &ObjectName) -> String {
     parts(name).last().map(|ident| folded(ident)).unwrap_or_default()
 }
 
-/// `WITH x(names) AS (query) SELECT * FROM x`: how a query's columns get names in SQLite.
+/// `WITH x(names) AS (query) SELECT * FROM x`: names the columns of a query in SQLite.
 pub(super) fn with_names(query: Query, names: Vec<Ident>) -> Query {
     let inner = Ident::new("_inner");
     let columns =
@@ -91,7 +91,7 @@ pub(super) fn with_names(query: Query, names: Vec<Ident>) -> Query {
     outer
 }
 
-/// `SELECT what FROM table`, read from its text.
+/// Parses `SELECT what FROM table`.
 fn select_from(what: &str, table: Ident) -> Query {
     let text = format!("SELECT {what} FROM {table}");
     let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
@@ -100,12 +100,12 @@ fn select_from(what: &str, table: Ident) -> Query {
     *parser.parse_query().expect("a text of ours is a query")
 }
 
-/// Writes `SELECT * FROM x` where `TABLE x` stands.
+/// Replaces `TABLE x` by `SELECT * FROM x`.
 pub(super) fn spell_out(body: &mut SetExpr) {
     match body {
         SetExpr::Table(table) => {
             let parts = [table.schema_name.take(), table.table_name.take()];
-            // It is not known any more whether a name stood in quotes; no table needs them.
+            // Whether a name was quoted is no longer known; no table needs quotes.
             let parts = parts.into_iter().flatten().map(|name| Ident::new(name.to_lowercase()));
             let name = ObjectName(parts.map(ObjectNamePart::Identifier).collect());
             let mut made = select_from("*", Ident::new("_inner"));
@@ -125,7 +125,7 @@ pub(super) fn spell_out(body: &mut SetExpr) {
     }
 }
 
-/// A question about nothing.
+/// A query without rows.
 pub(super) fn nothing() -> Query {
     select_from("1", Ident::new("_inner"))
 }
@@ -156,7 +156,7 @@ pub(super) fn array_of(query: Query) -> Expr {
 }
 
 impl Pass<'_> {
-    /// A table gets its name inside of SQLite, and keeps its own as an alias.
+    /// Replaces a table by its name inside SQLite, and keeps its own as an alias.
     pub(super) fn table(&mut self, factor: &mut TableFactor) -> Result<(), QueryError> {
         if let TableFactor::Table { name, args, .. } = factor
             && calls_a_table(name, args.as_ref())
@@ -238,11 +238,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Columns without a name get the one that PostgreSQL would give them.
+    /// Names columns without an alias as PostgreSQL does.
     pub(super) fn name_columns(&self, select: &mut Select) {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
-            // The column of a function is called otherwise inside.
+            // The column of a function has another name inside SQLite.
             let is_plain = |ident: &Ident| !self.found.functions.contains_key(&folded(ident));
             let keeps_its_name = match &*expr {
                 Expr::Identifier(ident) => is_plain(ident) && !is_keyword(expr),
@@ -259,12 +259,12 @@ impl Pass<'_> {
     }
 }
 
-/// Whether a function in FROM takes nothing and is a table here.
+/// Whether a function in FROM has no arguments and is a table here.
 pub(super) fn calls_a_table(name: &ObjectName, args: Option<&TableFunctionArgs>) -> bool {
     args.is_some_and(|args| args.args.is_empty()) && FUNCTIONS.contains(&last(name).as_str())
 }
 
-/// Words that are functions although they look like columns.
+/// Keywords that are functions although they look like columns.
 pub(super) fn is_keyword(expr: &Expr) -> bool {
     let Expr::Identifier(ident) = expr else { return false };
     ident.quote_style.is_none() && KEYWORDS.contains(&ident.value.to_lowercase().as_str())

@@ -55,7 +55,7 @@ impl Pass<'_> {
         })
     }
 
-    /// A truth is shown as a word when it becomes a part of a text.
+    /// Converts a boolean to text for a concatenation.
     fn shown(&self, expr: Expr) -> Expr {
         match self.type_of(&expr) {
             Some(Type::Of(Kind::Bool)) => call("_bool_text", vec![expr]),
@@ -75,14 +75,14 @@ impl Pass<'_> {
             (Some(Type::Interval), r) if op == Op::Plus && time(r) => {
                 call("_time_add", vec![right, left, number(1)])
             }
-            // A text beside a time is a length of time.
+            // A text next to a timestamp is an interval.
             (l, Some(Type::Of(Kind::Text)) | None)
                 if sum && time(l) && literal(&right).is_some() =>
             {
                 call("_time_add", vec![left, right, number(sign)])
             }
             (l, r) if op == Op::Minus && time(l) && time(r) => call("_time_sub", vec![left, right]),
-            // A day and a number of days.
+            // A date plus a number of days.
             (Some(Type::Date), Some(Type::Of(Kind::Int))) if sum => {
                 let days = call("_concat", vec![right, text(" days")]);
                 call("_date", vec![call("_time_add", vec![left, days, number(sign)])])
@@ -117,7 +117,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Two sides of a comparison, made alike.
+    /// Converts both sides of a comparison to a common type.
     pub(super) fn alike(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
         let (l, r) = (self.type_of(&left), self.type_of(&right));
         let left = self.beside(left, l, r);
@@ -125,7 +125,7 @@ impl Pass<'_> {
         (left, right)
     }
 
-    /// An expression as it must be beside one of another type.
+    /// Converts an expression for an operation with another type.
     fn beside(&mut self, expr: Expr, is: Option<Type>, other: Option<Type>) -> Expr {
         let Some(other) = other else { return expr };
         if parameter(&expr).is_some() {
@@ -145,7 +145,7 @@ impl Pass<'_> {
             (_, Type::Of(Kind::Bool)) if word.is_some() => call("_bool", vec![expr]),
             (_, Type::Date) if word.is_some() => call("_date", vec![expr]),
             (_, Type::Interval) if word.is_some() => call("_seconds", vec![expr]),
-            // A column of milliseconds beside a day.
+            // A column of milliseconds compared with a date.
             (_, Type::Of(Kind::Int)) => match word {
                 Some(word)
                     if time::read(&word).is_some() && word.trim().parse::<i64>().is_err() =>
@@ -213,13 +213,13 @@ impl Pass<'_> {
 }
 
 fn last_is_plain(query: &Query) -> bool {
-    // ARRAY(SELECT …) became a question that answers one text.
+    // ARRAY(SELECT …) was rewritten to a query with one text.
     query.with.as_ref().is_none_or(|with| {
         with.cte_tables.first().is_none_or(|cte| folded(&cte.alias.name) != "_inner")
     })
 }
 
-/// The operator of its sign.
+/// The operator of a symbol.
 fn plain(sign: &str) -> Result<Op, QueryError> {
     Ok(match sign {
         "=" => Op::Eq,

@@ -1,4 +1,4 @@
-//! Clauses around expressions: LIMIT, ORDER BY, what is not to be had.
+//! Clauses: LIMIT, ORDER BY, and unsupported ones.
 
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderBySort,
@@ -24,7 +24,7 @@ impl Pass<'_> {
         }
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
-                // SQLite has no word for this after a list of names.
+                // SQLite does not accept this keyword after a list of names.
                 cte.materialized = None;
             }
         }
@@ -59,14 +59,14 @@ impl Pass<'_> {
                 query.limit_clause = None;
             }
         }
-        // SQLite takes no parentheses around a part of a set operation.
+        // SQLite accepts no parentheses around an operand of a set operation.
         unwrap_parts(query.body.as_mut());
         self.order(query);
         Ok(())
     }
 
     pub(super) fn leave_query(&mut self, query: &Query) {
-        // What inner questions make, outer ones use by its name.
+        // Outer queries use the columns of inner ones by name.
         let Some(with) = &query.with else { return };
         for cte in &with.cte_tables {
             let kinds = self.kinds_of(&cte.query.body);
@@ -101,7 +101,7 @@ impl Pass<'_> {
         for item in &select.projection {
             if let SelectItem::ExprWithAlias { expr, alias } = item {
                 let name = folded(alias);
-                // A column that keeps its name is known by it.
+                // A column that keeps its name is resolved by it.
                 let is_column =
                     self.found.aliases.values().any(|table| table.field(&name).is_some());
                 if !is_column {
@@ -112,7 +112,7 @@ impl Pass<'_> {
         }
     }
 
-    /// PostgreSQL sorts nothing as the greatest value, SQLite as the smallest.
+    /// PostgreSQL sorts null as the greatest value, SQLite as the smallest.
     fn order(&mut self, query: &mut Query) {
         let hidden = self.hidden_order(query);
         let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &mut query.order_by
@@ -135,7 +135,7 @@ impl Pass<'_> {
         orders.iter_mut().for_each(nulls_as_greatest);
     }
 
-    /// The hidden column to order by, if the one table that is asked orders its rows itself.
+    /// The hidden column to order by, if the only table of the query can order its rows itself.
     fn hidden_order(&self, query: &Query) -> Option<String> {
         let OrderByKind::Expressions(orders) = &query.order_by.as_ref()?.kind else { return None };
         let [order] = orders.as_slice() else { return None };
@@ -170,14 +170,14 @@ impl Pass<'_> {
     }
 }
 
-/// Says where nothing comes, if the question does not.
+/// Adds NULLS FIRST or NULLS LAST, if the query has neither.
 pub(super) fn nulls_as_greatest(order: &mut OrderByExpr) {
     let descending = matches!(order.options.sort, Some(OrderBySort::Desc));
     order.options.nulls_first.get_or_insert(descending);
 }
 
-/// SQLite takes no parentheses around a part of a set operation, and reads its parts from left to
-/// right.
+/// SQLite accepts no parentheses around an operand of a set operation, and evaluates operands from
+/// left to right.
 fn unwrap_parts(body: &mut SetExpr) {
     match body {
         SetExpr::SetOperation { left, right, .. } => {

@@ -1,4 +1,4 @@
-//! Types of PostgreSQL, and what expressions are.
+//! Types of PostgreSQL, and the types of expressions.
 
 use sqlparser::ast::{
     BinaryOperator as Op, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -10,22 +10,22 @@ use super::{Pass, folded};
 use crate::functions::{Answers, Type, answers};
 use crate::value::Kind;
 
-/// What a type of PostgreSQL is here.
+/// The target of a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A kind of value, or what only lives inside.
+    /// A kind of value, or an internal type.
     Type(Type),
-    /// The number of a table, shown as its name.
+    /// The oid of a table, shown as its name.
     RegClass,
-    /// The number of a type, shown as its name.
+    /// The oid of a type, shown as its name.
     RegType,
-    /// The number of a function.
+    /// The oid of a function.
     RegProc,
-    /// Something that is left as it is.
+    /// No conversion.
     Same,
 }
 
-/// The word of a type as PostgreSQL names a column after it.
+/// The name that PostgreSQL gives to a column after a cast to this type.
 pub(super) fn type_word(data_type: &DataType) -> String {
     let word = data_type.to_string().to_lowercase();
     let word = word.rsplit('.').next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn type_word(data_type: &DataType) -> String {
     .to_owned()
 }
 
-/// What a type of PostgreSQL is here; none when it is unknown.
+/// The target of a cast to this type; none if it is unknown.
 pub(super) fn target(data_type: &DataType) -> Option<Target> {
     if let DataType::Array(_) = data_type {
         return Some(Target::Type(Type::Of(Kind::Text)));
@@ -73,7 +73,7 @@ pub(super) fn target(data_type: &DataType) -> Option<Target> {
 }
 
 impl Pass<'_> {
-    /// What a column is.
+    /// The type of a column.
     pub(super) fn column(&self, idents: &[Ident]) -> Option<Type> {
         let name = folded(idents.last()?);
         if let [.., table, _] = idents
@@ -93,7 +93,7 @@ impl Pass<'_> {
         kinds.all(|kind| kind == first).then_some(Type::Of(first))
     }
 
-    /// What an expression is, after it was translated.
+    /// The type of a rewritten expression.
     pub(super) fn type_of(&self, expr: &Expr) -> Option<Type> {
         let of = |kind| Some(Type::Of(kind));
         match expr {
@@ -163,7 +163,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What the columns of a question are; empty when their number is not known.
+    /// The types of the columns of a query; empty if their number is unknown.
     pub(super) fn kinds_of(&self, body: &SetExpr) -> Vec<Option<Type>> {
         match body {
             SetExpr::Select(select) => self.kinds_of_select(select),

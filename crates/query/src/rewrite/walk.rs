@@ -1,7 +1,7 @@
-//! One walk over the syntax tree for all that is done on it.
+//! One walk over the syntax tree for all passes.
 //!
-//! The parser makes the code of a walk anew for each type of visitor, and that code is the whole
-//! grammar. So there is one visitor, which hands every node on to a [`Step`].
+//! The parser generates the code of a walk for each type of visitor, and that code covers the whole
+//! grammar. So there is one visitor, which calls a [`Step`] at every node.
 
 use std::ops::ControlFlow;
 
@@ -9,30 +9,30 @@ use sqlparser::ast::{Expr, Ident, Query, Select, TableFactor, VisitMut, VisitorM
 
 use crate::error::QueryError;
 
-/// What is done at the nodes of a tree. An error ends the walk.
+/// A pass over the tree. An error ends the walk.
 pub(super) trait Step {
-    /// Before the parts of a query.
+    /// Before the children of a query.
     fn before_query(&mut self, _: &mut Query) -> Result<(), QueryError> {
         Ok(())
     }
 
-    /// After them.
+    /// After the children of a query.
     fn after_query(&mut self, _: &mut Query) {}
 
-    /// Before the parts of a SELECT.
+    /// Before the children of a SELECT.
     fn before_select(&mut self, _: &mut Select) -> Result<(), QueryError> {
         Ok(())
     }
 
-    /// After them.
+    /// After the children of a SELECT.
     fn after_select(&mut self, _: &mut Select) {}
 
-    /// Before the parts of what stands in FROM.
+    /// Before the children of a table in FROM.
     fn before_table(&mut self, _: &mut TableFactor) -> Result<(), QueryError> {
         Ok(())
     }
 
-    /// After the parts of an expression.
+    /// After the children of an expression.
     fn after_expr(&mut self, _: &mut Expr) -> Result<(), QueryError> {
         Ok(())
     }
@@ -41,7 +41,7 @@ pub(super) trait Step {
     fn at_ident(&mut self, _: &mut Ident) {}
 }
 
-/// Takes a step at every node of a query.
+/// Walks over every node of a query.
 pub(super) fn walk(query: &mut Query, step: &mut dyn Step) -> Result<(), QueryError> {
     match query.visit(&mut Walk(step)) {
         ControlFlow::Continue(()) => Ok(()),

@@ -1,11 +1,11 @@
-//! Turns without statements: what is handed out to whom.
+//! The order of turns, without statements.
 
 use super::*;
 
 const A: Claimant = Claimant::Tenant(Uuid::from_u128(1));
 const B: Claimant = Claimant::Tenant(Uuid::from_u128(2));
 
-/// Waiters of a state, and which of them have got a turn, in the order in which they came.
+/// Waiting statements, and those that got a turn, in the order of their arrival.
 #[derive(Default)]
 struct Play {
     state: State,
@@ -43,7 +43,7 @@ fn a_tenant_that_had_less_time_comes_first() {
     play.end(A, 20, 1);
     assert!(play.has(other), "one of a hundred statements of A had its slice");
     play.end(B, 5, 1);
-    // B has had less than A, but none of its statements waits.
+    // B has used less than A, but none of its statements waits.
     assert!(play.has(flood[1]));
     let again = play.come(B, 1);
     play.end(A, 20, 1);
@@ -58,7 +58,7 @@ fn time_that_was_not_used_is_not_saved_up() {
         play.come(A, 1);
         play.end(A, 1_000, 1);
     }
-    // B comes late: it is first once, and then both take turns.
+    // B arrives late: it is first once, and then both alternate.
     let late = [play.come(B, 1), play.come(B, 1)];
     play.come(A, 1);
     play.end(A, 20, 1);

@@ -1,5 +1,4 @@
-//! Every file of `tests/data` has questions, each with its answer. `UPDATE_GOLDEN=1` writes them
-//! anew.
+//! Every file of `tests/data` has queries, each with its result. `UPDATE_GOLDEN=1` updates them.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -25,7 +24,7 @@ fn word(kind: Kind) -> String {
     format!("{kind:?}").to_lowercase()
 }
 
-/// The answer to a question, as text: columns with kinds, rows, what was asked of the source.
+/// The result of a query, as text: columns with types, rows, and the scans of the source.
 fn answer(question: &str) -> String {
     let (engine, asked) = engine_of(1, Limits::default());
     let mut text = String::new();
@@ -136,7 +135,7 @@ fn parameters_get_the_kind_of_their_place() {
     let error = ask(&engine, text, &wrong).unwrap_err();
     assert_eq!(
         (error.state.code(), error.text.as_str()),
-        ("22P02", "parameter $1 is \"x\", which is no uuid")
+        ("22P02", "parameter $1: invalid input syntax for type uuid: \"x\"")
     );
     assert_eq!(ask(&engine, text, &[]).unwrap_err().state.code(), "42804");
 }

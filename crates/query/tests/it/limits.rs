@@ -1,4 +1,4 @@
-//! What a question may cost, and that it ends.
+//! Limits of queries, and that every query ends.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ENDLESS: &str =
 fn a_statement_ends_when_its_time_is_over() {
     let limits = Limits { time: Duration::from_millis(50), ..Limits::default() };
     assert_eq!(state(ENDLESS, limits), State::Cancelled);
-    // The next one has its own time.
+    // The next query has its own time.
     let (engine, _) = engine_of(1, limits);
     assert_eq!(ask(&engine, ENDLESS, &[]).unwrap_err().state.code(), "57014");
     assert_eq!(ask(&engine, "SELECT 1", &[]).unwrap().rows.len(), 1);
@@ -44,7 +44,7 @@ fn a_statement_is_cancelled_from_another_thread() {
         cancel.cancel();
         running.join().unwrap().unwrap_err()
     });
-    assert_eq!((error.state.code(), error.text.as_str()), ("57014", "the statement was cancelled"));
+    assert_eq!((error.state.code(), error.text.as_str()), ("57014", "statement cancelled"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn bombs_do_not_go_off() {
         ];
         assert!(known.contains(&state), "{text}: {state:?}");
     }
-    // A pattern that makes others slow is only matched.
+    // A pattern that is slow with backtracking is matched in linear time.
     let (engine, _) = engine_of(1, limits);
     let slow =
         "SELECT repeat('a', 5000) || 'b' ~ '^(a+)+$', repeat('a', 5000) LIKE '%a%a%a%a%a%a%a%b'";
@@ -118,7 +118,7 @@ fn memory_is_counted_wherever_it_is_held() {
     let wide = (0..40).map(|n| format!("repeat('x', 500000 + {n})")).collect::<Vec<_>>().join(", ");
     let many = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t LIMIT 1000000)";
     for text in [
-        // Sorted, grouped, remembered, joined, aggregated, and in one row.
+        // Sorted, grouped, materialised, joined, aggregated, and in one row.
         &format!("{many} SELECT n FROM t ORDER BY n || repeat('x', 100) LIMIT 1 OFFSET 900000"),
         &format!(
             "{many} SELECT count(*) FROM (SELECT n || repeat('x', 100) AS x FROM t GROUP BY 1)"
@@ -134,7 +134,7 @@ fn memory_is_counted_wherever_it_is_held() {
     ] {
         let error = ask(&engine, text, &[]).unwrap_err();
         assert!(matches!(error.state.code(), "53200" | "54000"), "{text}: {error:?}");
-        // What it held is given back.
+        // Its memory is released.
         assert_eq!(ask(&engine, "SELECT 1", &[]).unwrap().rows.len(), 1, "{text}");
     }
     let error = ask(&engine, &format!("SELECT {wide}"), &[]).unwrap_err();
@@ -148,7 +148,7 @@ fn pages_of_a_source_count_as_memory() {
     let (engine, _) = engine_of(1, limits);
     let tables = (0..60).map(|n| format!("sys.job_runs a{n}")).collect::<Vec<_>>().join(", ");
     let error = ask(&engine, &format!("SELECT 1 FROM {tables} LIMIT 1"), &[]);
-    // Small pages: this is about the counting, which must not go wrong in either direction.
+    // Small pages: the count must not drift in either direction.
     assert!(error.is_ok() || error.unwrap_err().state.code() == "53200");
     assert_eq!(ask(&engine, "SELECT count(*) FROM sys.job_runs", &[]).unwrap().rows.len(), 1);
 }

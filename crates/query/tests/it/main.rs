@@ -1,4 +1,4 @@
-//! Questions and their answers, as data.
+//! Queries and their results, as data.
 
 mod answers;
 mod limits;

@@ -44,7 +44,7 @@ fn a_flood_of_one_tenant_does_not_keep_others_waiting() {
             let other = engine(&pool, tenant, is_administrator);
             assert_eq!(ask(&other, "SELECT 1", &[]).unwrap().rows.len(), 1);
         }
-        // And so does another of the tenant itself.
+        // Another statement of the same tenant ends as well.
         assert_eq!(ask(&engine(&pool, 1, false), "SELECT 1", &[]).unwrap().rows.len(), 1);
         cancel.cancel();
         for thread in flood {
@@ -53,7 +53,7 @@ fn a_flood_of_one_tenant_does_not_keep_others_waiting() {
     });
 }
 
-/// Has room for a row when the test says so.
+/// A sink that accepts a row when the test says so.
 struct Slow {
     waits: Sender<()>,
     room: Receiver<()>,

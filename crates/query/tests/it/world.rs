@@ -1,4 +1,4 @@
-//! A source that is a table in memory.
+//! A source with a table in memory.
 
 use std::sync::{Arc, Mutex};
 
@@ -102,7 +102,7 @@ fn rows_of(table: &str) -> Vec<Row> {
     }
 }
 
-/// What was asked of the source, in short.
+/// The scans of the source, abbreviated.
 #[derive(Clone, Default)]
 pub struct Asked(Arc<Mutex<Vec<String>>>);
 

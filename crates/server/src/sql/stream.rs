@@ -118,7 +118,7 @@ impl Batches {
         let sent = async { timeout(self.patience, self.send.send(batch)).await };
         match self.runtime.block_on(sent) {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(QueryError::new(State::Cancelled, "the statement was cancelled")),
+            Ok(Err(_)) => Err(QueryError::new(State::Cancelled, "statement cancelled")),
             Err(_) => Err(unread(self.patience)),
         }
     }
@@ -146,7 +146,7 @@ impl Sink for Batches {
                     return Ok(Some(row));
                 }
                 Err(mpsc::error::TrySendError::Closed(_)) => {
-                    return Err(QueryError::new(State::Cancelled, "the statement was cancelled"));
+                    return Err(QueryError::new(State::Cancelled, "statement cancelled"));
                 }
             }
         }
