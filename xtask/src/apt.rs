@@ -10,7 +10,7 @@ use crate::workspace::{find, path_folders};
 
 const CLUSTER_CONF: &str = "/etc/postgresql-common/createcluster.conf";
 
-/// What to type where we may not install.
+/// The command to install it manually.
 pub const POSTGRES_ADVICE: &str = "    apt-get install postgresql-common
     echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf
     apt-get install postgresql
@@ -40,7 +40,7 @@ pub fn install_postgres() -> Result<()> {
     install("postgresql")
 }
 
-/// Installs packages that need no care.
+/// Installs packages without special configuration.
 pub fn install_plain(packages: &[&str]) -> Result<()> {
     run_command(&mut apt_get(&["update"]))?;
     packages.iter().try_for_each(|package| install(package))

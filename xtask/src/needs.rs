@@ -1,4 +1,4 @@
-//! What the tests need besides cargo, how to see that it is there, and where it comes from.
+//! Programs that the tests need besides cargo: how to detect and install them.
 
 use std::env;
 use std::fs;
@@ -65,12 +65,12 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Installs what is missing where that is possible, and otherwise says what to install.
+/// Installs missing programs if possible, and otherwise prints what to install.
 pub fn install_if_missing() -> Result<()> {
     install(NEEDS.iter())
 }
 
-/// The same for the components of the Rust toolchain, which are all that the quick checks need.
+/// Installs missing components of the Rust toolchain, which are all that the quick checks need.
 pub fn install_tools_if_missing() -> Result<()> {
     install(NEEDS.iter().filter(|need| matches!(need.source, Source::Rustup(_))))
 }
@@ -142,18 +142,18 @@ fn has_java() -> bool {
     ["java", "javac"].iter().all(|program| find(program, path_folders()).is_some())
 }
 
-/// The browser in which the dashboard is tested: `CHROMIUM`, or where Debian keeps it.
+/// The browser of the dashboard tests: `CHROMIUM`, or at Debian's path.
 fn has_chromium() -> bool {
     let named = env::var_os("CHROMIUM").map(PathBuf::from);
     named.unwrap_or_else(|| "/usr/bin/chromium".into()).is_file()
 }
 
-/// The driver, where Debian keeps it.
+/// The JDBC driver, at Debian's path.
 fn has_jdbc() -> bool {
     Path::new("/usr/share/java/postgresql.jar").is_file()
 }
 
-/// The library with which a test sets the clock of one process: where Debian keeps it.
+/// libfaketime, which sets the clock of one process, at Debian's path.
 fn has_faketime() -> bool {
     let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     folders

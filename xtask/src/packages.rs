@@ -25,7 +25,7 @@ pub enum Packages {
 }
 
 impl Packages {
-    /// Where they are installed.
+    /// The installation folder.
     fn folder(&self) -> Result<PathBuf> {
         let name = match self {
             Packages::Python => "python",
@@ -35,7 +35,7 @@ impl Packages {
         Ok(target()?.join("tools").join(name))
     }
 
-    /// The files that say which ones; the last one has every version.
+    /// The files with the list of packages; the last one has every version.
     fn lists(&self) -> &'static [&'static str] {
         match self {
             Packages::Python => &["requirements.txt"],
@@ -43,7 +43,7 @@ impl Packages {
         }
     }
 
-    /// Where the lists are.
+    /// The folder of the lists.
     fn source(&self) -> Result<PathBuf> {
         Ok(root()?.join(match self {
             Packages::Python | Packages::Node => "tests/rest",
@@ -51,7 +51,7 @@ impl Packages {
         }))
     }
 
-    /// Whether what the list says was installed to its end.
+    /// Whether the packages of the list are completely installed.
     pub fn are_installed(&self) -> bool {
         let same = || {
             let list = self.lists().last().context("no list")?;
@@ -61,7 +61,7 @@ impl Packages {
         same().unwrap_or(false)
     }
 
-    /// Whether the language itself is there.
+    /// Whether the language itself is installed.
     pub fn can_be_installed(&self) -> bool {
         match self {
             Packages::Python => has_venv(),
@@ -69,7 +69,8 @@ impl Packages {
         }
     }
 
-    /// Installs them anew. The copy of the list comes last: it says that the rest is complete.
+    /// Installs them again. The copy of the list is written last: it marks the installation as
+    /// complete.
     pub fn install(&self) -> Result<()> {
         let (from, folder) = (self.source()?, self.folder()?);
         let _ = fs::remove_dir_all(&folder);
@@ -115,7 +116,7 @@ impl Packages {
     }
 }
 
-/// Python with what makes virtual environments, which Debian keeps in a package of its own.
+/// Python with the venv module, which is a separate package on Debian.
 pub fn has_venv() -> bool {
     succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]))
 }

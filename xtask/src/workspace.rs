@@ -1,5 +1,4 @@
-//! Where things are: the workspace's root, its cargo, programs on the path, the folder for tools
-//! that we install.
+//! Paths: the workspace root, cargo, programs on the PATH, the folder for installed tools.
 
 use std::env;
 use std::path::PathBuf;

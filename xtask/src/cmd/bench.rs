@@ -9,7 +9,7 @@ use crate::gate;
 use crate::step::run_command;
 use crate::workspace::cargo;
 
-/// What to run, and what to hand to it.
+/// The benchmark and its arguments.
 #[derive(clap::Args)]
 pub struct Args {
     /// The cargo profile that it is built with
@@ -71,7 +71,7 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
-/// The name that is not a benchmark's.
+/// The name that runs the gate instead of a benchmark.
 const GATE: &str = "gate";
 
 /// Runs the named benchmark with this process's input and output.

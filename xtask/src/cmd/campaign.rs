@@ -1,4 +1,4 @@
-//! `cargo xtask campaign`: random faults on both stores, for as long as one likes.
+//! `cargo xtask campaign`: random faults on both stores, for a given time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::step::run_command;
 use crate::workspace::cargo;
 
-/// How long, on which store, and which faults.
+/// The duration, the store and the seed.
 #[derive(clap::Args)]
 pub struct Args {
     /// How long faults go on, on each store

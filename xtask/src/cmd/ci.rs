@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: runs `.ci/run` as continuous integration does, with its build cache.
-//! What is checked stands in `test`; where it builds stands in `.ci/run`.
+//! `cargo xtask ci`: runs `.ci/run` as continuous integration does, with its build cache. The
+//! checks are in `test`; the build folders are in `.ci/run`.
 
 use std::process::Command;
 

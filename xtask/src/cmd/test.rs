@@ -8,7 +8,7 @@ use crate::needs;
 use crate::step::{run_command, step};
 use crate::workspace::cargo;
 
-/// How much is checked.
+/// The set of checks.
 #[derive(clap::Args)]
 pub struct Args {
     /// Check the format, clippy, the unit tests and the tests of the pure crates, and nothing that

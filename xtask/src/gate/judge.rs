@@ -1,17 +1,17 @@
 //! Whether one side is slower than the other, or only looks so.
 //!
 //! Both sides were measured once a round, one right after the other, so that a machine that slows
-//! down slows both. A round's *ratio* is the speed of the candidate divided by that of the base;
-//! of times, the other way round: above 1 is always better. The *noise* is the median distance of
-//! the ratios from their median. A metric has fallen when all of this is true:
+//! down slows both. A round's *ratio* is the speed of the candidate divided by that of the base; of
+//! times, the other way round: above 1 is always better. The *noise* is the median distance of the
+//! ratios from their median. A metric has fallen when all of this is true:
 //!
 //! 1. the median ratio is more than [`LIMIT`] below 1;
 //! 2. the candidate was the slower one in four of five rounds ([`AGREEING`]);
-//! 3. what is missing to 1 is more than twice the noise ([`NOISES`]).
+//! 3. the loss is more than twice the noise ([`NOISES`]).
 //!
-//! A loss that meets only the first is [`Verdict::Unclear`]: more rounds, or a quieter machine, say
-//! more. The second keeps out a few rounds that were disturbed, the third a metric that swings more
-//! than it lost.
+//! A loss that meets only the first is [`Verdict::Unclear`]: use more rounds, or a quieter machine.
+//! The second rule excludes a few disturbed rounds, the third a metric that varies more than it
+//! lost.
 
 use super::metrics::Better;
 
@@ -24,7 +24,7 @@ const AGREEING: f64 = 0.8;
 /// How many times the noise a loss must be.
 const NOISES: f64 = 2.0;
 
-/// What the rounds of a metric say.
+/// The result of comparing a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// Slower by more than the limit, outside the noise. The gate fails.
@@ -44,7 +44,7 @@ pub struct Comparison {
     pub ratio: f64,
     /// The median distance of the ratios from it.
     pub noise: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -85,7 +85,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// How far the values lie apart: from the smallest to the largest, as a part of the median.
+/// The spread of the values: the range divided by the median.
 pub fn spread(values: &[f64]) -> f64 {
     let (low, high) = values
         .iter()

@@ -1,9 +1,9 @@
-//! What the gate measures: which benchmark prints it, with which arguments, on which line.
+//! The metrics of the gate: the benchmark, its arguments and its output line.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-/// Which way is better.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// A rate.
@@ -12,14 +12,14 @@ pub enum Better {
     Lower,
 }
 
-/// One figure of the gate.
+/// One metric of the gate.
 #[derive(Debug)]
 pub struct Metric {
-    /// The name that a user picks it by, and the store after a point.
+    /// The name to select it by, with the store after a dot.
     pub name: &'static str,
     /// The benchmark that prints it.
     pub bench: Bench,
-    /// What the benchmark is told, so that it measures this and nothing else.
+    /// The arguments of the benchmark, so that it measures only this metric.
     pub args: &'static [&'static str],
     /// The name on the benchmark's line.
     pub line: &'static str,
@@ -29,7 +29,7 @@ pub struct Metric {
     pub percentile: Option<&'static str>,
     /// The unit, for the table.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Which direction is better.
     pub better: Better,
 }
 

@@ -1,4 +1,4 @@
-//! A side of the comparison: a source tree, its benchmarks, and what they print.
+//! One side of the comparison: a source tree, its benchmarks, and their output.
 
 use std::collections::HashMap;
 use std::fs;
@@ -68,7 +68,7 @@ impl Side {
     pub fn measure(&self, metric: &Metric) -> Result<Option<f64>> {
         let (package, bench) = metric.bench.target();
         let program = self.programs.get(&(package, bench)).context("it was not built")?;
-        // Where cargo would start it.
+        // The working directory that cargo would use.
         let folder = match package {
             "punctual" => self.tree.clone(),
             package => self.tree.join("crates").join(package),

@@ -9,9 +9,9 @@ use super::metrics::Metric;
 pub struct Row {
     /// The metric.
     pub metric: &'static Metric,
-    /// Of the commit that is compared with.
+    /// Values of the base commit.
     pub base: Vec<f64>,
-    /// Of the working tree.
+    /// Values of the working tree.
     pub candidate: Vec<f64>,
 }
 
@@ -85,7 +85,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A number with as many digits as are worth reading.
+/// A number with a useful number of digits.
 fn number(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
