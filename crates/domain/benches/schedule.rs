@@ -1,8 +1,8 @@
-//! How long a `next` and a parse take, beside croner in the same run.
+//! The time of `next` and of parsing, compared with croner in the same process.
 //!
-//! `cargo xtask bench schedule` prints one JSON line a figure. The two peers take
-//! turns, round by round, on the same instants, so that a busy machine slows both; a figure is
-//! the median of its rounds.
+//! `cargo xtask bench schedule` prints one JSON line per metric. Both implementations take turns,
+//! round by round, on the same instants, so that a busy machine slows both; a metric is the median
+//! of its rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -34,7 +34,7 @@ const AWKWARD: [&str; 14] = [
     "30 2 * 3 SUN#2",
 ];
 
-/// What people write.
+/// Typical expressions.
 const TYPICAL: [&str; 6] = [
     "*/15 * * * *",
     "0 2 * * *",
@@ -44,7 +44,7 @@ const TYPICAL: [&str; 6] = [
     "@daily",
 ];
 
-/// What a parser has to think about before it refuses it.
+/// Expressions that never fire, which the parser refuses.
 const NEVER: [&str; 8] = [
     "0 0 30 2 *",
     "0 0 31 2 *",

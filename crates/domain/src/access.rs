@@ -1,7 +1,7 @@
-//! Who may do what: tenants, users, roles, keys, privileges, and the one function that answers.
+//! Authorization: tenants, users, roles, keys, privileges, and the one function that decides.
 //!
-//! A door finds out who asks and makes an [`Actor`] of it. Everything else is decided here, from
-//! the actor and the owner of what is asked about, so that every door has the same answer.
+//! An interface authenticates the client and creates an [`Actor`]. All decisions are made here,
+//! from the actor and the owner of the object, so every interface has the same answer.
 
 mod actor;
 mod entry;

@@ -1,7 +1,7 @@
-//! What a run does, as a person wrote it. How it is done is the agent's business.
+//! The action of a job, as it was written. The agent executes it.
 //!
-//! Texts may name secrets, `${secrets.NAME}`; they are resolved by whoever carries the action out
-//! and stand here as they were written.
+//! Texts may refer to secrets with `${secrets.NAME}`; references are stored unchanged and resolved
+//! by the agent.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use serde_json::Value;
 use crate::id::{JobId, RunId, TenantId};
 use crate::slot::SlotKind;
 
-/// The longest text of a statement, a body or a list of arguments.
+/// The maximum length of a statement, a body or a list of arguments, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// How long one attempt may take when the job does not say.
+/// The default timeout of an attempt.
 pub const TIMEOUT: SignedDuration = SignedDuration::from_hours(1);
 
-/// The same for HTTP jobs: an endpoint that has not answered by then mostly never will, and each
-/// call that waits for it keeps a connection open.
+/// The default timeout of HTTP jobs: an endpoint that has not answered by then rarely does, and
+/// each waiting call keeps a connection open.
 pub const HTTP_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// What a run does.
+/// The action of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "type")]
 pub enum Action {
-    /// Nothing, successfully: what is left of a run when its work is taken away.
+    /// Does nothing, successfully.
     #[default]
     Noop,
     /// Calls an endpoint.
@@ -35,29 +35,29 @@ pub enum Action {
     Sql(SqlAction),
     /// Calls a procedure of a database.
     Procedure(ProcedureAction),
-    /// Starts a command of the machine.
+    /// Starts a command.
     External(ExternalAction),
     /// Makes a backup of the server.
     Backup(BackupAction),
 }
 
-/// A request, and which answers are good ones.
+/// An HTTP request and its expected statuses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpAction {
-    /// The address.
+    /// The address of the endpoint.
     pub endpoint: String,
-    /// The method.
+    /// The HTTP method.
     #[serde(default = "post")]
     pub method: String,
     /// Headers, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: a string is sent as it is, everything else as JSON.
+    /// The body: a string is sent unchanged, other values as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// The status codes that mean success; 2 stands for 200 to 299, and likewise 1 to 5. The 2xx
-    /// when empty.
+    /// The statuses that mean success; 2 stands for 200 to 299, and likewise 1 to 5. The 2xx if
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_status: Vec<u16>,
 }
@@ -70,9 +70,9 @@ fn post() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SqlAction {
-    /// The statements. `:name` stands for the parameter of that name.
+    /// The statements. `:name` refers to a parameter.
     pub sql: String,
-    /// A database of the configuration; the default one when absent.
+    /// The name of a database; the default one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
 }
@@ -83,24 +83,24 @@ pub struct SqlAction {
 pub struct ProcedureAction {
     /// Its name, with or without a schema.
     pub procedure: String,
-    /// Its arguments, in order. A string `:name` stands for the parameter of that name.
+    /// The arguments, in order. A string `:name` refers to a parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Value>,
-    /// A database of the configuration; the default one when absent.
+    /// The name of a database; the default one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
 }
 
-/// A command of the machine. No shell reads it.
+/// A command. It is not interpreted by a shell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalAction {
-    /// The program.
+    /// The path of the program.
     pub command: String,
-    /// Its arguments, each as it is.
+    /// The arguments, passed unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// Variables of its environment, as far as the administrator allows them.
+    /// Environment variables, as far as the administrator allows them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
 }
@@ -109,13 +109,13 @@ pub struct ExternalAction {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupAction {
-    /// A target of the configuration.
+    /// The name of a target in the settings.
     pub target: String,
-    /// How many backups stay in the target; older ones are deleted when a new one is whole. All
-    /// when absent.
+    /// How many backups stay in the target; older ones are deleted when a new one is complete. All
+    /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
-    /// Whether what runs have said is part of it.
+    /// Whether it contains the outputs of runs.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub outputs: bool,
 }
@@ -129,18 +129,18 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// Why an action cannot be accepted.
+/// Why an action is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct ActionError {
     /// The field of the action.
     pub field: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// The problem, and the correct value.
     pub problem: String,
 }
 
 impl Action {
-    /// The name of its kind at every door.
+    /// The name of its kind in every interface.
     pub fn kind(&self) -> &'static str {
         match self {
             Action::Noop => "NOOP",
@@ -152,7 +152,7 @@ impl Action {
         }
     }
 
-    /// The kind of slot that its runs take.
+    /// The kind of slot that its runs occupy.
     pub fn slot_kind(&self) -> SlotKind {
         match self {
             Action::Http(_) => SlotKind::Http,
@@ -160,7 +160,7 @@ impl Action {
         }
     }
 
-    /// How long one attempt may take when the job does not say.
+    /// The default timeout of an attempt.
     pub fn default_timeout(&self) -> SignedDuration {
         match self {
             Action::Http(_) => HTTP_TIMEOUT,
@@ -168,7 +168,7 @@ impl Action {
         }
     }
 
-    /// The same in another database; what works in none is as before.
+    /// The action with another database; unchanged if it uses none.
     #[must_use]
     pub fn in_database(mut self, name: &str) -> Self {
         if let Action::Sql(SqlAction { database, .. })
@@ -179,8 +179,8 @@ impl Action {
         self
     }
 
-    /// Whether it can be carried out by somebody who is allowed to. Addresses and names that the
-    /// configuration decides about are looked at when it runs.
+    /// Validates the action. Addresses and names that the settings restrict are checked when it
+    /// runs.
     pub fn check(&self) -> Result<(), ActionError> {
         let wrong = |field, problem: String| Err(ActionError { field, problem });
         let text = |field, text: &str| {
@@ -260,39 +260,39 @@ impl Action {
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Whether a byte may stand in the name of a header.
+/// Whether a byte is allowed in the name of a header.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// One attempt, with everything that an agent needs to know to carry it out.
+/// One attempt, with everything that an agent needs to execute it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// The job.
+    /// The id of the job.
     pub job: JobId,
-    /// The job's name.
+    /// The name of the job.
     pub job_name: String,
-    /// Whose job it is.
+    /// The tenant of the job.
     pub tenant: TenantId,
-    /// 1 for the first attempt, lost ones counted.
+    /// The number of the attempt from 1, including lost ones.
     pub attempt: u32,
-    /// Grows with every grant: what is done under a smaller one is stale.
+    /// The fencing token, which grows with every start: work with a smaller token is stale.
     pub fence: i64,
-    /// The time that the run stands for.
+    /// The scheduled time of the run.
     pub scheduled_for: Timestamp,
-    /// When it is stopped if it has not ended.
+    /// When the attempt is stopped.
     pub deadline: Timestamp,
-    /// How long it may take to end by itself when it is asked to stop.
+    /// How long the attempt may take to end after it was asked to stop.
     pub grace_period: SignedDuration,
-    /// The slice of the user's data that it works on; empty when there is one only.
+    /// The name of the shard; empty if there is none.
     pub shard: String,
-    /// As whom it acts on a database; its own user when absent.
+    /// The database role to use; the configured user if absent.
     pub run_as: Option<String>,
-    /// Values for the action.
+    /// The parameters of the run.
     pub parameters: BTreeMap<String, Value>,
-    /// What to do.
+    /// The action to execute.
     pub action: Action,
 }
 

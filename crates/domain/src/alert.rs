@@ -1,4 +1,4 @@
-//! What somebody should be told about.
+//! Alerts.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -6,18 +6,18 @@ use uuid::Uuid;
 use crate::id::{JobId, RunId, TenantId};
 use crate::run::ReasonCode;
 
-/// Something that happened and that a person may have to act on.
+/// An event that may need the attention of an administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// What happened.
+    /// The kind of the alert.
     pub kind: AlertKind,
-    /// Whose job it concerns.
+    /// The tenant of the job.
     pub tenant: TenantId,
-    /// The job; [`JobId::NONE`] when it concerns none in particular.
+    /// The job; [`JobId::NONE`] if the alert is not about a job.
     pub job: JobId,
-    /// The run, when one is concerned.
+    /// The run, if the alert is about one.
     pub run: Option<RunId>,
-    /// What a person should read.
+    /// The message for people.
     pub text: String,
     /// When it happened.
     pub at: Timestamp,
@@ -36,13 +36,13 @@ pub enum AlertKind {
     LateStart,
     /// A job that had failed completed again.
     Recovered,
-    /// Dead letters of a tenant wait for somebody to look at them.
+    /// A tenant has dead letters that were not acknowledged.
     DeadLetters,
-    /// A node's clock is not the store's.
+    /// The clock of a node differs from the store's.
     ClockOffset,
-    /// A node runs with other settings than the node that leads.
+    /// The settings of a node differ from the leader's.
     SettingsDrift,
-    /// All slots of a node were taken for a while, and runs waited for one.
+    /// All slots of a node were occupied for a while, and runs waited.
     SlotsFull,
 }
 
@@ -60,7 +60,7 @@ impl AlertKind {
         AlertKind::SlotsFull,
     ];
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             AlertKind::MaxRetriesExceeded => "JOB_MAX_RETRIES_EXCEEDED",
@@ -75,7 +75,7 @@ impl AlertKind {
         }
     }
 
-    /// The kind of alert that a new dead letter raises, by the code of its reason.
+    /// The kind of alert for a new dead letter, by its reason code.
     pub fn of_dead_letter(reason: Option<&str>) -> Self {
         match reason {
             Some(code) if code != ReasonCode::RetriesExhausted.name() => AlertKind::FinalFailure,
@@ -88,14 +88,14 @@ impl AlertKind {
         matches!(self, AlertKind::MaxRetriesExceeded | AlertKind::FinalFailure)
     }
 
-    /// The kind of a name that a store kept.
+    /// The kind with a stored name.
     pub fn from_name(name: &str) -> Option<Self> {
         AlertKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
 impl Alert {
-    /// The alert's identity: the same event gives the same one, however often it is noticed.
+    /// The id of the alert: the same event has the same id, however often it is detected.
     pub fn id(&self) -> Uuid {
         let subject = match (self.run, self.job) {
             (Some(run), _) => run.0,

@@ -1,9 +1,9 @@
-//! Buckets: how work that any of several nodes could do is divided among them.
+//! Planning buckets: how work that any node could do is divided among the nodes.
 //!
-//! Nobody hands buckets out, and nobody has a lease for one. Each node looks at who is alive, and
-//! works out for itself who owns what: of all nodes the one whose hash with the bucket is largest.
-//! So two nodes that see the same others agree; when a node comes or goes, only buckets that it
-//! takes or had move, about an equal share to or from each of the others.
+//! Buckets are not assigned by a leader and have no lease. Each node reads which nodes are alive
+//! and computes the owner of each bucket: the node with the largest hash with the bucket
+//! (rendezvous hashing). Two nodes that see the same others agree. When a node joins or leaves,
+//! only its own buckets move, in about equal shares.
 
 use std::fmt;
 
@@ -11,11 +11,10 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{JobId, NodeId};
 
-/// How many buckets there are.
+/// The number of buckets.
 pub const BUCKETS: usize = 256;
 
-/// The one of some nodes that owns a thing; none when there are no nodes. Their order does not
-/// matter.
+/// The node that owns a key; none if there are no nodes. Their order does not matter.
 pub fn owner(thing: &[u8], nodes: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {
     let weight = |node: NodeId| {
         let hash = Sha256::new().chain_update(node.0.as_bytes()).chain_update(thing).finalize();
@@ -24,7 +23,7 @@ pub fn owner(thing: &[u8], nodes: impl IntoIterator<Item = NodeId>) -> Option<No
     nodes.into_iter().map(weight).max().map(|(_, node)| node)
 }
 
-/// Some of the buckets. Bit `n % 8` of byte `n / 8` stands for bucket `n`.
+/// A set of buckets. Bit `n % 8` of byte `n / 8` stands for bucket `n`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Buckets([u8; BUCKETS / 8]);
 
@@ -35,8 +34,7 @@ impl Buckets {
     /// No bucket.
     pub const NONE: Buckets = Buckets([0; BUCKETS / 8]);
 
-    /// Those that a node owns when these nodes share them. It owns nothing if it is not among
-    /// them.
+    /// The buckets that a node owns among these nodes; none if it is not one of them.
     pub fn of_node(node: NodeId, among: &[NodeId]) -> Self {
         let mut buckets = Buckets::NONE;
         for bucket in 0..=u8::MAX {
@@ -47,29 +45,28 @@ impl Buckets {
         buckets
     }
 
-    /// The bucket of a job: the last byte of its id, which was drawn at random. It is a hash that
-    /// every database can compute.
+    /// The bucket of a job: the last byte of its random id. Every database can compute it.
     pub fn bucket_of(job: JobId) -> u8 {
         job.0.as_bytes()[15]
     }
 
-    /// Whether the bucket of a job is among these.
+    /// Whether the set contains the bucket of a job.
     pub fn contains(&self, job: JobId) -> bool {
         let bucket = Buckets::bucket_of(job);
         self.0[usize::from(bucket) / 8] >> (bucket % 8) & 1 == 1
     }
 
-    /// All others.
+    /// The complement.
     pub fn others(&self) -> Self {
         Buckets(self.0.map(|byte| !byte))
     }
 
-    /// How many these are.
+    /// The number of buckets in the set.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|byte| byte.count_ones()).sum()
     }
 
-    /// The bits.
+    /// The set as a bit mask.
     pub fn bits(&self) -> &[u8] {
         &self.0
     }
@@ -107,7 +104,8 @@ mod tests {
             }
             for (node, share) in nodes.iter().zip(&shares) {
                 assert_eq!(Buckets::of_node(*node, &turned), *share);
-                // A fair share is 256 / count; chance may give half of it or twice as much.
+                // A fair share is 256 / count; random variation may give half of it or twice as
+                // much.
                 let fair = BUCKETS as u32 / count as u32;
                 assert!((fair / 2..=fair * 2).contains(&share.count()), "{share:?} among {count}");
             }

@@ -1,4 +1,4 @@
-//! The words of a cluster: what a node is and does, and where a job may be executed.
+//! Cluster types: roles and states of nodes, execution classes, labels, leadership and quorums.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What a node does.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeRole {
-    /// It plans, takes over from silent nodes, acknowledges and may lead.
+    /// Plans, expires dead nodes, acknowledges and may become leader.
     Scheduler,
-    /// It executes.
+    /// Executes runs.
     Agent,
 }
 
@@ -20,7 +20,7 @@ impl NodeRole {
     /// Every role.
     pub const ALL: [NodeRole; 2] = [NodeRole::Scheduler, NodeRole::Agent];
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             NodeRole::Scheduler => "SCHEDULER",
@@ -28,7 +28,7 @@ impl NodeRole {
         }
     }
 
-    /// The role of a word, whatever its case; none for a word that is no role.
+    /// The role with this name, in any case.
     pub fn of(name: &str) -> Option<Self> {
         NodeRole::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(name))
     }
@@ -40,21 +40,21 @@ impl fmt::Display for NodeRole {
     }
 }
 
-/// How a node stands to the cluster.
+/// The state of a node in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeState {
-    /// It does its part.
+    /// The node works.
     Active,
-    /// It finishes what it has and takes nothing new.
+    /// The node finishes its runs and claims no new ones.
     Draining,
-    /// It fell silent. It still counts as registered: it may come back.
+    /// The node missed its heartbeats. It still counts as registered: it may come back.
     Down,
-    /// It left, was removed, or came back as another one.
+    /// The node left, was removed, or restarted with a new id.
     Gone,
 }
 
 impl NodeState {
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             NodeState::Active => "ACTIVE",
@@ -71,16 +71,16 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// Where and how a job is executed.
+/// The execution class of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Class {
-    /// By any node that executes, without asking anybody.
+    /// Any agent executes it, without coordination.
     #[default]
     LocalSafe,
-    /// By the node that leads, and by no other.
+    /// Only the leader executes it.
     LeaderOnly,
-    /// By any node that executes, when a majority of the schedulers has acknowledged the run.
+    /// Any agent executes it after a majority of the schedulers has acknowledged the run.
     QuorumRequired,
 }
 
@@ -88,7 +88,7 @@ impl Class {
     /// Every class.
     pub const ALL: [Class; 3] = [Class::LocalSafe, Class::LeaderOnly, Class::QuorumRequired];
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             Class::LocalSafe => "LOCAL_SAFE",
@@ -97,7 +97,7 @@ impl Class {
         }
     }
 
-    /// Whether it is the one that nobody has to ask for.
+    /// Whether it is the default class.
     pub fn is_default(&self) -> bool {
         *self == Class::LocalSafe
     }
@@ -109,32 +109,32 @@ impl fmt::Display for Class {
     }
 }
 
-/// The longest key or value of a label.
+/// The maximum length of a key or value of a label.
 pub const LABEL_LENGTH_MAX: usize = 63;
 
-/// The most labels of a node or a job.
+/// The maximum number of labels of a node or a job.
 pub const LABELS_MAX: usize = 32;
 
-/// What is known about a node's place, or asked of it: `zone = eu`, `disk = ssd`.
+/// Labels of a node, or labels that a job requires: `zone = eu`, `disk = ssd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Labels(pub BTreeMap<String, String>);
 
-/// Labels that cannot be.
+/// Invalid labels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// Something else than `key=value`.
+    /// Not of the form `key=value`.
     #[error("{0:?} is not of the form key=value")]
     Form(String),
-    /// A key or a value with other characters, or too many of them.
+    /// A key or a value with invalid characters or an invalid length.
     #[error(
         "{0:?} must have 1 to {LABEL_LENGTH_MAX} letters, digits, dots, hyphens, underscores or slashes"
     )]
     Word(String),
-    /// The same key twice.
+    /// A duplicate key.
     #[error("{0:?} is there twice")]
     Twice(String),
-    /// More than anybody needs.
+    /// Too many labels.
     #[error("there are more than {LABELS_MAX} labels")]
     TooMany,
 }
@@ -145,23 +145,23 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// Each as `key=value`, in the order of the keys.
+    /// The labels as `key=value`, in the order of the keys.
     pub fn pairs(&self) -> Vec<String> {
         self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
-    /// The labels of such pairs; what is none is left out.
+    /// The labels of such pairs; invalid pairs are ignored.
     pub fn of_pairs(pairs: &[String]) -> Self {
         let pairs = pairs.iter().filter_map(|pair| pair.split_once('='));
         Labels(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
-    /// Whether these are among others.
+    /// Whether all of these are among the others.
     pub fn within(&self, others: &Labels) -> bool {
         self.0.iter().all(|(key, value)| others.0.get(key) == Some(value))
     }
 
-    /// Whether every key and value is one that can be.
+    /// Validates all keys and values.
     pub fn check(&self) -> Result<(), LabelError> {
         if self.0.len() > LABELS_MAX {
             return Err(LabelError::TooMany);
@@ -178,7 +178,7 @@ impl Labels {
 impl FromStr for Labels {
     type Err = LabelError;
 
-    /// Reads `key=value` with commas in between.
+    /// Parses `key=value` pairs separated by commas.
     fn from_str(text: &str) -> Result<Self, LabelError> {
         let mut labels = Labels::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -201,91 +201,91 @@ impl fmt::Display for Labels {
     }
 }
 
-/// What a node must offer to be handed a run. Most runs ask for nothing.
+/// The placement of a run: what a node must offer to claim it. Most runs have no placement.
 ///
-/// What is asked for and what is offered are lists of words. A label is `key=value`; what only the
-/// leader offers has no equals sign, so no label can be mistaken for it.
+/// Requirements and offers are lists of words. A label is `key=value`. The word of the leader has
+/// no equals sign, so no label can be mistaken for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(Vec<String>);
 
 impl Place {
-    /// What the leader offers besides its labels.
+    /// The word that only the leader offers.
     pub const LEADER: &'static str = "LEADER_ONLY";
 
-    /// Where runs of a class with these labels may be executed.
+    /// The placement of runs with this class and these labels.
     pub fn of(class: Class, labels: &Labels) -> Self {
         let leader = (class == Class::LeaderOnly).then(|| Place::LEADER.to_owned());
         Place(leader.into_iter().chain(labels.pairs()).collect())
     }
 
-    /// Where runs of a shard may be executed: its owner offers this word, and no other node does.
+    /// The placement of runs of a shard: only its owner offers this word.
     pub fn of_shard(shard: crate::id::ObjectId) -> Self {
         Place(vec![Place::shard_word(shard)])
     }
 
-    /// What the owner of a shard offers.
+    /// The word that the owner of a shard offers.
     pub fn shard_word(shard: crate::id::ObjectId) -> String {
         format!("SHARD:{shard}")
     }
 
-    /// The place of words that a store kept.
+    /// The placement with stored words.
     pub fn of_words(words: Vec<String>) -> Self {
         Place(words)
     }
 
-    /// What is asked for.
+    /// The required words.
     pub fn words(&self) -> &[String] {
         &self.0
     }
 
-    /// Whether every node that executes will do.
+    /// Whether every agent may execute it.
     pub fn is_anywhere(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether only the leader will do.
+    /// Whether only the leader may execute it.
     pub fn is_leader(&self) -> bool {
         self.0.iter().any(|word| word == Place::LEADER)
     }
 
-    /// Whether a node that offers these words will do.
+    /// Whether a node that offers these words may execute it.
     pub fn is_offered(&self, offer: &[String]) -> bool {
         self.0.iter().all(|word| offer.contains(word))
     }
 }
 
-/// A short word for a text: the same text has the same one on every machine.
+/// A short hash of a text, the same on every machine.
 pub fn fingerprint(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who leads.
+/// The leadership of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lead {
-    /// Grows each time that somebody takes the lead; never goes back.
+    /// The epoch, which grows with every change of the leader and never decreases.
     pub epoch: i64,
-    /// The node that leads; none while nobody does.
+    /// The leader; none if there is none.
     pub node: Option<crate::id::NodeId>,
 }
 
-/// How far a run is acknowledged in the present epoch.
+/// The acknowledgements of a run in the current epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quorum {
-    /// Whether somebody leads. Without a leader there is no present epoch.
+    /// Whether there is a leader. Without one there is no current epoch.
     pub led: bool,
-    /// Registered schedulers that have acknowledged it.
+    /// The number of registered schedulers that have acknowledged the run.
     pub acknowledged: u32,
-    /// Registered schedulers.
+    /// The number of registered schedulers.
     pub schedulers: u32,
 }
 
 impl Quorum {
-    /// How many make a majority.
+    /// The size of a majority.
     pub fn needed(&self) -> u32 {
         self.schedulers / 2 + 1
     }
 
-    /// Whether there are enough.
+    /// Whether a majority has acknowledged the run.
     pub fn is_reached(&self) -> bool {
         self.led && self.acknowledged >= self.needed()
     }

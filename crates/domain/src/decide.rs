@@ -1,5 +1,5 @@
-//! The decisions: what a schedule makes due, whether a due run starts, what an ended attempt
-//! means. Facts in, a verdict out; the store writes it under a guard.
+//! Decisions: which runs a schedule creates, whether a due run starts, and what the end of an
+//! attempt means. They are pure functions of facts; the store writes their results under a guard.
 
 pub mod explain;
 pub mod line;

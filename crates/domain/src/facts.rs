@@ -1,4 +1,4 @@
-//! What a store knows and a decision asks for.
+//! Facts that a store provides for decisions.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,31 +9,30 @@ use crate::run::{Origin, Outcome, Wait};
 
 pub use crate::schedule::Outage;
 
-/// What the store knows about a run at the moment it should start.
+/// The facts about a run at its start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StartFacts {
-    /// Whether the run is still there and still this holder's.
+    /// Whether the run still exists and the node still has its claim.
     pub held: bool,
-    /// How far the nominal time of a tick is away by the store's clock; none when it has come.
-    /// Until then a change of its job can take it away; from then on nobody can.
+    /// How far the scheduled time of a tick is away by the clock of the store; none if it has come.
+    /// Until then a change of its job can remove the tick; afterwards it cannot.
     pub early_by: Option<SignedDuration>,
-    /// Whether somebody asked for its end.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
-    /// Whether the job is planned; none when it does not exist.
+    /// The state of the job; none if it does not exist.
     pub job_state: Option<JobState>,
-    /// The version of the job's definition at this moment.
+    /// The current version of the job's definition.
     pub job_version: u32,
     /// The fencing token of this start: larger than that of every start decided before.
     pub token: i64,
     /// Runs of the same job that became due earlier and have not ended, oldest first; at most 64.
     pub earlier: Vec<EarlierRun>,
-    /// Runs of the same job that other nodes have claimed and whose time has come. They may have
-    /// begun. A run that was claimed after this one and comes after it in line is left out: its
-    /// holder sees this one.
+    /// Due runs of the same job that other nodes have claimed. They may have started. A run that
+    /// was claimed after this one and comes after it in line is omitted: its holder sees this one.
     pub elsewhere: Vec<ActiveRun>,
-    /// What the jobs that it depends on did last, in the order of the definition.
+    /// The last outcomes of the jobs that it depends on, in the order of the definition.
     pub upstream: Vec<UpstreamFact>,
-    /// How far it is acknowledged, if that was asked.
+    /// The acknowledgements of the run, if they were requested.
     pub quorum: Option<Quorum>,
 }
 
@@ -42,16 +41,16 @@ pub struct StartFacts {
 pub struct EarlierRun {
     /// Its identity.
     pub id: RunId,
-    /// What asked for it.
+    /// The origin of the run.
     pub origin: Origin,
     /// What it waits for, other than its time.
     pub wait: Option<Wait>,
-    /// Whether an attempt at it was made before.
+    /// Whether it had an earlier attempt.
     pub was_tried: bool,
 }
 
 impl EarlierRun {
-    /// Whether it has begun and not ended: it is between two attempts, or waits for its own parts.
+    /// Whether it has started and not ended: it waits for its next attempt or for its child runs.
     pub fn has_begun(&self) -> bool {
         match self.wait {
             Some(Wait::Parts) => true,
@@ -66,12 +65,12 @@ impl EarlierRun {
     }
 }
 
-/// A run of the same job that has begun, or may have.
+/// A run of the same job that has started, or may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveRun {
     /// Its identity.
     pub id: RunId,
-    /// What asked for it.
+    /// The origin of the run.
     pub origin: Origin,
 }
 
@@ -80,8 +79,8 @@ pub struct ActiveRun {
 pub struct UpstreamFact {
     /// The job's name, for the reason.
     pub name: String,
-    /// The last run that ended, by when it ended.
+    /// The outcome of the last run that ended, and when.
     pub last: Option<(Outcome, Timestamp)>,
-    /// When a run last ended well.
+    /// When a run last completed.
     pub last_success: Option<Timestamp>,
 }

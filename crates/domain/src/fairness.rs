@@ -1,18 +1,18 @@
-//! Which of the runs that are due goes first: tenants take turns by the weight of their tier, a
-//! tenant's own runs go by priority with ageing, then by time.
+//! The order of due runs: tenants take turns by the weight of their tier; runs of one tenant are
+//! ordered by priority with ageing, then by time.
 //!
-//! A store needs the numbers of this policy while it chooses, so it is handed them.
+//! A store needs the parameters of this policy, so they are passed to it.
 
 use std::fmt;
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-/// What a point of priority is worth in waiting. The order of two runs of a tenant never changes
-/// while they wait, and no run waits for ever behind urgent ones.
+/// How much waiting time equals one point of priority. The order of two runs of a tenant never
+/// changes while they wait, and no run waits forever behind urgent ones.
 pub const AGEING: SignedDuration = SignedDuration::from_secs(60);
 
-/// A tenant's class of service: its weight when tenants compete for slots.
+/// The class of service of a tenant: its weight when tenants compete for slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Tier {
@@ -29,7 +29,7 @@ impl Tier {
     /// Every tier, from the smallest weight to the largest.
     pub const ALL: [Tier; 3] = [Tier::Free, Tier::Standard, Tier::Premium];
 
-    /// How many turns the tier gets for one turn of weight 1.
+    /// The number of turns per round.
     pub const fn weight(self) -> u32 {
         match self {
             Tier::Free => 1,
@@ -57,8 +57,8 @@ impl fmt::Display for Tier {
 /// The length of a round: every weight divides it.
 pub const ROUND: i64 = Tier::Premium.weight() as i64;
 
-/// When a tenant's `nth` run, counting those that it has at work, gets its turn; the smallest goes
-/// first. In each round a tenant has as many turns as its weight.
+/// The position of the `nth` run of a tenant, counting its executing ones; the smallest goes first.
+/// In each round a tenant has as many turns as its weight.
 pub const fn turn(nth: i64, weight: u32) -> i64 {
     nth * ROUND / weight as i64
 }
@@ -67,7 +67,7 @@ pub const fn turn(nth: i64, weight: u32) -> i64 {
 mod tests {
     use super::*;
 
-    /// Who gets the first turns when each tenant has more runs than turns.
+    /// The tenants of the first turns if each has more runs than turns.
     fn order(weights: &[(char, u32)], at_work: &[i64], turns: usize) -> String {
         let mut line: Vec<(i64, usize)> = Vec::new();
         for (i, (_, weight)) in weights.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A job: what a person asked for, with every answer that they left open filled in.
+//! A job: a complete definition with all defaults.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -12,24 +12,24 @@ use crate::schedule::{
     EveryError, Schedule, ZoneError, Zones,
 };
 
-/// A job as the store keeps it.
+/// A stored job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its identity, for ever.
+    /// Its id, which never changes.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: TenantId,
-    /// Who made it: it runs with their rights.
+    /// The user who created it: it runs with the privileges of this user.
     pub owner: UserId,
     /// Unique among the tenant's jobs that are not deleted.
     pub name: String,
-    /// Grows with every change; a change names the version that it is based on.
+    /// The version, which grows with every change. A change names the version that it is based on.
     pub version: u32,
-    /// Whether it is planned.
+    /// Whether it is scheduled.
     pub state: JobState,
-    /// What the person asked for.
+    /// Its definition.
     pub definition: Definition,
-    /// The first nominal time that has not been planned yet.
+    /// The first scheduled time that has not been planned yet.
     pub next_run: Option<Timestamp>,
     /// When it was created.
     pub created_at: Timestamp,
@@ -37,80 +37,80 @@ pub struct Job {
     pub updated_at: Timestamp,
 }
 
-/// Whether a job is planned.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobState {
     /// It runs when it is due.
     Enabled,
-    /// Held for a while: what it misses follows the catch-up policy when it is resumed.
+    /// Paused: its catch-up policy applies to missed times when it is resumed.
     Paused,
-    /// Off: what it misses is gone.
+    /// Disabled: missed times are dropped.
     Disabled,
     /// A one-time job whose run has ended.
     Completed,
-    /// Removed; only its history may remain.
+    /// Deleted; only its history may remain.
     Deleted,
 }
 
-/// What a job is: schedule, action and policies.
+/// The definition of a job: schedule, action and policies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Definition {
-    /// For people.
+    /// A description for people.
     pub description: Option<String>,
-    /// When it is due.
+    /// The schedule.
     pub when: When,
-    /// What it does.
+    /// The action.
     pub action: Action,
-    /// As whom it acts on a database; whoever created it when absent.
+    /// The database role that it uses; the configured user if absent.
     pub run_as: Option<String>,
-    /// When a failed attempt is tried again.
+    /// When a failed attempt is retried.
     pub retry: RetryPolicy,
-    /// How long one attempt may take. An interface that was not told fills in
-    /// [`Action::default_timeout`].
+    /// The timeout of an attempt. An interface fills in [`Action::default_timeout`] if none is
+    /// given.
     pub timeout: SignedDuration,
     /// How long a cancelled attempt may take to end by itself.
     pub grace_period: SignedDuration,
-    /// What becomes of occurrences that nobody could run.
+    /// Which missed times run later.
     pub catch_up: CatchUpPolicy,
-    /// The most occurrences that `catch_up` runs when it is `ALL`.
+    /// The maximum number of times that the policy `ALL` runs.
     pub max_catch_up: u32,
-    /// A run that cannot start within this time after its nominal time is missed.
+    /// A run that cannot start within this time after its scheduled time is missed.
     pub start_deadline: Option<SignedDuration>,
-    /// What happens when a run is due and earlier ones have not ended.
+    /// What happens if a run is due and earlier ones have not ended.
     pub overlap: Overlap,
-    /// How many runs may be under way before `overlap` decides; none for the default
+    /// The maximum number of concurrent runs before `overlap` applies; none for the default
     /// ([`Definition::most_running`]).
     pub concurrency: Option<u32>,
-    /// Spreads starts over this much time after the nominal time.
+    /// Spreads starts over this time after the scheduled time.
     pub jitter: SignedDuration,
     /// 0 to 9, higher is more urgent.
     pub priority: u8,
-    /// What becomes of a one-time job when its run has ended.
+    /// What happens to a one-time job when its run has ended.
     pub on_completion: OnCompletion,
-    /// What becomes of a run whose agent was lost.
+    /// What happens to a run whose node was lost.
     pub on_lost: OnLost,
-    /// Jobs that must have ended well before this one starts.
+    /// Jobs that must have ended before this one starts.
     pub depends_on: Vec<Dependency>,
-    /// How long a run waits for them; until the next nominal time when absent, and for twelve
-    /// hours if there is none.
+    /// How long a run waits for them; until the next scheduled time if absent, and for twelve hours
+    /// if there is none.
     pub dependency_timeout: Option<SignedDuration>,
-    /// Words to find it by.
+    /// Tags to find it by.
     pub tags: Vec<String>,
-    /// How long its history is kept; the cluster's answer when absent.
+    /// How long its history is kept; the setting of the cluster if absent.
     pub retention: Retention,
-    /// Where and how it is executed. What is as usual is not written, so that an older release
-    /// can read it.
+    /// The execution class. The default is not serialised, so that an older release can read the
+    /// job.
     #[serde(skip_serializing_if = "Class::is_default")]
     pub class: Class,
-    /// Labels of the nodes that may execute it; all may when there are none.
+    /// Labels of the nodes that may execute it; all if empty.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub run_on: Labels,
-    /// On which shards it runs; once, and on no shard, when absent.
+    /// The shards on which it runs; once and without a shard if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
-    /// Values for its runs.
+    /// Parameters of its runs.
     #[serde(skip_serializing_if = "Parameters::is_empty")]
     pub parameters: Parameters,
 }
@@ -147,7 +147,7 @@ impl Default for Definition {
 }
 
 impl Job {
-    /// The fields that differ from an earlier version, by their names over REST.
+    /// The fields that differ from an earlier version, by their REST names.
     pub fn changed_fields(&self, before: &Job) -> Vec<&'static str> {
         let (new, old) = (&self.definition, &before.definition);
         let fields = [
@@ -193,14 +193,14 @@ impl Definition {
         }
     }
 
-    /// How many runs may be under way at a time. With `ALLOW`, the default is the limit of the
-    /// cluster for one job: its runs may overlap, but they must not take the slots of all others.
+    /// The maximum number of concurrent runs. With `ALLOW`, the default is the limit of the cluster
+    /// for one job: its runs may overlap, but they must not take the slots of all others.
     pub fn most_running(&self, per_job: u32) -> u32 {
         let default = if self.overlap == Overlap::Allow { per_job } else { 1 };
         self.concurrency.unwrap_or(default)
     }
 
-    /// Whether a run may have to wait for something other than its time, or may be another's.
+    /// Whether a run may have to wait for more than its time, or may belong to another node.
     pub fn is_guarded(&self) -> bool {
         self.overlap != Overlap::Allow
             || self.concurrency.is_some()
@@ -208,23 +208,23 @@ impl Definition {
             || self.class != Class::LocalSafe
     }
 
-    /// Whether the time-out is the default of the action: a change of the action then brings the
-    /// default of the new one.
+    /// Whether the timeout is the default of the action: a change of the action then changes it
+    /// too.
     pub fn has_default_timeout(&self) -> bool {
         self.timeout == self.action.default_timeout()
     }
 
-    /// What a node must offer to be handed its runs.
+    /// The placement of its runs.
     pub fn place(&self) -> Place {
         Place::of(self.class, &self.run_on)
     }
 }
 
-/// When a job is due, as it was written.
+/// The schedule of a job, as it was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "kind", deny_unknown_fields)]
 pub enum When {
-    /// Only when somebody asks.
+    /// On request only.
     #[default]
     Manual,
     /// When the jobs that it depends on have ended.
@@ -235,7 +235,7 @@ pub enum When {
         expression: String,
         /// The zone's name.
         zone: String,
-        /// Answers to daylight saving.
+        /// The rules for daylight saving time.
         #[serde(default)]
         dst: DstPolicy,
     },
@@ -243,40 +243,40 @@ pub enum When {
     Every {
         /// The time between two occurrences.
         interval: SignedDuration,
-        /// The first occurrence. The engine fills it in when it accepts a definition without one
-        /// ([`When::start_at`]), so that a job that is kept always has it.
+        /// The first occurrence. The engine sets it when it accepts a definition without one
+        /// ([`When::start_at`]), so a stored job always has it.
         #[serde(default)]
         starts: Option<Timestamp>,
-        /// The last instant at which one may lie.
+        /// No occurrence is later than this.
         #[serde(default)]
         ends: Option<Timestamp>,
     },
-    /// Once.
+    /// Once, at a time.
     At {
         /// The instant.
         at: Timestamp,
     },
 }
 
-/// Why a schedule cannot be read.
+/// Why a schedule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
-    /// The expression is wrong.
+    /// Invalid cron expression.
     #[error("{0}")]
     Cron(#[from] CronError),
-    /// The zone does not exist.
+    /// Unknown time zone.
     #[error(transparent)]
     Zone(#[from] ZoneError),
-    /// The interval is wrong.
+    /// Invalid interval.
     #[error(transparent)]
     Every(#[from] EveryError),
-    /// The instant is wrong.
+    /// Invalid time.
     #[error(transparent)]
     At(#[from] AtError),
 }
 
 impl When {
-    /// The schedule to compute with; none when no time makes the job due.
+    /// The compiled schedule; none if the job has no scheduled times.
     pub fn compile(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
         Ok(Some(match self {
             When::Manual | When::AfterDependencies => return Ok(None),
@@ -293,7 +293,7 @@ impl When {
         }))
     }
 
-    /// Whether this is an interval whose start is still to be filled in.
+    /// Whether this is an interval without a start.
     pub fn needs_start(&self) -> bool {
         matches!(self, When::Every { starts: None, .. })
     }
@@ -305,8 +305,8 @@ impl When {
         }
     }
 
-    /// Takes the start over from the schedule that this one replaces, if this one is the same
-    /// interval and names no start: a job that is defined again keeps its grid.
+    /// Copies the start of the replaced schedule, if this is the same interval without a start: a
+    /// job that is defined again keeps its ticks.
     pub fn keep_start_of(&mut self, old: &When) {
         if let When::Every { interval, starts: starts @ None, .. } = self
             && let When::Every { interval: same, starts: first, .. } = old
@@ -316,12 +316,12 @@ impl When {
         }
     }
 
-    /// Whether the job is due once at most.
+    /// Whether the job is due at most once.
     pub fn is_one_time(&self) -> bool {
         matches!(self, When::At { .. })
     }
 
-    /// The name of its kind at every door.
+    /// The name of its kind in every interface.
     pub fn kind(&self) -> &'static str {
         match self {
             When::Manual => "MANUAL",
@@ -333,23 +333,23 @@ impl When {
     }
 }
 
-/// When a failed attempt is tried again: `backoff × multiplier^n`, at most `max_backoff`.
+/// The retry policy: `backoff × multiplier^n`, at most `max_backoff`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// How many attempts a run gets in all, at least one.
+    /// The maximum number of attempts of a run, at least one.
     pub max_attempts: u32,
     /// The delay before the second attempt.
     pub backoff: SignedDuration,
-    /// What the delay is multiplied with for each further attempt.
+    /// The factor of the delay for each further attempt.
     pub multiplier: f64,
     /// The longest delay.
     pub max_backoff: SignedDuration,
-    /// Up to this part of the delay is added by chance; 0 keeps delays exact.
+    /// The random part that is added to the delay; 0 for exact delays.
     pub jitter: f64,
-    /// Only these errors are tried again; all when absent.
+    /// Retry only these errors; all if absent.
     pub retry_on: Option<ErrorFilter>,
-    /// These errors are never tried again.
+    /// Never retry these errors.
     pub no_retry_on: Option<ErrorFilter>,
 }
 
@@ -379,13 +379,13 @@ pub struct ErrorFilter {
     pub sqlstates: Vec<String>,
 }
 
-/// What happens when a run is due and earlier ones have not ended.
+/// What happens if a run is due and earlier ones have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Overlap {
-    /// It runs beside them.
+    /// It runs concurrently.
     Allow,
-    /// It does not run, and the ledger says so.
+    /// It is skipped, and recorded in the ledger.
     #[default]
     Skip,
     /// It waits for them.
@@ -394,25 +394,25 @@ pub enum Overlap {
     CancelPrevious,
 }
 
-/// What becomes of a one-time job when its run has ended.
+/// What happens to a one-time job when its run has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnCompletion {
     /// It stays, and is never due again.
     #[default]
     Preserve,
-    /// It is removed.
+    /// It is deleted.
     Drop,
 }
 
-/// What becomes of a run whose agent was lost.
+/// What happens to a run whose node was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnLost {
-    /// It is tried again: its work happens at least once.
+    /// It is attempted again: its action happens at least once.
     #[default]
     Retry,
-    /// It fails: its work happens at most once.
+    /// It fails: its action happens at most once.
     Fail,
 }
 
@@ -421,21 +421,21 @@ pub enum OnLost {
 pub struct Dependency {
     /// The job that is waited for.
     pub job: JobId,
-    /// How it must have ended.
+    /// The required outcome.
     #[serde(default)]
     pub on: DependsOn,
 }
 
-/// How an upstream job must have ended.
+/// The required outcome of an upstream job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum DependsOn {
-    /// Well.
+    /// COMPLETED.
     #[default]
     Success,
-    /// In any way.
+    /// Any outcome.
     Completion,
-    /// Badly.
+    /// A failure.
     Failure,
 }
 
@@ -443,16 +443,16 @@ pub enum DependsOn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Days that runs are kept.
+    /// Days to keep runs.
     pub days: Option<u32>,
-    /// Days that failed runs are kept.
+    /// Days to keep failed runs.
     pub failed_days: Option<u32>,
-    /// At most this many runs are kept, the newest.
+    /// The maximum number of runs to keep, the newest.
     pub keep_last: Option<u32>,
 }
 
 impl Retention {
-    /// No run is kept.
+    /// Keep no runs.
     pub const NOTHING: Retention =
         Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0) };
 }

@@ -1,7 +1,7 @@
-//! The vocabulary and the decisions of Punctual, as pure functions and plain values.
+//! The types and the decisions of Punctual, as plain values and pure functions.
 //!
-//! Nothing in this room reads a clock, draws a random number, looks at the environment or
-//! performs IO. What a decision needs to know is handed to it.
+//! Nothing in this crate reads a clock, generates random numbers, reads the environment or performs
+//! IO. All inputs of a decision are parameters.
 
 pub mod access;
 pub mod action;

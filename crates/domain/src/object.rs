@@ -1,8 +1,6 @@
-//! Things with a name that jobs and people refer to: databases, channels for alerts,
-//! agents and the tokens with which they join.
+//! Named resources: databases, alert channels, shards, agents and join tokens.
 //!
-//! All of them are kept in the same way. What differs is what their bodies say, and that is known
-//! to whoever uses them.
+//! All of them are stored in the same way; only their bodies differ.
 
 use jiff::Timestamp;
 
@@ -11,18 +9,18 @@ use crate::id::{ObjectId, TenantId};
 /// The longest name of an object, in bytes.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// What an object is.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
-    /// A place where SQL jobs work.
+    /// A database of SQL jobs.
     Database,
-    /// A place that alerts are carried to.
+    /// A destination of alerts.
     AlertChannel,
     /// A slice of the user's data.
     Shard,
-    /// A node elsewhere, which works for the cluster with a credential of its own.
+    /// A remote agent with its own key.
     Agent,
-    /// The right to become one, once.
+    /// A token to join as an agent, once.
     JoinToken,
 }
 
@@ -36,7 +34,7 @@ impl ObjectKind {
         ObjectKind::JoinToken,
     ];
 
-    /// The name that a store keeps.
+    /// The stored name.
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Database => "DATABASE",
@@ -47,26 +45,26 @@ impl ObjectKind {
         }
     }
 
-    /// The kind of a name that a store kept.
+    /// The kind with a stored name.
     pub fn from_name(name: &str) -> Option<Self> {
         ObjectKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A thing with a name.
+/// A named resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Its identity.
     pub id: ObjectId,
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: TenantId,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
-    /// Its name; one of a kind in a tenant.
+    /// Its name, unique for its kind and tenant.
     pub name: String,
-    /// What it says, as JSON.
+    /// Its body, as JSON.
     pub body: String,
-    /// Grows with every change, from 1.
+    /// The version, from 1, which grows with every change.
     pub version: u32,
     /// When it was made.
     pub created_at: Timestamp,
@@ -74,7 +72,7 @@ pub struct Object {
     pub changed_at: Timestamp,
 }
 
-/// What is wrong with a name, if something is: it stands in addresses and in SQL.
+/// Validates a name, which is used in paths and in SQL.
 pub fn check_name(name: &str) -> Result<(), String> {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,8 +1,8 @@
-//! Partition rules: on which shards a job runs, and with which values.
+//! Partition rules: on which shards a job runs, and with which parameters.
 //!
-//! A run of such a job is divided when its time comes: into a part for each row of its values and
-//! each shard that the rule names for them. The parts are runs of their own; the run itself ends
-//! when they have, and its outcome is made of theirs.
+//! A run of such a job is split when its time comes: into a child run for each row of its
+//! parameters and each shard that the rule selects for them. The parent run ends when its child
+//! runs have ended, and its outcome is computed from theirs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,94 +21,94 @@ mod expression;
 
 pub use expression::{Expression, ExpressionError};
 
-/// The most parts of one run.
+/// The maximum number of child runs of one run.
 pub const PARTS_MAX: usize = 10_000;
 
-/// The most shards that a rule lists by name.
+/// The maximum number of shards that a rule can list.
 pub const SHARD_SET_MAX: usize = 1_000;
 
-/// The most values that a job has.
+/// The maximum number of parameters of a job.
 pub const PARAMETERS_MAX: usize = 100;
 
-/// How many shards a message names.
+/// The maximum number of shards in a message.
 const NAMED_MAX: usize = 5;
 
-/// On which shards a job runs.
+/// The partition rule of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "strategy", deny_unknown_fields)]
 pub enum Partition {
-    /// On each of them.
+    /// All shards.
     AllShards,
-    /// On one.
+    /// One shard.
     SingleShard {
         /// Its name or id.
         shard: String,
     },
-    /// On some.
+    /// Several shards.
     ShardSet {
         /// Their names or ids.
         shards: Vec<String>,
     },
-    /// On the one that an expression over the run's values says.
+    /// The shard that an expression over the parameters returns.
     Dynamic {
         /// The expression.
         expression: String,
     },
 }
 
-/// Values for the runs of a job.
+/// The parameters of the runs of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// What holds unless a run says otherwise.
+    /// Values, which a run can override.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Value>,
-    /// Where more come from: one run for each row.
+    /// A query that returns more parameters: one child run for each row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Rows>,
 }
 
-/// A question whose every row makes a run.
+/// A query that creates a child run for each row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
-    /// The question. `:name` stands for a value of the run.
+    /// The query. `:name` refers to a parameter of the run.
     pub sql: String,
-    /// The database that is asked; that of the job when absent.
+    /// The database of the query; that of the job if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
 }
 
-/// Why a run cannot be divided. Another try meets the same.
+/// Why a run cannot be split. A retry would fail in the same way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DivideError {
-    /// There are none at all.
+    /// There are no shards.
     #[error("there are no shards: make one with CREATE SHARD 'name' DATABASE = 'database'")]
     NoShards,
-    /// A rule names one that is not there.
+    /// A rule names an unknown shard.
     #[error("there is no shard {0:?}")]
     UnknownShard(String),
-    /// The expression fails.
+    /// The expression failed.
     #[error("the expression of PARTITION BY: {0}")]
     Expression(#[from] ExpressionError),
-    /// The values of the run are none.
+    /// The parameters of the run are invalid.
     #[error("the parameters are not a JSON object: {0}")]
     Parameters(String),
-    /// The rows are not all there, or none.
+    /// The rows are incomplete or missing.
     #[error("PARAMETERS FROM: {0}")]
     Rows(String),
-    /// Too many parts.
+    /// Too many child runs.
     #[error("{0} parts are more than the {PARTS_MAX} that a run can have")]
     TooMany(usize),
 }
 
 impl Parameters {
-    /// Whether there is nothing to say.
+    /// Whether there are no parameters.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.from.is_none()
     }
 
-    /// The values of a run, as JSON: the job's, and those that were given with it on top.
+    /// The parameters of a run, as JSON: those of the job, overridden by those of the run.
     pub fn with(&self, given: Option<String>) -> Option<String> {
         if self.values.is_empty() {
             return given;
@@ -118,13 +118,13 @@ impl Parameters {
         match given.as_deref().map(serde_json::from_str::<Map<String, Value>>) {
             Some(Ok(given)) => values.extend(given),
             None => {}
-            // What cannot be read is refused where it is used, in its own words.
+            // Invalid values are refused with their own error where they are used.
             Some(Err(_)) => return given,
         }
         Some(Value::Object(values).to_string())
     }
 
-    /// What is wrong, if something is.
+    /// The problem, if the parameters are invalid.
     pub fn check(&self) -> Result<(), String> {
         if self.values.len() > PARAMETERS_MAX {
             return Err(format!("{} parameters are more than {PARAMETERS_MAX}", self.values.len()));
@@ -154,14 +154,14 @@ impl Parameters {
     }
 }
 
-/// Whether a word can stand after a colon in a statement.
+/// Whether a word can follow a colon in a statement.
 fn is_name(word: &str) -> bool {
     let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && word.len() <= 100 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 impl Partition {
-    /// The name of its kind at every door.
+    /// The name of its kind in every interface.
     pub fn name(&self) -> &'static str {
         match self {
             Partition::AllShards => "ALL_SHARDS",
@@ -171,7 +171,7 @@ impl Partition {
         }
     }
 
-    /// What is wrong with it, if something is. Whether its shards exist is found out at each run.
+    /// The problem, if the rule is invalid. Whether its shards exist is checked at each run.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Partition::AllShards => Ok(()),
@@ -191,7 +191,7 @@ impl Partition {
         }
     }
 
-    /// The shards that it names for some values, each once.
+    /// The shards that it selects for some parameters, without duplicates.
     pub fn select<'s>(
         &self,
         shards: &'s [Shard],
@@ -225,12 +225,12 @@ impl Partition {
 }
 
 impl Definition {
-    /// Whether its runs are divided into parts.
+    /// Whether its runs are split into child runs.
     pub fn is_divided(&self) -> bool {
         self.partition.is_some() || self.parameters.from.is_some()
     }
 
-    /// The action that asks for the rows of its values.
+    /// The action of the query for the rows of its parameters.
     pub fn rows_action(&self) -> Option<Action> {
         let rows = self.parameters.from.as_ref()?;
         let own = match &self.action {
@@ -243,7 +243,7 @@ impl Definition {
     }
 }
 
-/// The rows that an attempt at [`Definition::rows_action`] brought.
+/// The rows of the result of [`Definition::rows_action`].
 pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, DivideError> {
     let details: Value = answer
         .details
@@ -261,9 +261,9 @@ pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, Divide
         .map_err(|error| DivideError::Rows(format!("the answer cannot be read: {error}")))
 }
 
-/// Divides a run: one part for each row and each shard that the rule names for it. `rows` are
-/// those of [`Definition::rows_action`], if it has one. The same run is divided in the same way
-/// whoever does it, so a part has one identity.
+/// Splits a run: one child run for each row and each shard that the rule selects for it. `rows` are
+/// those of [`Definition::rows_action`], if it has one. The result is deterministic, so a child run
+/// has one id.
 pub fn divide(
     definition: &Definition,
     run: &NewRun,
@@ -317,7 +317,7 @@ fn part(
     }
 }
 
-/// The same part under another run: what is done again when somebody retries.
+/// The same child run under another parent, for a retry.
 pub fn part_again(
     run: &NewRun,
     number: usize,
@@ -333,32 +333,32 @@ pub fn part_again(
     NewRun { place, shard: shard.to_owned(), id, ..part(run, number, None, parameters, now) }
 }
 
-/// A part of a run, as far as it has come.
+/// A child run and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The run that it is a part of.
+    /// The parent run.
     pub parent: RunId,
-    /// The run that it is.
+    /// The child run.
     pub run: RunId,
-    /// The id of its shard; empty when it has none.
+    /// The id of its shard; empty if it has none.
     pub shard: String,
-    /// How it ended, if it has.
+    /// Its outcome, if it has ended.
     pub outcome: Option<Outcome>,
 }
 
-/// How far the parts of a run have come.
+/// The progress of a parent run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// How many there are.
+    /// The number of child runs.
     pub parts: usize,
-    /// Those that completed.
+    /// The number of completed ones.
     pub completed: usize,
-    /// Those that ended otherwise.
+    /// The number of those that ended otherwise.
     pub failed: usize,
 }
 
 impl Progress {
-    /// Counts parts.
+    /// Counts child runs.
     pub fn of<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Self {
         let mut progress = Progress::default();
         for part in parts {
@@ -372,7 +372,7 @@ impl Progress {
         progress
     }
 
-    /// Counts parts of several runs.
+    /// Counts child runs by their parent.
     pub fn by_run(parts: &[Part]) -> HashMap<RunId, Self> {
         let mut by_run: HashMap<RunId, Vec<&Part>> = HashMap::new();
         for part in parts {
@@ -387,7 +387,7 @@ impl Progress {
     }
 }
 
-/// What the ends of the parts mean for their run; none while one of them has not ended.
+/// The outcome of a parent run; none while a child run has not ended.
 pub fn outcome_of(parts: &[Part], shards: &[Shard]) -> Option<(Outcome, Option<Reason>, String)> {
     let progress = Progress::of(parts);
     if !progress.is_over() {

@@ -1,4 +1,4 @@
-//! Secrets: what they are called, who sees them, and what a sealed value is bound to.
+//! Secrets: names, scopes, and the associated data of an encrypted value.
 
 use std::fmt;
 
@@ -7,14 +7,13 @@ use crate::id::{JobId, ObjectId, TenantId};
 /// The longest name.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// The shortest value: what is shorter would be found everywhere, and cannot be kept out of
-/// outputs.
+/// The minimum length of a value: a shorter one could not be masked in outputs.
 pub const VALUE_BYTES_MIN: usize = 4;
 
 /// The longest value.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Who sees a secret.
+/// The scope of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Every job.
@@ -23,20 +22,20 @@ pub enum Scope {
     Tenant(TenantId),
     /// One job of a tenant.
     Job(TenantId, JobId),
-    /// No job: whoever uses a database or an alert channel of a tenant.
+    /// A database or an alert channel of a tenant; no job can refer to it.
     Object(TenantId, ObjectId),
 }
 
-/// How the names of objects' secrets begin. Nobody can choose or refer to such a name.
+/// The prefix of the names of resources' secrets. Users cannot choose or refer to such a name.
 const OF_OBJECT: char = ':';
 
 impl Scope {
-    /// The scopes that a job sees, the nearest first: it hides the others.
+    /// The scopes that are visible to a job, the most specific first: it hides the others.
     pub fn seen_by(tenant: TenantId, job: JobId) -> [Scope; 3] {
         [Scope::Job(tenant, job), Scope::Tenant(tenant), Scope::Cluster]
     }
 
-    /// The scope as two ids, zero where there is none.
+    /// The scope as two ids, zero if there is none.
     pub fn ids(self) -> (TenantId, JobId) {
         match self {
             Scope::Cluster => (TenantId::CLUSTER, JobId::NONE),
@@ -46,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// The job that sees it, if it is one job.
+    /// The job of the scope, if it is a job.
     pub fn job(self) -> Option<JobId> {
         match self {
             Scope::Job(_, job) => Some(job),
@@ -54,7 +53,7 @@ impl Scope {
         }
     }
 
-    /// Its word at the doors.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Cluster => "cluster",
@@ -65,23 +64,23 @@ impl Scope {
     }
 }
 
-/// Where a secret is.
+/// The scope and the name of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretPlace {
-    /// Who sees it.
+    /// The scope.
     pub scope: Scope,
     /// Its name, as in `${secrets.NAME}`.
     pub name: String,
 }
 
 impl SecretPlace {
-    /// The place of a part of an object. Each new value takes a new part: what an object says and
-    /// what it keeps secret change together, with the name of the part in its body.
+    /// The place of a secret of a resource. Each new value gets a new name, which is part of the
+    /// body of the resource: so a resource and its secrets change together.
     pub fn of_object(tenant: TenantId, object: ObjectId, part: &str) -> Self {
         SecretPlace { scope: Scope::Object(tenant, object), name: format!("{OF_OBJECT}{part}") }
     }
 
-    /// The place of two ids, zero where there is none, and a name.
+    /// The place with two ids, zero if there is none, and a name.
     pub fn of_ids(tenant: TenantId, job: JobId, name: String) -> Self {
         let scope = match (tenant, job) {
             (tenant, job) if name.starts_with(OF_OBJECT) => Scope::Object(tenant, ObjectId(job.0)),
@@ -92,15 +91,15 @@ impl SecretPlace {
         SecretPlace { scope, name }
     }
 
-    /// What a sealed value is bound to: one that is moved to another scope, name or version cannot
-    /// be opened there.
+    /// The associated data of an encrypted value: a value that is moved to another scope, name or
+    /// version cannot be decrypted there.
     pub fn binding(&self, version: u32) -> Vec<u8> {
         let (tenant, job) = self.scope.ids();
         let mut bytes = b"punctual secret 1".to_vec();
         bytes.extend_from_slice(tenant.0.as_bytes());
         bytes.extend_from_slice(job.0.as_bytes());
         bytes.extend_from_slice(&version.to_be_bytes());
-        // It comes last: nothing that follows could be taken for a part of it.
+        // The name comes last, so it cannot be confused with another part.
         bytes.extend_from_slice(self.name.as_bytes());
         bytes
     }
@@ -112,7 +111,7 @@ impl fmt::Display for SecretPlace {
     }
 }
 
-/// What is wrong with a name, and what would be right; none when it is good.
+/// The problem with a name and the correct form; none if it is valid.
 pub fn problem_of_name(name: &str) -> Option<String> {
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(harmless) {
@@ -121,7 +120,7 @@ pub fn problem_of_name(name: &str) -> Option<String> {
     Some(format!("has 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes, underscores"))
 }
 
-/// What is wrong with a value, and what would be right; none when it is good.
+/// The problem with a value and the correct form; none if it is valid.
 pub fn problem_of_value(value: &str) -> Option<String> {
     let bytes = value.len();
     if (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&bytes) {

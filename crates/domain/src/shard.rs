@@ -1,9 +1,9 @@
 //! Shards: named slices of the user's data, each owned by one node at a time.
 //!
-//! Who owns a shard is not negotiated. Every node that could own it gets a weight, made from the
-//! shard and the node's name alone, and the heaviest one owns it (rendezvous hashing). So a node
-//! that goes takes nothing but its own shards along, one that comes takes a fair part of
-//! everybody's, and a node that comes back under its name gets back what it had.
+//! The owner of a shard is computed: every eligible node gets a weight from the shard and the
+//! node's name, and the largest one wins (rendezvous hashing). When a node leaves, only its own
+//! shards move; a new node takes a fair share from each of the others; and a node that comes back
+//! under its name gets its former shards back.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,46 +16,46 @@ use crate::object::Object;
 /// A shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its identity.
+    /// The id of the shard.
     pub id: ObjectId,
-    /// Whose data it is.
+    /// The tenant that owns the data.
     pub tenant: TenantId,
-    /// Its name; one in a tenant.
+    /// Its name, unique in the tenant.
     pub name: String,
-    /// The rest.
+    /// Its other properties.
     pub body: ShardBody,
 }
 
-/// What a shard says about itself, as it is kept.
+/// The stored properties of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShardBody {
-    /// The database in which statements of its runs work; that of the job when absent.
+    /// The database of statements of its runs; that of the job if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
-    /// The name of the only node that may own it; any may when absent.
+    /// The name of the only node that may own it; any if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Labels of the nodes that may own it; all may when there are none.
+    /// Labels of the nodes that may own it; all if empty.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
 
 impl ShardBody {
-    /// As it is kept.
+    /// The stored form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
     }
 }
 
 impl Shard {
-    /// The shard of an object; none when its body cannot be read.
+    /// The shard of a resource; none if its body is invalid.
     pub fn of(object: &Object) -> Option<Self> {
         let body = serde_json::from_str(&object.body).ok()?;
         Some(Shard { id: object.id, tenant: object.tenant, name: object.name.clone(), body })
     }
 
-    /// Whether a person means this shard: by its name, or by its id.
+    /// Whether the text is the name or the id of this shard.
     pub fn is_called(&self, text: &str) -> bool {
         self.name == text || text.parse() == Ok(self.id)
     }
@@ -66,12 +66,12 @@ impl Shard {
             && self.body.labels.within(&node.labels)
     }
 
-    /// Whether somebody has said where it belongs.
+    /// Whether it is pinned to a node or to labels.
     pub fn is_pinned(&self) -> bool {
         self.body.node.is_some() || !self.body.labels.is_empty()
     }
 
-    /// The node that should own it among those that are there; none when none may.
+    /// The node that should own it; none if no node is eligible.
     pub fn owner(&self, nodes: &[Candidate]) -> Option<NodeId> {
         let admitted = nodes.iter().filter(|node| self.admits(node));
         let heaviest =
@@ -80,27 +80,27 @@ impl Shard {
     }
 }
 
-/// A node that may own shards: it is alive, executes, and is not drained.
+/// A node that may own shards: it is alive, is an agent, and is not drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
+    /// The id of the node.
     pub id: NodeId,
-    /// Its name, which it keeps over a restart.
+    /// The name of the node, which survives a restart.
     pub name: String,
-    /// What is known about its place.
+    /// The labels of the node.
     pub labels: Labels,
 }
 
-/// Who owns a shard.
+/// The ownership of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// The owner; none while no node may own it.
+    /// The owner; none if no node is eligible.
     pub node: Option<NodeId>,
-    /// Grows with every move, from 1; 0 before the first one.
+    /// The fencing token, which grows with every move, from 1; 0 before the first one.
     pub fence: i64,
 }
 
-/// How much a thing weighs at a place: the same on every machine, and for ever.
+/// The weight of a key for a node: the same on every machine and in every release.
 pub fn weight(place: Uuid, thing: &[u8]) -> u64 {
     let digest = Sha256::new().chain_update(place.as_bytes()).chain_update(thing).finalize();
     digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -144,8 +144,8 @@ mod tests {
             let shard = shard(n, ShardBody::default());
             let (before, after) = (shard.owner(&three), shard.owner(&four));
             if before != after {
-                // Whatever moves, moves to the node that came; seen the other way round, only what
-                // a lost node had finds another owner.
+                // Shards move only to the new node; conversely, only the shards of a lost node
+                // move.
                 assert_eq!(after, Some(four[3].id));
                 moved += 1;
             }

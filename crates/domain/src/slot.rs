@@ -1,26 +1,26 @@
-//! Slots: what a run occupies on its node while it executes.
+//! Slots: the capacity that a run occupies on its node while it executes.
 //!
-//! A command, a statement and a backup need processes, memory and processor time, so a node executes
-//! few of them at the same time. A call of an endpoint waits, and needs little more than a
-//! connection. Each kind has slots of its own, so that endpoints that do not answer keep no command
-//! waiting, and the other way round.
+//! A command, a statement and a backup need processes, memory and processor time, so a node
+//! executes few of them at the same time. An HTTP call mostly waits, and needs little more than a
+//! connection. Each kind has its own slots, so that endpoints that do not answer cannot block
+//! commands, and vice versa.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of slot. A run takes one slot of the kind of its action.
+/// A kind of slot. A run occupies one slot of the kind of its action.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum SlotKind {
-    /// For everything that works on the node or in a database.
+    /// For everything except HTTP calls.
     #[default]
     Process = 0,
-    /// For calls of endpoints.
+    /// For HTTP calls.
     Http = 1,
 }
 
@@ -28,12 +28,12 @@ impl SlotKind {
     /// Every kind, in the order of their numbers.
     pub const ALL: [SlotKind; 2] = [SlotKind::Process, SlotKind::Http];
 
-    /// The kind of a number that a store kept.
+    /// The kind with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
         SlotKind::ALL.into_iter().find(|kind| *kind as i64 == number)
     }
 
-    /// The name at every interface.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             SlotKind::Process => "process",
@@ -51,14 +51,14 @@ impl fmt::Display for SlotKind {
 /// A value for each kind of slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerSlot<T> {
-    /// That of process slots.
+    /// The value of process slots.
     pub process: T,
-    /// That of HTTP slots.
+    /// The value of HTTP slots.
     pub http: T,
 }
 
 impl<T> PerSlot<T> {
-    /// The value of each kind.
+    /// Computes the value of each kind.
     pub fn from_fn(mut value: impl FnMut(SlotKind) -> T) -> Self {
         PerSlot { process: value(SlotKind::Process), http: value(SlotKind::Http) }
     }
@@ -85,7 +85,7 @@ impl<T> IndexMut<SlotKind> for PerSlot<T> {
 }
 
 impl PerSlot<u32> {
-    /// Both kinds together.
+    /// The sum of both kinds.
     pub fn total(&self) -> u32 {
         self.process.saturating_add(self.http)
     }

@@ -1,7 +1,7 @@
-//! Characters that a reader does not see, or that change what the reader sees around them.
+//! Characters that are invisible, or that change the text around them.
 
 /// Whether a character is invisible or changes the direction of a text: with it, two names that
-/// look the same differ, or a name shows something else than it is.
+/// look the same differ, or a name is displayed as another one.
 pub fn is_deceptive(c: char) -> bool {
     matches!(
         c,
@@ -28,7 +28,8 @@ pub fn is_deceptive(c: char) -> bool {
     )
 }
 
-/// Whether a text can be a name: something is seen of it, all of it, and as it is.
+/// Whether a text can be a name: it is not blank, has no spaces around it, and no control or
+/// deceptive characters.
 pub fn is_plain_name(text: &str) -> bool {
     let is_bad = |c: char| c.is_control() || is_deceptive(c);
     !text.trim().is_empty() && text.trim() == text && !text.chars().any(is_bad)

@@ -1,4 +1,4 @@
-//! What is kept about tenants, users, roles, keys and grants.
+//! The stored data of tenants, users, roles, keys and grants.
 
 use std::fmt;
 
@@ -13,95 +13,95 @@ use crate::id::{KeyId, RoleId, TenantId, UserId};
 /// The longest name of a tenant, a user or a role.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// Who jobs belong to, apart from all others.
+/// The owner of jobs, isolated from all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     /// Its identity.
     pub id: TenantId,
     /// Its name, unique in the cluster.
     pub name: String,
-    /// Its class of service: its share when tenants compete for slots.
+    /// Its class of service: its weight when tenants compete for slots.
     pub tier: Tier,
-    /// The most jobs that it may have; as many as it likes when absent.
+    /// The maximum number of jobs; unlimited if absent.
     pub max_jobs: Option<u32>,
-    /// The most runs that it may have at work at a time, on all nodes together.
+    /// The maximum number of concurrent runs, on all nodes together.
     pub max_concurrent: Option<u32>,
-    /// The most requests a second of each of its keys.
+    /// The maximum number of requests per second of each of its keys.
     pub requests_per_second: Option<u32>,
-    /// Whether its administrators may have commands run, and let others do so.
+    /// Whether its administrators may run commands, and grant that to others.
     #[serde(default)]
     pub external_jobs: bool,
 }
 
-/// Somebody with rights of their own, a person or a program.
+/// A person or a program with its own privileges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// Their identity.
     pub id: UserId,
-    /// Where they belong.
+    /// The tenant of the user.
     pub tenant: TenantId,
-    /// Their name, unique in the tenant.
+    /// The name of the user, unique in the tenant.
     pub name: String,
-    /// What is kept of their password: its hash in PHC form. Without one they have only keys.
+    /// The password hash in PHC form. A user without one has only keys.
     pub password: Option<String>,
-    /// What the SQL door recognises their password by; absent for a password from before it.
+    /// The SCRAM verifier of the password; absent for a password from before the SQL interface.
     #[serde(default)]
     pub scram: Option<Box<Verifier>>,
-    /// Whether they can do nothing for now, and their jobs neither.
+    /// Whether the user is disabled; then its jobs do not run either.
     pub disabled: bool,
 }
 
-/// A bundle of rights that users and other roles are given together.
+/// A named set of privileges for users and other roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
     /// Its identity.
     pub id: RoleId,
-    /// Where it belongs.
+    /// The tenant of the role.
     pub tenant: TenantId,
     /// Its name, unique in the tenant.
     pub name: String,
-    /// For people.
+    /// A description for people.
     pub description: Option<String>,
-    /// Whether jobs of its members may act as the role of the same name on a database. Only an
-    /// administrator of the cluster says so: databases are shared between tenants.
+    /// Whether jobs of its members may use the database role of the same name. Only a cluster
+    /// administrator can set it, because tenants may share a database.
     pub run_as: bool,
 }
 
-/// A key of a user. The key itself is not kept.
+/// A key of a user. Only its hash is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// Which one it is.
+    /// The id of the key.
     pub id: KeyId,
-    /// Where its user belongs.
+    /// The tenant of its user.
     pub tenant: TenantId,
-    /// Whose it is.
+    /// The owner of the key.
     pub user: UserId,
-    /// What it is for.
+    /// A description for people.
     pub label: String,
     /// The SHA-256 of its text.
     pub hash: [u8; 32],
-    /// What the SQL door recognises it by; absent for a key from before it.
+    /// The SCRAM verifier of the key; absent for a key from before the SQL interface.
     #[serde(default)]
     pub scram: Option<Box<Verifier>>,
-    /// It gives no more than these of the user's rights; all of them when absent.
+    /// Restricts the key to these privileges of its user; all if absent.
     pub scopes: Option<Privileges>,
-    /// Whether it changes nothing.
+    /// Whether the key can only read.
     pub read_only: bool,
-    /// When it stops working.
+    /// When the key expires.
     pub expires_at: Option<Timestamp>,
-    /// Whether a login made it.
+    /// Whether it was created by a login.
     pub session: bool,
 }
 
-/// What is kept of a password or a key for SCRAM-SHA-256 (RFC 5802): enough to recognise whoever
-/// knows it, too little to come in. It does not show itself.
+/// The verifier of a password or a key for SCRAM-SHA-256 (RFC 5802). It can verify a client that
+/// knows the secret, and cannot be used to log in. Its `Debug` output does not contain it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verifier {
-    /// How often the secret was hashed.
+    /// The iteration count of the hash.
     pub iterations: u32,
-    /// The hash of the client's key.
+    /// `StoredKey` of RFC 5802.
     pub stored_key: [u8; 32],
-    /// The server's key.
+    /// `ServerKey` of RFC 5802.
     pub server_key: [u8; 32],
 }
 
@@ -111,7 +111,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// Something that is kept about identity, with a version of its own.
+/// An identity object, with its own version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Entry {
@@ -125,7 +125,7 @@ pub enum Entry {
     Key(ApiKey),
 }
 
-/// What an entry is about.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -140,7 +140,7 @@ pub enum Kind {
 }
 
 impl Entry {
-    /// What it is about.
+    /// The kind of the entry.
     pub fn kind(&self) -> Kind {
         match self {
             Entry::Tenant(_) => Kind::Tenant,
@@ -160,7 +160,7 @@ impl Entry {
         }
     }
 
-    /// Where it belongs; a tenant belongs to the cluster.
+    /// The tenant of the entry; a tenant belongs to the cluster.
     pub fn tenant(&self) -> TenantId {
         match self {
             Entry::Tenant(_) => TenantId(Uuid::nil()),
@@ -170,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// Its name, unique among those of its kind where it belongs.
+    /// Its name, unique among entries of the same kind and tenant.
     pub fn name(&self) -> String {
         match self {
             Entry::Tenant(tenant) => tenant.name.clone(),
@@ -180,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// Whose it is: it goes when they go.
+    /// Its owner: the entry is deleted with that user.
     pub fn owner(&self) -> Option<UserId> {
         match self {
             Entry::Key(key) => Some(key.user),
@@ -188,7 +188,7 @@ impl Entry {
         }
     }
 
-    /// When it is of no use any more.
+    /// When it expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self {
             Entry::Key(key) => key.expires_at,
@@ -197,12 +197,13 @@ impl Entry {
     }
 }
 
-/// An entry as the store keeps it.
+/// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The entry.
     pub entry: Entry,
-    /// Grows with every change, from 1; a change names the version that it is based on.
+    /// The version, from 1, which grows with every change. A change names the version that it is
+    /// based on.
     pub version: u32,
     /// When it was made.
     pub created_at: Timestamp,
@@ -210,33 +211,34 @@ pub struct Record {
     pub updated_at: Timestamp,
 }
 
-/// What a user or a role was given. The doors call it a grant; here, a grant is the right to a run.
+/// A grant to a user or a role. Interfaces call it a grant; in this crate,
+/// [`Grant`](crate::run::Grant) is the claim of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Award {
-    /// Where it counts.
+    /// The tenant in which it applies.
     pub tenant: TenantId,
-    /// The user or the role that has it.
+    /// The user or role that has it.
     pub to: Uuid,
-    /// What was given.
+    /// The granted privilege, database or role.
     pub what: Awarded,
 }
 
-/// What can be given.
+/// What can be granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Awarded {
     /// A privilege.
     Privilege(Privilege),
-    /// The use of a database of the tenant, by its name, for SQL and procedure jobs.
+    /// The use of a database of the tenant for SQL and procedure jobs, by name.
     Database(String),
-    /// All that a role has.
+    /// All privileges of a role.
     Role(RoleId),
 }
 
-/// What the text of a grant of a database begins with; the database's name follows.
+/// The prefix of the text of a database grant; the name of the database follows.
 const USE: &str = "USE ON DATABASE ";
 
 impl Awarded {
-    /// The text of what is no role: `CREATE JOB`, `USE ON DATABASE sales`.
+    /// The text of a grant that is not a role: `CREATE JOB`, `USE ON DATABASE sales`.
     pub fn text(&self) -> Option<String> {
         match self {
             Awarded::Privilege(privilege) => Some(privilege.name().to_owned()),
@@ -245,7 +247,7 @@ impl Awarded {
         }
     }
 
-    /// Reads such a text. The case of a database's name matters, that of the other words does not.
+    /// Parses such a text. The name of a database is case-sensitive, the other words are not.
     pub fn from_text(text: &str) -> Result<Self, UnknownPrivilege> {
         match text.split_at_checked(USE.len()) {
             Some((words, name)) if words.eq_ignore_ascii_case(USE) && !name.trim().is_empty() => {
@@ -257,7 +259,7 @@ impl Awarded {
 }
 
 impl Award {
-    /// Its identity: the same is given once.
+    /// Its id, computed from its content: the same grant exists once.
     pub fn id(&self) -> Uuid {
         match (&self.what, self.what.text()) {
             (Awarded::Role(role), _) => Uuid::new_v5(&self.to, role.0.as_bytes()),

@@ -1,4 +1,4 @@
-//! What a user has, and what that is worth: to whoever shows a key, and to a job that runs.
+//! The effective privileges of a user: of a client with a key, and of a job that runs.
 
 use super::actor::{Actor, Refusal};
 use super::entry::{ApiKey, Tenant, User};
@@ -7,40 +7,41 @@ use crate::action::Action;
 use crate::id::TenantId;
 use crate::job::{Definition, Job};
 
-/// A user with all that they were given, directly or by way of roles.
+/// A user with all privileges that were granted directly or through roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The user.
     pub user: User,
     /// Their tenant.
     pub tenant: Tenant,
-    /// What they may do there; what an administrator has anyway is included.
+    /// The effective privileges in the tenant, including those that an administrator has
+    /// implicitly.
     pub privileges: Privileges,
-    /// The database roles that jobs of theirs may act as.
+    /// The database roles that the user's jobs may use.
     pub run_as: Vec<String>,
-    /// The databases that jobs of theirs may work in, by name.
+    /// The databases that the user's jobs may use, by name.
     pub databases: Vec<String>,
 }
 
-/// All that a user, a role or a grant is worth.
+/// The effective rights of a user, a role or a grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Privileges; what an administrator has anyway is included.
+    /// Privileges, including those that an administrator has implicitly.
     pub privileges: Privileges,
-    /// Database roles that jobs may act as.
+    /// Database roles that jobs may use.
     pub run_as: Vec<String>,
-    /// Databases that jobs may work in, by name.
+    /// Databases that jobs may use, by name.
     pub databases: Vec<String>,
 }
 
 impl Standing {
-    /// What they may do in a tenant. Only administrators of the cluster leave their own.
+    /// The privileges in a tenant. Only cluster administrators have privileges in other tenants.
     pub fn privileges_in(&self, tenant: TenantId) -> Privileges {
         let everywhere = self.privileges.has(Privilege::AdministerCluster);
         if everywhere || tenant == self.user.tenant { self.privileges } else { Privileges::NONE }
     }
 
-    /// The user at the door, with a key or after another proof; in their own tenant.
+    /// The actor of an authenticated user, with a key or another proof, in the user's own tenant.
     pub fn actor(&self, key: Option<&ApiKey>) -> Actor {
         let scopes = key.and_then(|key| key.scopes).unwrap_or(Privileges::ALL);
         Actor {
@@ -57,8 +58,8 @@ impl Standing {
         }
     }
 
-    /// Why a job of theirs may not run, in words; none when it may. A job that names no database
-    /// works in the default one.
+    /// Why a job of the user may not run; none if it may. A job without a database uses the default
+    /// one.
     pub fn obstacle(&self, job: &Job, default_database: Option<&str>) -> Option<String> {
         let name = &self.user.name;
         if self.user.disabled {
@@ -85,12 +86,12 @@ impl Standing {
     }
 }
 
-/// What the owner of a job needs for it to run.
+/// The privileges that the owner of a job needs for it to run.
 fn needed(definition: &Definition) -> Privileges {
     privilege_of(&definition.action).into_iter().chain([Privilege::ExecuteJob]).collect()
 }
 
-/// What an action needs that not every job may do. A backup holds what all tenants have.
+/// The special privilege that an action needs. A backup contains the data of all tenants.
 fn privilege_of(action: &Action) -> Option<Privilege> {
     match action {
         Action::External(_) => Some(Privilege::ExecuteExternalJob),
@@ -99,8 +100,8 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     }
 }
 
-/// The databases that the runs of a job work in, as far as its definition tells: those of shards
-/// are known when a run starts.
+/// The databases of a job's runs, as far as the definition tells: those of shards are known when a
+/// run starts.
 fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec<&'a str> {
     let of_action = |action: &'a Action| match action {
         Action::Sql(action) => action.database.as_deref().or(default),
@@ -114,7 +115,7 @@ fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec
 }
 
 impl Actor {
-    /// Whether they may have an action carried out.
+    /// Whether the user may run an action.
     pub fn may_do(&self, action: &Action) -> Result<(), Refusal> {
         match privilege_of(action) {
             Some(privilege) if !self.privileges.has(privilege) => Err(Refusal::Lacks(privilege)),
@@ -122,8 +123,7 @@ impl Actor {
         }
     }
 
-    /// Whether they may make a job what a definition says. A job that names no database works in
-    /// the default one.
+    /// Whether the user may define this job. A job without a database uses the default one.
     pub fn may_define(
         &self,
         definition: &Definition,

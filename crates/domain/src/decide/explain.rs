@@ -1,4 +1,4 @@
-//! Why a job did or did not run at a time, or what is to be expected of a time to come.
+//! Explains why a job ran, did not run or will run at a time.
 
 mod division;
 
@@ -15,125 +15,125 @@ use crate::schedule::{Outage, Schedule, SkippedRange};
 
 pub use division::{Division, PartFacts};
 
-/// Late times of one job that are looked at, at most.
+/// The maximum number of late times of one job that are checked.
 const TICKS_MAX: usize = 500;
 
-/// A question about a job and a time, with what is known.
+/// A question about a job and a time, with the known facts.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// The job.
     pub job: &'a Job,
-    /// Its schedule; none when no time makes it due.
+    /// Its schedule; none if it has no scheduled times.
     pub schedule: Option<&'a Schedule>,
-    /// The time in question.
+    /// The time to explain.
     pub at: Timestamp,
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
-    /// Times in which no scheduler was alive.
+    /// Periods in which no scheduler was alive.
     pub outages: &'a [Outage],
-    /// What the ledger has for that time of the schedule.
+    /// The ledger entry of the time.
     pub record: Option<Record>,
-    /// How many runs of the job have begun and not ended.
+    /// The number of its runs that have started and not ended.
     pub active: usize,
     /// The jobs that it depends on, in the order of the definition.
     pub upstream: Vec<Upstream>,
-    /// What the cluster has for it, if it asks for something.
+    /// The state of the cluster, if the job has a class or a placement.
     pub cluster: Option<Cluster>,
-    /// The run of that time as far as its parts have come, or the last one before it.
+    /// The parent run of that time and its child runs, or the last one before it.
     pub division: Option<Division>,
 }
 
-/// What a cluster has for a job that not every node may execute at once.
+/// The nodes of a cluster that may execute a job with a class or a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// What the leader offers; none while nobody leads.
+    /// The offers of the leader; none if there is no leader.
     pub leader: Option<Vec<String>>,
-    /// What each node that takes runs offers.
+    /// The offers of each agent that claims runs.
     pub agents: Vec<Vec<String>>,
-    /// How far the run of the time in question is acknowledged.
+    /// The acknowledgements of the run.
     pub quorum: Quorum,
 }
 
 /// A row of the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The run, or the row for times without one.
+    /// The id of the run, or of a row without a run.
     pub id: RunId,
-    /// What it is doing, or how it ended.
+    /// Its state or outcome.
     pub state: RunState,
-    /// The word of the reason.
+    /// The reason code.
     pub reason: Option<String>,
-    /// The sentence of the reason.
+    /// The text of the reason.
     pub reason_text: Option<String>,
-    /// The first time that it stands for.
+    /// The first scheduled time of the row.
     pub first: Timestamp,
-    /// The last one.
+    /// The last scheduled time of the row.
     pub last: Timestamp,
-    /// How many they are.
+    /// The number of scheduled times of the row.
     pub count: u64,
-    /// When its last attempt began.
+    /// When its last attempt started.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
 }
 
-/// A job that is waited for, and what its runs came to last.
+/// A job that the job depends on, and its last outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name.
+    /// The name of the job.
     pub name: String,
-    /// How it must have ended.
+    /// The required outcome.
     pub on: DependsOn,
-    /// How it ended last, and when.
+    /// Its last outcome, and when.
     pub last: Option<(Outcome, Timestamp)>,
 }
 
-/// The answer.
+/// The explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The time in question.
+    /// The explained time.
     pub at: Timestamp,
-    /// What became of it, or will.
+    /// The result for the time.
     pub verdict: Verdict,
-    /// What stands between a time to come and its run.
+    /// What may prevent a future run.
     pub obstacles: Vec<Obstacle>,
-    /// The time of the schedule before it.
+    /// The scheduled time before it.
     pub before: Option<Timestamp>,
-    /// The time of the schedule after it.
+    /// The scheduled time after it.
     pub after: Option<Timestamp>,
-    /// Local times between those two that do not happen, because clocks jump over them.
+    /// Local times between those two that a clock change skips.
     pub skipped: Vec<SkippedRange>,
-    /// The run of that time as far as its parts have come, or the last one before it.
+    /// The parent run of that time and its child runs, or the last one before it.
     pub division: Option<Division>,
 }
 
-/// What became of a time, or will.
+/// The result for a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The ledger has it.
+    /// The ledger has an entry.
     Recorded(Record),
-    /// It lies ahead, and a run will be due then.
+    /// It is in the future, and a run will be due then.
     Planned {
-        /// When the run may start: the time and the jitter.
+        /// When the run may start: the scheduled time and the jitter.
         due_at: Timestamp,
     },
-    /// It has passed, and nobody has planned it yet. This is what a plan makes of it now.
+    /// It has passed, and was not planned yet. This is what the planner would do now.
     Late(Late),
-    /// It is not a time of the schedule.
+    /// It is not a scheduled time.
     NotScheduled,
-    /// The job has no schedule: it runs when somebody asks, or after other jobs.
+    /// The job has no schedule: it runs on request, or after other jobs.
     NoSchedule,
-    /// The job is not planned while it is in this state.
+    /// The job is not scheduled in this state.
     Off(JobState),
     /// The job did not exist yet.
     BeforeJob,
-    /// The job was changed since. What was due before and has no record was not due then.
+    /// The job was changed since then. Earlier times without an entry were not scheduled then.
     BeforeChange,
-    /// It was planned, and its record is gone: history is kept for a while only.
+    /// It was planned, and its entry was deleted by retention.
     Forgotten,
 }
 
-/// What a plan makes of a time that has passed.
+/// What the planner does with a time that has passed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Late {
     /// It is caught up.
@@ -142,25 +142,25 @@ pub enum Late {
     Ends(Outcome, Reason),
 }
 
-/// What may keep a run from its start.
+/// What may prevent a run from starting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Obstacle {
-    /// The job is paused: what it misses follows its catch-up policy when it is resumed.
+    /// The job is paused: its catch-up policy applies when it is resumed.
     Paused,
-    /// Earlier runs are active now, as many as may be.
+    /// Too many earlier runs are active.
     Active(Overlap, usize),
-    /// It depends on this job, which must end in time.
+    /// It depends on this job.
     DependsOn(Upstream),
-    /// Nobody leads.
+    /// There is no leader.
     NoLeader,
-    /// No node that takes runs has these labels, or the leader has not.
+    /// No agent that claims runs has these labels, or the leader has not.
     NoNode(Labels),
-    /// Not enough schedulers have acknowledged it.
+    /// Not enough schedulers have acknowledged the run.
     Quorum(Quorum),
 }
 
 impl Verdict {
-    /// The word at every door.
+    /// The name in every interface.
     pub fn name(&self) -> &'static str {
         match self {
             Verdict::Recorded(_) => "RECORDED",
@@ -215,7 +215,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// Answers a question.
+/// Explains a time.
 pub fn explain(question: Question<'_>) -> Explanation {
     let Question { schedule, at, .. } = question;
     let before = schedule.and_then(|schedule| schedule.prev(at));
@@ -239,7 +239,7 @@ pub fn explain(question: Question<'_>) -> Explanation {
     Explanation { at, verdict, obstacles, before, after, skipped, division }
 }
 
-/// What becomes of a time without a record.
+/// The result for a time without an entry.
 fn unrecorded(question: &Question<'_>, schedule: &Schedule) -> Verdict {
     let Question { job, at, now, outages, .. } = *question;
     let just_before = at.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
@@ -288,7 +288,7 @@ fn obstacles(question: &Question<'_>) -> Vec<Obstacle> {
     obstacles
 }
 
-/// What keeps a run from every node there is.
+/// The placement obstacle, if no node may execute the run.
 fn placement(definition: &Definition, cluster: &Cluster) -> Option<Obstacle> {
     let place = definition.place();
     if definition.class != Class::LocalSafe && cluster.leader.is_none() {

@@ -1,20 +1,19 @@
-//! Runs of one job that wait in line for each other: how many may be handed on at once.
+//! Runs of one job that wait in line: how many are released at once.
 //!
-//! The end of a run lets the next one in line go. Where runs are much shorter than a commit, one
-//! commit for each would be most of the time. So the end of a short run hands on several: the node
-//! that holds them begins each one when the one before has ended.
+//! The end of a run releases the next one in line. If runs are much shorter than a commit, one
+//! commit for each would dominate. So the end of a short run releases several: the node that claims
+//! them starts each one when the one before has ended.
 
 use jiff::SignedDuration;
 
-/// The time that the runs which are handed on together may take, one after the other. No longer: a
-/// run that a node holds cannot be begun by another one meanwhile.
+/// The total duration of the runs that are released together. It is short, because another node
+/// cannot start a claimed run meanwhile.
 pub const LINE_SPAN: SignedDuration = SignedDuration::from_millis(10);
 
-/// The most runs of a job that are handed on together.
+/// The maximum number of runs of a job that are released together.
 pub const LINE_MAX: u32 = 32;
 
-/// How many runs of a job follow each other within [`LINE_SPAN`], if each takes as long as the last
-/// one took; at least one.
+/// How many runs fit into [`LINE_SPAN`], if each takes as long as the last one; at least one.
 pub fn followers(took: SignedDuration) -> u32 {
     let took_us = took.as_micros().max(1);
     let count = LINE_SPAN.as_micros() / took_us;

@@ -1,34 +1,34 @@
-//! What the end of an attempt means for its run.
+//! The effect of the end of an attempt on its run.
 
 use jiff::SignedDuration;
 
 use crate::job::{Definition, ErrorFilter, OnLost, RetryPolicy};
 use crate::run::{AttemptEnd, AttemptResult, ErrorCode, Outcome, Reason, ReasonCode};
 
-/// A run whose agents were lost this often has killed them: it ends.
+/// A run whose node was lost this often ends: it probably kills its nodes.
 pub const LOST_MAX: u32 = 3;
 
-/// What becomes of the run.
+/// The next state of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Settlement {
-    /// It ends.
+    /// The run ends.
     End {
-        /// How.
+        /// The outcome.
         outcome: Outcome,
-        /// Why, when it did not end well.
+        /// The reason, if it did not complete.
         reason: Option<Reason>,
-        /// Whether it waits among the dead letters for somebody to look at it.
+        /// Whether it becomes a dead letter.
         dead_letter: bool,
     },
-    /// Another attempt follows after this delay.
+    /// Another attempt follows.
     Retry {
-        /// How long to wait.
+        /// The delay before the next attempt.
         delay: SignedDuration,
     },
 }
 
-/// Settles an attempt that ended on its own. `attempts` counts the ended ones before it, lost
-/// ones not included; `chance` lies in 0..1 and is used only where the policy asks for jitter.
+/// Settles an attempt that ended by itself. `attempts` counts the ended ones before it, without
+/// lost ones; `chance` is in 0..1 and is used only for the jitter of the policy.
 pub fn settle(
     definition: &Definition,
     attempts: u32,
@@ -97,7 +97,7 @@ fn dead(outcome: Outcome, code: ReasonCode, text: String) -> Settlement {
     Settlement::End { outcome, reason: Some(Reason { code, text }), dead_letter: true }
 }
 
-/// `backoff × multiplier^attempts`, capped, plus the jitter's part of it.
+/// `backoff × multiplier^attempts`, capped, plus the jitter.
 fn backoff(retry: &RetryPolicy, attempts: u32, chance: f64) -> SignedDuration {
     let cap = retry.max_backoff.as_secs_f64();
     let exact = (retry.backoff.as_secs_f64()

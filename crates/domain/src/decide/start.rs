@@ -1,4 +1,4 @@
-//! Whether a run whose time has come starts, waits, or ends before it began.
+//! Decides whether a due run starts, waits, or ends without an attempt.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,33 +10,33 @@ use crate::schedule::Fate;
 
 pub use crate::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 
-/// What to do with the run.
+/// The decision about a due run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
-    /// It starts now.
+    /// The run starts now.
     Go,
-    /// It is not this holder's any more: nothing is written.
+    /// The node has lost its claim: nothing is written.
     Forget,
-    /// Its time comes so much later by the store's clock: it is looked at again then.
+    /// The run is not due yet by the clock of the store: check again after this time.
     Early(SignedDuration),
-    /// It waits, and is looked at again when that happens or when the time is over.
+    /// The run waits, and is checked again when the condition is met or at this time.
     Wait(Wait, Option<Timestamp>),
-    /// The earlier runs are asked to end, and it waits for them.
+    /// Earlier runs are cancelled, and the run waits for them.
     CancelEarlier(Vec<RunId>),
-    /// It ends here.
+    /// The run ends without an attempt.
     End(Outcome, Reason),
 }
 
-/// The window in which upstream runs must have ended.
+/// The time window in which upstream runs must end.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// The nominal time before this one.
+    /// The scheduled time before this one.
     pub start: Timestamp,
-    /// When waiting is over.
+    /// When the wait ends.
     pub deadline: Timestamp,
 }
 
-/// How long a run waits for other jobs when no later time of its own job ends the wait.
+/// How long a run waits for other jobs if its job has no next scheduled time.
 pub const DEPENDENCY_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
 
 /// How long a proposed run waits for acknowledgements before it is proposed again.
@@ -45,23 +45,22 @@ pub const QUORUM_ROUND: SignedDuration = SignedDuration::from_secs(10);
 /// The longest time between two proposals.
 pub const QUORUM_ROUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the deciding node knows besides the store's facts.
+/// What the deciding node knows in addition to the facts of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
-    /// The runs of the job that the node has begun. It does not list those of jobs whose runs may
-    /// overlap.
+    /// The runs of the job that the node has started. Empty for jobs whose runs may overlap.
     pub begun_here: &'a [ActiveRun],
-    /// How many they are.
+    /// The number of runs of the job that the node has started.
     pub running_here: u32,
-    /// How many runs of the job may be under way at a time.
+    /// The maximum number of concurrent runs of the job.
     pub most_running: u32,
-    /// The runs of the job that wait in line on the node, and come before this one.
+    /// The runs of the job that wait in line on the node before this one.
     pub line_here: &'a [RunId],
-    /// Whether a tick was missed because no scheduler was alive, and what becomes of it.
+    /// Whether a tick was missed because no scheduler was alive, and what happens to it.
     pub fate: Fate,
-    /// The window in which upstream runs must have ended.
+    /// The time window in which upstream runs must end.
     pub window: Window,
 }
 
@@ -109,8 +108,8 @@ pub fn start(
             return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
         }
     }
-    // A run that has begun once was admitted: it is not skipped, and what it depends on has ended.
-    // One that was lost may never have begun: its node may have held it behind others of the job.
+    // A run with an earlier attempt was admitted: it is not skipped, and its dependencies have
+    // ended. A lost run may never have started: its node may have held it behind others of the job.
     if run.attempts > 0 {
         return match is_crowded_out(run, definition, facts, moment) {
             true => Start::Wait(Wait::Overlap, None),
@@ -128,7 +127,7 @@ pub fn start(
     }
 }
 
-/// Why a tick that was missed does not run; none when it runs.
+/// Why a missed tick does not run; none if it runs.
 fn given_up(fate: Fate) -> Option<String> {
     match fate {
         Fate::Live | Fate::CaughtUp => None,
@@ -138,8 +137,8 @@ fn given_up(fate: Fate) -> Option<String> {
     }
 }
 
-/// A run that not enough schedulers have acknowledged in this epoch is proposed: it waits for them.
-/// It is never given up. Each look takes as long as all before it together, up to a limit.
+/// A run without enough acknowledgements in this epoch is proposed and waits. It is never given up.
+/// Each wait is as long as all before it together, up to a limit.
 fn quorum(run: &ClaimedRun, facts: &StartFacts, now: Timestamp) -> Start {
     match facts.quorum {
         Some(quorum) if !quorum.is_reached() => {
@@ -152,11 +151,11 @@ fn quorum(run: &ClaimedRun, facts: &StartFacts, now: Timestamp) -> Start {
     }
 }
 
-/// Whether other runs of the same job keep this one from starting.
+/// Whether other runs of the same job prevent this one from starting.
 ///
-/// Only a run that has begun blocks others. A live tick is skipped, waits or takes the place of
-/// what has begun, as the policy says; it never waits behind runs that merely wait. Every other
-/// run (asked for, caught up, backfilled, redriven) waits in line and is never skipped.
+/// Only a run that has started blocks others. A live tick is skipped, waits or replaces the started
+/// runs, by the policy; it never waits behind runs that only wait. Every other run (requested,
+/// caught up, backfilled, redriven) waits in line and is never skipped.
 fn overlap(
     run: &ClaimedRun,
     definition: &Definition,
@@ -168,7 +167,7 @@ fn overlap(
         return if is_part { Start::Go } else { beside_others(facts, moment) };
     }
     let begun = begun(run, facts, moment.begun_here);
-    // A lost run was admitted once: it is not skipped now.
+    // A lost run was admitted before: it is not skipped now.
     let is_live = run.run.origin == Origin::Schedule && run.lost == 0 && moment.fate == Fate::Live;
     let in_line = facts.earlier.iter().filter(|earlier| earlier.is_in_line());
     let ahead: Vec<RunId> = match definition.overlap {
@@ -196,8 +195,8 @@ fn overlap(
     }
 }
 
-/// Whether the next attempt at a run has to wait, because other runs of the job began while it was
-/// between two attempts. Those that come after it in line do not see it there.
+/// Whether the next attempt of a run has to wait, because other runs of the job started between two
+/// of its attempts. Runs after it in line do not see it there.
 fn is_crowded_out(
     run: &ClaimedRun,
     definition: &Definition,
@@ -209,8 +208,8 @@ fn is_crowded_out(
     definition.overlap != Overlap::Allow && others >= moment.most_running as usize
 }
 
-/// Whether a run of a job whose runs may overlap is one too many: then it waits in line. A run that
-/// waits for its next attempt takes no slot and is not counted.
+/// Whether a run of a job whose runs may overlap exceeds the limit: then it waits in line. A run
+/// that waits for its next attempt occupies no slot and is not counted.
 fn beside_others(facts: &StartFacts, moment: &Moment<'_>) -> Start {
     let elsewhere = facts.elsewhere.iter().filter(|it| it.origin != Origin::Part).count();
     let ahead = facts.earlier.iter().filter(|earlier| earlier.is_in_line()).count();
@@ -222,8 +221,8 @@ fn beside_others(facts: &StartFacts, moment: &Moment<'_>) -> Start {
     }
 }
 
-/// The runs of the job that have begun, or may have, and have not ended. A run that was divided
-/// stands for its parts.
+/// The runs of the job that have started, or may have, and have not ended. A parent run stands for
+/// its child runs.
 fn begun(run: &ClaimedRun, facts: &StartFacts, begun_here: &[ActiveRun]) -> Vec<RunId> {
     let active = begun_here.iter().chain(&facts.elsewhere).map(|it| (it.id, it.origin));
     let before = facts.earlier.iter().filter(|it| it.has_begun()).map(|it| (it.id, it.origin));
@@ -269,8 +268,8 @@ fn upstream(
     Some(Start::End(Outcome::Skipped, reason(code, &text)))
 }
 
-/// The dependency window of a run: from the nominal time before it, until the one after it
-/// unless the definition names a time-out. Without either, it ends some day all the same.
+/// The dependency window of a run: from the scheduled time before it to the one after it, unless
+/// the definition sets a timeout. Without either it has a fixed limit.
 pub fn window(
     definition: &Definition,
     scheduled_for: Timestamp,

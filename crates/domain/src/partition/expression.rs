@@ -1,8 +1,8 @@
-//! A small language for choosing a shard: it computes with the values of a run and nothing else.
+//! A small expression language that selects a shard. It can use only the parameters of a run.
 //!
-//! There are no loops, no tables, no clock and no chance. An expression is bounded in length and
-//! depth when it is read and in the size of its texts when it is computed, so the worst that it can
-//! do is fail.
+//! There are no loops, no tables, no clock and no randomness. The length and depth of an expression
+//! are limited when it is parsed, and the size of its strings when it is evaluated, so the worst
+//! that it can do is fail.
 //!
 //! ```text
 //!   or    = and ("OR" and)*              sum   = term (("+" | "-" | "||") term)*
@@ -21,37 +21,37 @@ use crate::shard::{Shard, weight};
 
 mod parse;
 
-/// The longest text of an expression, in bytes.
+/// The maximum length of an expression, in bytes.
 pub const LENGTH_MAX: usize = 1_000;
 
-/// How deep an expression may be.
+/// The maximum depth of an expression.
 const DEPTH_MAX: usize = 32;
 
-/// The longest text that a computation may make, in bytes.
+/// The maximum length of a computed string, in bytes.
 const TEXT_MAX: usize = 10_000;
 
-/// An expression that could be read.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression(Node);
 
-/// Why an expression cannot be read or computed.
+/// Why an expression cannot be parsed or evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// It cannot be read.
+    /// Syntax error.
     #[error("at character {at}: {problem}")]
     Syntax {
-        /// Where, from 1.
+        /// The position, from 1.
         at: usize,
-        /// What is wrong, and what would be right.
+        /// The problem, and the correct syntax.
         problem: String,
     },
-    /// It needs a value that the run does not have.
+    /// A missing parameter.
     #[error("the run has no parameter {0:?}")]
     Missing(String),
-    /// It cannot be computed.
+    /// An evaluation error.
     #[error("{0}")]
     Compute(String),
-    /// It says no shard.
+    /// The result is not a shard.
     #[error("{0}")]
     NoShard(String),
 }
@@ -103,7 +103,7 @@ enum Function {
     Coalesce,
 }
 
-/// Every function, with the fewest and the most arguments that it takes.
+/// Every function, with its minimum and maximum number of arguments.
 const FUNCTIONS: &[(&str, Function, usize, usize)] = &[
     ("SHARD_KEY", Function::ShardKey, 1, 1),
     ("HASH", Function::Hash, 1, 1),
@@ -139,7 +139,7 @@ impl FromStr for Expression {
 }
 
 impl Expression {
-    /// The shard that it says: a text is a name or an id, a whole number the place among the
+    /// The shard that it returns: a string is a name or an id, an integer the position among the
     /// shards by name, from 0.
     pub fn shard<'s>(
         &self,
@@ -178,7 +178,7 @@ impl Value {
             Json::Bool(yes) => Value::Bool(*yes),
             Json::Number(number) => match number.as_i64() {
                 Some(number) => Value::Integer(number),
-                // A fraction has no place in arithmetic with places; as a key it is its text.
+                // A fraction cannot be a position; as a key it is its text.
                 None => Value::Text(number.to_string()),
             },
             Json::String(text) => Value::Text(text.clone()),
@@ -245,7 +245,7 @@ impl Value {
     }
 }
 
-/// What a computation knows.
+/// The context of an evaluation.
 struct Run<'a> {
     shards: &'a [Shard],
     values: &'a serde_json::Map<String, Json>,
@@ -316,7 +316,7 @@ impl Run<'_> {
     fn call(&self, function: Function, arguments: &[Node]) -> Result<Value> {
         if function == Function::Coalesce {
             for argument in arguments {
-                // A value that was not given is none.
+                // A missing value is null.
                 match self.compute(argument) {
                     Ok(Value::Null) | Err(ExpressionError::Missing(_)) => {}
                     other => return other,

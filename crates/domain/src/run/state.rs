@@ -1,4 +1,4 @@
-//! The states of a run, and every way that leads from one to another.
+//! The states of a run and all transitions between them.
 
 use std::fmt;
 
@@ -13,37 +13,37 @@ pub enum RunState {
     Pending,
     /// Its time has come, and it waits for a node or for earlier runs of its job.
     Queued,
-    /// Its time has come and a node holds it.
+    /// Its time has come, and a node has claimed it.
     Running,
     /// It ended.
     Ended(Outcome),
 }
 
-/// What can happen to a run.
+/// The events that change a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Its time comes, or what it waited for happens.
+    /// Its time comes, or its wait condition is met.
     Ready,
-    /// A node takes it.
+    /// A node claims it.
     Claim,
-    /// The holder gives it back untouched.
+    /// The node releases its claim without starting the run.
     Release,
-    /// Its holder finds that it must wait: for other runs, for a quorum, for its own parts.
+    /// The node finds that the run must wait: for other runs, for a quorum, for its child runs.
     Wait,
-    /// An attempt ends and another will follow: failed, timed out or lost.
+    /// An attempt ended (failed, timed out or lost), and another will follow.
     Retry,
-    /// The last attempt ends, or it is decided that there will be none.
+    /// The last attempt ended, or there will be none.
     End(Outcome),
 }
 
-/// How a run ends. Every tick has exactly one.
+/// The outcome of a run. Every tick has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
 pub enum Outcome {
-    /// Its work was done.
+    /// The action succeeded.
     Completed = 1,
-    /// Its work failed for the last time.
+    /// The last attempt failed.
     Failed = 2,
     /// It was cancelled.
     Cancelled = 3,
@@ -66,12 +66,12 @@ impl Outcome {
         Outcome::Missed,
     ];
 
-    /// The outcome of a number that a store kept.
+    /// The outcome with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
         Outcome::ALL.into_iter().find(|outcome| *outcome as i64 == number)
     }
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Completed => "COMPLETED",
@@ -104,10 +104,10 @@ impl fmt::Display for RunState {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Ready => f.write_str("becomes due, or what it waited for happened"),
+            Event::Ready => f.write_str("it becomes due, or its wait condition is met"),
             Event::Claim => f.write_str("a node claims it"),
-            Event::Release => f.write_str("the holder gives it back untouched"),
-            Event::Wait => f.write_str("it must wait for other runs, a quorum or its parts"),
+            Event::Release => f.write_str("the node releases it without a start"),
+            Event::Wait => f.write_str("it must wait for other runs, a quorum or its child runs"),
             Event::Retry => {
                 f.write_str("an attempt failed, timed out or was lost; another follows")
             }
@@ -123,32 +123,32 @@ impl fmt::Display for Event {
     }
 }
 
-/// Every transition that a store makes. The simulation refuses any other, and a test of every store
-/// makes each of them happen.
+/// Every transition that a store makes. The simulation fails on any other, and a test of every
+/// store makes each of them happen.
 ///
-/// Nothing is written when a run's time comes: then its state changes because it is derived.
+/// Nothing is written when the time of a run comes: its state changes because it is derived.
 pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
     use Event::{Claim, End, Ready, Release, Retry, Wait};
     use Outcome::{Cancelled, Completed, Failed, Missed, Skipped, Timeout};
     use RunState::{Ended, Pending, Queued, Running};
     &[
         (Pending, Ready, Queued),
-        // The time of a prepared run comes in the hands of its holder.
+        // The time of a prepared run comes while a node has claimed it.
         (Pending, Ready, Running),
         (Pending, Claim, Pending),
         (Pending, Release, Pending),
         (Pending, End(Cancelled), Ended(Cancelled)),
-        // It was in line for earlier runs of its job.
+        // It waited in line for earlier runs of its job.
         (Queued, Ready, Queued),
         (Queued, Claim, Running),
         (Queued, End(Cancelled), Ended(Cancelled)),
-        // The last part of a divided run ended.
+        // The last child run of a parent run ended.
         (Running, Ready, Queued),
         (Running, Release, Queued),
         (Running, Wait, Pending),
-        // It is in line for earlier runs, or what it would wait for has happened since.
+        // It waits in line for earlier runs, or its wait condition was met in the meantime.
         (Running, Wait, Queued),
-        // A divided run waits for its own work.
+        // A parent run waits for its child runs.
         (Running, Wait, Running),
         (Running, Retry, Pending),
         (Running, Retry, Queued),
@@ -167,7 +167,7 @@ impl RunState {
         TRANSITIONS.contains(&(self, event, to))
     }
 
-    /// What a live row is doing. A run that was divided runs as long as its parts do.
+    /// The state of a live row. A parent run is RUNNING as long as its child runs.
     pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
         match (due, held, wait) {
             (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,

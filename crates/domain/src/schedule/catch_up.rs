@@ -1,4 +1,4 @@
-//! What becomes of the occurrences that passed while no scheduler could run them.
+//! Decides about occurrences that passed while no scheduler was alive.
 //!
 //! A pure decision over ranges: thirty days of a one-second interval are two numbers here, never
 //! two and a half million instants.
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Schedule, SkippedRange};
 
-/// Which of the missed occurrences run after all.
+/// Which missed occurrences run later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CatchUpPolicy {
-    /// None of them.
+    /// None.
     None,
-    /// One run stands for all: the most recent.
+    /// The most recent one; it stands for the others.
     #[default]
     Last,
-    /// Each of them, oldest first, but only the newest up to the cap.
+    /// All, oldest first, up to the cap of the newest.
     All,
 }
 
-/// The rules that a decision follows.
+/// The rules of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUpRules {
-    /// What runs after an outage.
+    /// Which missed occurrences run later.
     pub policy: CatchUpPolicy,
-    /// The most occurrences that [`CatchUpPolicy::All`] runs.
+    /// The maximum number of occurrences that [`CatchUpPolicy::All`] runs.
     pub cap: u32,
     /// An occurrence later than this never runs: it is missed.
     pub start_deadline: Option<SignedDuration>,
@@ -38,33 +38,33 @@ impl Default for CatchUpRules {
     }
 }
 
-/// Occurrences that share a fate, from the first to the last.
+/// Consecutive occurrences with the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OccurrenceRange {
     /// The oldest of them.
     pub first: Timestamp,
     /// The newest of them.
     pub last: Timestamp,
-    /// How many they are.
+    /// The number of occurrences.
     pub count: u64,
 }
 
-/// A time in which no scheduler was alive: after `since`, up to `until`.
+/// A period in which no scheduler was alive: after `since`, up to `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// The last moment at which a scheduler is known to have lived.
+    /// The last moment at which a scheduler is known to have been alive.
     pub since: Timestamp,
     /// When the next one began.
     pub until: Timestamp,
 }
 
 impl Outage {
-    /// Whether a moment lies in it.
+    /// Whether it contains a moment.
     pub fn contains(&self, at: Timestamp) -> bool {
         self.since < at && at <= self.until
     }
 
-    /// What becomes of an occurrence by the policy alone, whenever it is looked at.
+    /// The result for one occurrence by the policy alone, independent of the current time.
     pub fn fate(&self, schedule: &Schedule, at: Timestamp, rules: &CatchUpRules) -> Fate {
         if !self.contains(at) {
             return Fate::Live;
@@ -81,31 +81,32 @@ impl Outage {
     }
 }
 
-/// What becomes of one occurrence after an outage.
+/// The result for one occurrence after an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was not missed.
     Live,
-    /// It was missed, and runs after all.
+    /// It was missed, and runs later.
     CaughtUp,
     /// It does not run: the job does not catch up.
     GivenUp,
     /// It does not run: the run of this time stands for it.
     StoodFor(Timestamp),
-    /// It does not run: more than so many were missed.
+    /// It does not run: more than this many were missed.
     OverCap(u32),
 }
 
-/// The fate of every occurrence in `(last, now]`: each is in exactly one of the five.
+/// The result for every occurrence in `(last, now]`: each is in exactly one of the five.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatchUp {
-    /// They were missed and run after all, in this order.
+    /// Missed occurrences that run later, in this order.
     pub run: Vec<Timestamp>,
-    /// They were not missed, only planned late; in this order, after the ones above.
+    /// Occurrences that were not missed, only planned late; in this order, after the ones above.
     pub live: Vec<Timestamp>,
-    /// They do not run, because the policy lets another run stand for them or lets them go.
+    /// Occurrences that do not run by the policy, because another run stands for them or missed
+    /// times are dropped.
     pub coalesced: Option<OccurrenceRange>,
-    /// They do not run, because their start deadline has passed.
+    /// Occurrences that do not run because their start deadline has passed.
     pub missed: Option<OccurrenceRange>,
     /// Local times that never happened.
     pub skipped: Vec<SkippedRange>,
@@ -136,14 +137,14 @@ pub fn catch_up(
     let too_late =
         rules.start_deadline.map_or(last, |deadline| just_before(now, deadline).max(last));
     let missed_until = missed_until.clamp(last, now);
-    // What is missed and could still start.
+    // Missed occurrences that can still start.
     let open_until = missed_until.max(too_late);
     let caught_up = match rules.policy {
         CatchUpPolicy::None => Newest { run: Vec::new(), rest_until: open_until },
         CatchUpPolicy::Last => newest(schedule, too_late, open_until, 1),
         CatchUpPolicy::All => newest(schedule, too_late, open_until, rules.cap),
     };
-    // The planner is hardly ever late, so these are few; the cap holds all the same.
+    // The planner is rarely late, so these are few; the cap applies in any case.
     let live = newest(schedule, open_until, now, LIVE_MAX);
     let given_up = range(schedule, too_late, caught_up.rest_until);
     let crowded = range(schedule, open_until, live.rest_until);
@@ -156,7 +157,7 @@ pub fn catch_up(
     }
 }
 
-/// Live occurrences that one plan brings at most when it is late.
+/// The maximum number of live occurrences in one late plan.
 const LIVE_MAX: u32 = 500;
 
 /// The newest occurrences of a range, and where the rest of it ends.

@@ -1,8 +1,8 @@
-//! What a wall-clock schedule does when its local time is missing or comes twice.
+//! Rules for local times that a clock change skips or repeats.
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a local time inside a gap, when clocks jump forward over it.
+/// The rule for a local time in a gap, which clocks skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum GapRule {
@@ -14,7 +14,7 @@ pub enum GapRule {
     ShiftByOffset,
 }
 
-/// What happens to a local time inside a fold, when clocks are set back over it.
+/// The rule for a local time in a fold, which clocks repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OverlapRule {
@@ -26,7 +26,7 @@ pub enum OverlapRule {
     Both,
 }
 
-/// A job's own answers to daylight saving; what it leaves open follows from its schedule.
+/// The rules of a job for daylight saving time; omitted rules follow from its schedule.
 ///
 /// A schedule that matches every hour follows elapsed time: it runs through both passes of a
 /// repeated hour and never pauses. Every other schedule names wall-clock hours: a missing local
@@ -34,8 +34,8 @@ pub enum OverlapRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DstPolicy {
-    /// The answer to a missing local time.
+    /// The rule for missing local times.
     pub gap: Option<GapRule>,
-    /// The answer to a repeated local time.
+    /// The rule for repeated local times.
     pub overlap: Option<OverlapRule>,
 }

@@ -1,14 +1,14 @@
-//! Durations as people write them.
+//! Parsing of durations.
 
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 
-/// Why a duration was refused.
+/// Why a duration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: {problem}")]
 pub struct DurationError {
     /// The text as it was given.
     pub text: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and the correct form.
     pub problem: String,
 }
 

@@ -1,4 +1,4 @@
-//! A delay that spreads jobs of the same instant apart, and is the same on every node.
+//! A deterministic delay that spreads jobs of the same instant.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What a person should know about a cron schedule before relying on it.
+//! Warnings about surprising cron schedules.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{CronSchedule, Field, GapRule, OverlapRule};
 
-/// How far ahead daylight-saving changes are looked at.
+/// How far ahead clock changes are checked.
 const HORIZON: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
 
-/// A next run further away than this is worth a word.
+/// A warning is given if the next run is further away than this.
 const FAR: SignedDuration = SignedDuration::from_hours(366 * 24);
 
-/// How many dates of each reading a dialect warning shows.
+/// The number of dates of each reading in a dialect warning.
 const DATES: usize = 5;
 
-/// One thing that may surprise.
+/// A warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// Local times of the schedule that do not exist, because clocks jump over them.
@@ -25,11 +25,11 @@ pub enum Warning {
         first: DateTime,
         /// The last of them.
         last: DateTime,
-        /// How many they are.
+        /// The number of local times.
         count: u64,
         /// When the clocks jump.
         transition: Timestamp,
-        /// What the schedule does about it.
+        /// The gap rule of the schedule.
         rule: GapRule,
     },
     /// Local times of the schedule that happen twice, because clocks are set back.
@@ -38,11 +38,11 @@ pub enum Warning {
         first: DateTime,
         /// The last of them.
         last: DateTime,
-        /// How many they are.
+        /// The number of local times.
         count: u64,
         /// When the clocks are set back.
         transition: Timestamp,
-        /// What the schedule does about it.
+        /// The overlap rule of the schedule.
         rule: OverlapRule,
     },
     /// A day field with `*/n`, which other cron dialects join differently with the other one.
@@ -66,7 +66,7 @@ pub enum Warning {
 }
 
 impl CronSchedule {
-    /// Everything that may surprise somebody who reads the schedule at `now`.
+    /// All warnings about the schedule at `now`.
     pub fn lint(&self, now: Timestamp) -> Vec<Warning> {
         let mut warnings = Vec::new();
         match self.next(now) {
@@ -172,7 +172,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Writes which local times are spoken of, and returns the words that refer to them.
+/// Writes the affected local times, and returns the words that refer to them.
 fn times(
     f: &mut fmt::Formatter<'_>,
     first: DateTime,

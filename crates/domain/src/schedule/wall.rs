@@ -63,12 +63,12 @@ pub struct SkippedRange {
     pub first: DateTime,
     /// The last of them.
     pub last: DateTime,
-    /// How many they are.
+    /// The number of local times.
     pub count: u64,
 }
 
 impl CronSchedule {
-    /// A schedule that follows `policy`, and where that is silent the kind of the expression.
+    /// A schedule with this policy; omitted rules follow from the expression.
     pub fn new(cron: Cron, zone: Zone, policy: DstPolicy) -> Self {
         let by_kind =
             if cron.matches_every_hour() { OverlapRule::Both } else { OverlapRule::First };
@@ -86,12 +86,12 @@ impl CronSchedule {
         &self.cron
     }
 
-    /// The zone whose local time the expression speaks of.
+    /// The time zone of the expression.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// The answers to daylight saving that were given, as opposed to implied.
+    /// The explicit rules for daylight saving time.
     pub fn policy(&self) -> DstPolicy {
         self.policy
     }
@@ -175,7 +175,7 @@ impl CronSchedule {
         self.gaps(after, until)
     }
 
-    /// The matching local times of every gap in `(after, until]`, whatever becomes of them.
+    /// The matching local times of every gap in `(after, until]`, under any rule.
     pub(super) fn gaps(&self, after: Timestamp, until: Timestamp) -> Vec<SkippedRange> {
         self.matches_at_borders(after, until, Segment::gap)
     }
@@ -185,12 +185,12 @@ impl CronSchedule {
         self.matches_at_borders(after, until, Segment::fold)
     }
 
-    /// What is decided about missing local times.
+    /// The effective rule for missing local times.
     pub(super) fn gap_rule(&self) -> GapRule {
         self.gap
     }
 
-    /// What is decided about repeated local times.
+    /// The effective rule for repeated local times.
     pub(super) fn overlap_rule(&self) -> OverlapRule {
         self.overlap
     }

@@ -1,4 +1,4 @@
-//! Time zones by name, out of a database that is handed in as a value.
+//! Time zones by name, from a database that is a parameter.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
@@ -19,8 +19,8 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// The machine's database, which its administrator keeps up to date, and the bundled one for
-    /// names that the machine does not have.
+    /// The machine's database, which its administrator keeps up to date, with the bundled one as a
+    /// fallback.
     pub fn preferring(first: TimeZoneDatabase) -> Self {
         Zones { first, fallback: TimeZoneDatabase::bundled() }
     }
@@ -30,7 +30,7 @@ impl Zones {
         Zones::preferring(TimeZoneDatabase::none())
     }
 
-    /// The zone of this name, whatever the case of its letters.
+    /// The zone with this name, in any case.
     pub fn find(&self, name: &str) -> Result<Zone, ZoneError> {
         if is_zone_name(name)
             && let Ok(zone) = self.first.get(name).or_else(|_| self.fallback.get(name))

@@ -1,4 +1,4 @@
-//! The parser against text that nobody would write: it answers, and points into the text.
+//! The parser with random text: it accepts the text, or points into it.
 
 use domain::schedule::{Cron, CronSchedule, DstPolicy};
 use proptest::prelude::*;

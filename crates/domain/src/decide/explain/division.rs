@@ -1,4 +1,4 @@
-//! How far the parts of a run have come.
+//! The progress of a parent run.
 
 use std::fmt;
 
@@ -8,42 +8,42 @@ use crate::id::{NodeId, RunId};
 use crate::partition::Progress;
 use crate::run::{Outcome, RunState};
 
-/// A run that was divided, as far as its parts have come.
+/// A parent run and the progress of its child runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
-    /// The run.
+    /// The id of the parent run.
     pub run: RunId,
-    /// The time that it stands for.
+    /// The scheduled time of the parent run.
     pub scheduled_for: Timestamp,
-    /// How many of its parts have ended.
+    /// The counts of its child runs.
     pub progress: Progress,
-    /// Parts that did not complete, those that ended first. A few of each are enough.
+    /// Child runs that did not complete, ended ones first. A few of each kind are enough.
     pub parts: Vec<PartFacts>,
 }
 
-/// What is known of a part that did not complete.
+/// A child run that did not complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartFacts {
-    /// The run that it is.
+    /// The id of the child run.
     pub run: RunId,
     /// The name of its shard, if it has one.
     pub shard: Option<String>,
     /// Whether a node owns that shard.
     pub is_owned: bool,
-    /// What it is doing, or how it ended.
+    /// Its state or outcome.
     pub state: RunState,
-    /// Who holds it.
+    /// The node that has claimed it.
     pub node: Option<NodeId>,
-    /// How many attempts have ended.
+    /// The number of ended attempts.
     pub attempts: u32,
     /// When it may start.
     pub due_at: Timestamp,
-    /// Why it ended so, or what its last attempt said.
+    /// The reason of its end, or the message of its last attempt.
     pub said: Option<String>,
 }
 
 impl Division {
-    /// Sentences: how far it has come, then what is known of parts, then how many others there are.
+    /// Sentences: the progress, then some child runs, then the number of the others.
     pub fn sentences(&self) -> Vec<String> {
         let Progress { parts, completed, failed } = self.progress;
         let live = parts - completed - failed;

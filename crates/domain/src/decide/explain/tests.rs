@@ -46,7 +46,7 @@ fn asked(job: &Job, time: &str, now: &str, record: Option<Record>) -> Explanatio
     })
 }
 
-/// The word, the sentence and the obstacles.
+/// The name, the sentence and the obstacles.
 fn line(explanation: &Explanation) -> String {
     let verdict = &explanation.verdict;
     let obstacles = explanation.obstacles.iter().map(|obstacle| format!(" | {obstacle:?}"));
@@ -100,7 +100,7 @@ fn every_time_has_an_answer() {
         (&disabled, "01-01T11:00", now, "OFF the job is disabled, so nothing is planned"),
         (&ended, "01-01T11:00", now, "OFF the job is completed, so nothing is planned"),
         (&manual, "01-01T11:00", now, "NO_SCHEDULE the job has no schedule of its own"),
-        // Nobody has planned since ten o'clock.
+        // The planner has not run since ten o'clock.
         (&beside, "01-01T12:00", "01-01T12:30", "LATE it is late and will be caught up"),
         (
             &beside,

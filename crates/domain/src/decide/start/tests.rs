@@ -1,4 +1,4 @@
-//! What happens at the start, as tables.
+//! Tables of start decisions.
 
 use super::*;
 use crate::cluster::{Place, Quorum};
@@ -43,26 +43,26 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-/// A run of the same job, before the one in question.
+/// Another run of the same job, before the one in question.
 #[derive(Clone, Copy, Debug)]
 enum Other {
-    /// This node has begun it.
+    /// This node has started it.
     BegunHere,
-    /// Another node holds it, and its time has come.
+    /// Another node has claimed it, and it is due.
     Elsewhere,
-    /// It failed once and is tried again later.
+    /// It failed once and waits for its next attempt.
     BetweenAttempts,
-    /// It waits for its own parts.
+    /// It waits for its child runs.
     Divided,
-    /// It waits in line for others of the job.
+    /// It waits in line for other runs of the job.
     InLine,
     /// It waits for other jobs.
     Upstream,
-    /// Its time has come, and no node holds it.
+    /// It is due and not claimed.
     Queued,
 }
 
-/// What is known when these runs of the job have not ended.
+/// The facts if these runs of the job have not ended.
 fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
     let (mut facts, mut here) = (held(), Vec::new());
     for (n, (other, origin)) in others.iter().enumerate() {
@@ -131,7 +131,7 @@ fn overlap_by_policy_and_origin() {
     use Overlap::{Allow, CancelPrevious, Queue, Skip};
     for (policy, origin, other, expected) in [
         (Allow, Schedule, (BegunHere, Schedule), "go"),
-        // Whatever has begun blocks a live tick, and whatever merely waits does not.
+        // A started run blocks a live tick, a waiting run does not.
         (Skip, Schedule, (BegunHere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (Elsewhere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BetweenAttempts, Schedule), "SKIPPED OVERLAP"),
@@ -143,7 +143,7 @@ fn overlap_by_policy_and_origin() {
         (Skip, Schedule, (InLine, Schedule), "go"),
         (Skip, Schedule, (Queued, Schedule), "go"),
         (Skip, Schedule, (Upstream, Schedule), "go"),
-        // Everything else waits in line, and is never skipped.
+        // All other runs wait in line, and are never skipped.
         (Skip, CatchUp, (BegunHere, CatchUp), "wait Overlap "),
         (Skip, CatchUp, (InLine, CatchUp), "wait Overlap "),
         (Skip, Manual, (BegunHere, Schedule), "wait Overlap "),
@@ -176,7 +176,7 @@ fn a_lost_run_waits_instead_of_being_skipped() {
     assert_eq!(beside_verdict(&lost, &definition, &facts, &here, "12:00"), "wait Overlap ");
 }
 
-/// Runs that may overlap are limited in number, and what is too many waits in line.
+/// The number of overlapping runs is limited, and further runs wait in line.
 #[test]
 fn runs_that_may_overlap_have_a_limit() {
     use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Queued, Upstream};
@@ -186,9 +186,9 @@ fn runs_that_may_overlap_have_a_limit() {
         (vec![BegunHere, BegunHere], "go"),
         (vec![BegunHere, BegunHere, BegunHere], "wait Overlap "),
         (vec![BegunHere, Elsewhere, Elsewhere], "wait Overlap "),
-        // Others that wait come first, so that none waits for ever.
+        // Runs that wait come first, so that none waits forever.
         (vec![BegunHere, BegunHere, InLine], "wait Overlap "),
-        // These take no slot.
+        // These occupy no slot.
         (vec![BegunHere, BegunHere, BetweenAttempts, Upstream, Queued], "go"),
     ] {
         let others: Vec<_> = others.iter().map(|other| (*other, Origin::Schedule)).collect();
@@ -237,7 +237,7 @@ fn concurrency_counts_begun_runs_once() {
         let moment = Moment { most_running: 2, ..moment(&here, at("12:00")) };
         assert_eq!(words(&start(&live, &definition, &facts, &moment)), expected);
     }
-    // The node and the store both know of a run: it counts once. A part counts with its parent.
+    // A run that the node and the store both know counts once. A child run counts with its parent.
     let (mut facts, here) = beside(&ticks(&[BegunHere]));
     facts.elsewhere.push(here[0]);
     let part = ActiveRun { id: RunId(Uuid::from_u128(200)), origin: Origin::Part };
@@ -258,10 +258,10 @@ fn a_tick_of_an_outage_follows_the_policy() {
         (run(Origin::Schedule), Fate::StoodFor(newest), false, "SKIPPED CATCH_UP"),
         (run(Origin::Schedule), Fate::OverCap(3), false, "SKIPPED CATCH_UP"),
         (run(Origin::Schedule), Fate::CaughtUp, false, "go"),
-        // What is caught up waits in line and is never skipped.
+        // A caught-up run waits in line and is never skipped.
         (run(Origin::Schedule), Fate::CaughtUp, true, "wait Overlap "),
         (run(Origin::Schedule), Fate::Live, true, "SKIPPED OVERLAP"),
-        // It began before the outage, or was asked for.
+        // It started before the outage, or was requested.
         (lost, Fate::GivenUp, false, "go"),
         (run(Origin::Manual), Fate::GivenUp, false, "go"),
         (run(Origin::CatchUp), Fate::GivenUp, false, "go"),
@@ -302,7 +302,7 @@ fn what_changed_since_it_was_planned() {
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
-        // The clock of the node says that it is due, and it is not this clock that counts.
+        // It is due by the clock of the node, but the clock of the store counts.
         (
             run(Origin::Schedule),
             StartFacts { early_by: Some(SignedDuration::from_secs(2)), ..held() },
@@ -366,7 +366,7 @@ fn upstream_jobs_within_the_window() {
     for (on, fact, now, expected) in [
         (Success, fact(None, None), "12:00", "wait Upstream with deadline"),
         (Success, fact(Some((Completed, "11:30")), Some("11:30")), "12:00", "go"),
-        // The window is open at its beginning: what ended then belongs to the one before.
+        // The window is open at its beginning: a run that ended then belongs to the window before.
         (
             Success,
             fact(Some((Completed, "11:00")), Some("11:00")),
@@ -374,7 +374,7 @@ fn upstream_jobs_within_the_window() {
             "wait Upstream with deadline",
         ),
         (Success, fact(Some((Failed, "11:30")), None), "12:00", "wait Upstream with deadline"),
-        // A later failure does not undo a success of the window.
+        // A later failure does not undo a success within the window.
         (Success, fact(Some((Failed, "11:45")), Some("11:30")), "12:00", "go"),
         (Success, fact(None, None), "13:00", "SKIPPED UPSTREAM_NOT_READY"),
         (Success, fact(Some((Failed, "11:30")), None), "13:00", "SKIPPED UPSTREAM_FAILED"),

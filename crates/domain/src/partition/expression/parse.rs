@@ -1,4 +1,4 @@
-//! The text of an expression becomes a tree.
+//! Parses an expression.
 
 use super::{DEPTH_MAX, ExpressionError, FUNCTIONS, LENGTH_MAX, Node, Operator, Result, Value};
 
@@ -6,7 +6,7 @@ use super::{DEPTH_MAX, ExpressionError, FUNCTIONS, LENGTH_MAX, Node, Operator, R
 enum Token {
     Number(i64),
     Text(String),
-    /// A word; `:word` is one that can only be a parameter.
+    /// A word; `:word` is always a parameter.
     Word(String, bool),
     Sign(&'static str),
     End,
@@ -15,7 +15,7 @@ enum Token {
 const SIGNS: &[&str] =
     &["||", "<>", "!=", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", ","];
 
-/// The operators of two sides, by how tightly they bind.
+/// The binary operators, by precedence.
 const LEVELS: &[&[(&str, Operator)]] = &[
     &[("OR", Operator::Or)],
     &[("AND", Operator::And)],
@@ -32,7 +32,7 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)],
 ];
 
-/// The level of comparisons, which do not follow one another, and whose sides may be negated.
+/// The level of comparisons, which cannot be chained, and whose operands may be negated.
 const COMPARE: usize = 2;
 
 pub(super) fn parse(text: &str) -> Result<Node> {
@@ -88,7 +88,7 @@ fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
                 let Some(c) = characters.get(at) else {
                     return wrong(start, "the text has no end: ' is missing".into());
                 };
-                // A quote in a text is written twice.
+                // A quote in a string is doubled.
                 let is_quote = *c == '\'';
                 if is_quote && characters.get(at + 1) != Some(&'\'') {
                     break;
@@ -137,7 +137,7 @@ impl Parser {
         ExpressionError::Syntax { at: at + 1, problem }
     }
 
-    /// Takes a sign or a word, whatever its case, if it comes next.
+    /// Consumes a symbol or a word, in any case, if it comes next.
     fn eat(&mut self, what: &str) -> bool {
         let is = match self.peek() {
             Token::Sign(sign) => *sign == what,
@@ -164,14 +164,14 @@ impl Parser {
         read
     }
 
-    /// Operators of a level, and what binds tighter.
+    /// Parses the operators of a level and those that bind tighter.
     fn level(&mut self, level: usize) -> Result<Node> {
         let Some(operators) = LEVELS.get(level) else { return self.sign() };
         if level == COMPARE && self.eat("NOT") {
             return Ok(Node::Not(Box::new(self.deeper(|parser| parser.level(COMPARE))?)));
         }
         let mut left = self.level(level + 1)?;
-        // A long row of operators is as deep as it is long.
+        // A long chain of operators is as deep as it is long.
         let mut length = 0;
         while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.eat(sign)) {
             let right = self.level(level + 1)?;

@@ -8,16 +8,16 @@ pub(super) const MONTHS: [&str; 12] =
 
 pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Why an expression was refused: where, what was wrong, and what would be right.
+/// Why an expression is invalid: the position, the problem, and the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronError {
     /// The offending bytes of the input.
     pub span: Range<usize>,
     /// The field that the bytes belong to, when they belong to one.
     pub field: Option<Field>,
-    /// What is wrong with them.
+    /// The problem.
     pub problem: String,
-    /// What would be right, when there is something to say.
+    /// The correct form, if there is one.
     pub hint: Option<String>,
 }
 
