@@ -191,7 +191,7 @@ impl Action {
                 return wrong(field, format!("is longer than {TEXT_BYTES_MAX} bytes"));
             }
             if text.contains('\0') {
-                return wrong(field, "must not hold a zero byte".into());
+                return wrong(field, "must not contain a zero byte".into());
             }
             Ok(())
         };
@@ -211,10 +211,13 @@ impl Action {
                 }
                 for (name, value) in &http.headers {
                     if name.is_empty() || !name.bytes().all(is_token) {
-                        return wrong("headers", format!("{name:?} is no name of a header"));
+                        return wrong("headers", format!("{name:?} is not a header name"));
                     }
                     if value.bytes().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
-                        return wrong("headers", format!("the value of {name} spans lines"));
+                        return wrong(
+                            "headers",
+                            format!("the value of {name} contains a line break"),
+                        );
                     }
                 }
                 let legal = |code: &u16| matches!(code, 1..=5 | 100..=599);
@@ -238,7 +241,7 @@ impl Action {
             Action::External(external) => {
                 text("command", &external.command)?;
                 if external.arguments.iter().any(|argument| argument.contains('\0')) {
-                    return wrong("arguments", "must not hold a zero byte".into());
+                    return wrong("arguments", "must not contain a zero byte".into());
                 }
                 let length: usize = external.arguments.iter().map(String::len).sum();
                 if length > TEXT_BYTES_MAX {
@@ -249,7 +252,7 @@ impl Action {
                 };
                 match external.environment.iter().find(bad) {
                     Some((name, _)) => {
-                        wrong("environment", format!("{name:?} is no name of a variable"))
+                        wrong("environment", format!("{name:?} is not a variable name"))
                     }
                     None => Ok(()),
                 }
@@ -324,11 +327,11 @@ mod tests {
             ),
             (
                 r#"{"type":"HTTP","endpoint":"http://e.org","headers":{"a b":"c"}}"#,
-                "headers: \"a b\" is no name of a header",
+                "headers: \"a b\" is not a header name",
             ),
             (
                 r#"{"type":"HTTP","endpoint":"http://e.org","headers":{"a":"c\r\nd: e"}}"#,
-                "headers: the value of a spans lines",
+                "headers: the value of a contains a line break",
             ),
             (
                 r#"{"type":"HTTP","endpoint":"http://e.org","expected_status":[600]}"#,
@@ -345,10 +348,13 @@ mod tests {
                 r#"{"type":"BACKUP","target":"nightly","keep":0}"#,
                 "keep: must be at least 1: the backup itself",
             ),
-            (r#"{"type":"EXTERNAL","command":"a\u0000b"}"#, "command: must not hold a zero byte"),
+            (
+                r#"{"type":"EXTERNAL","command":"a\u0000b"}"#,
+                "command: must not contain a zero byte",
+            ),
             (
                 r#"{"type":"EXTERNAL","command":"a","environment":{"A=B":"c"}}"#,
-                "environment: \"A=B\" is no name of a variable",
+                "environment: \"A=B\" is not a variable name",
             ),
         ] {
             assert_eq!(check(json), answer, "{}", &json[..json.len().min(100)]);

@@ -132,7 +132,7 @@ pub enum LabelError {
     )]
     Word(String),
     /// A duplicate key.
-    #[error("{0:?} is there twice")]
+    #[error("{0:?} is given twice")]
     Twice(String),
     /// Too many labels.
     #[error("there are more than {LABELS_MAX} labels")]
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!("".parse(), Ok(Labels::default()));
         for (text, complaint) in [
             ("zone", "\"zone\" is not of the form key=value"),
-            ("zone=eu,zone=us", "\"zone\" is there twice"),
+            ("zone=eu,zone=us", "\"zone\" is given twice"),
             ("=eu", "\"\" must have 1 to 63"),
             ("zone=e u", "\"e u\" must have 1 to 63"),
         ] {

@@ -83,7 +83,7 @@ pub struct Rows {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DivideError {
     /// There are no shards.
-    #[error("there are no shards: make one with CREATE SHARD 'name' DATABASE = 'database'")]
+    #[error("there are no shards: create one with CREATE SHARD 'name' DATABASE = 'database'")]
     NoShards,
     /// A rule names an unknown shard.
     #[error("there is no shard {0:?}")]
@@ -98,7 +98,7 @@ pub enum DivideError {
     #[error("PARAMETERS FROM: {0}")]
     Rows(String),
     /// Too many child runs.
-    #[error("{0} parts are more than the {PARTS_MAX} that a run can have")]
+    #[error("too many child runs: {0}, at most {PARTS_MAX}")]
     TooMany(usize),
 }
 
@@ -127,27 +127,30 @@ impl Parameters {
     /// The problem, if the parameters are invalid.
     pub fn check(&self) -> Result<(), String> {
         if self.values.len() > PARAMETERS_MAX {
-            return Err(format!("{} parameters are more than {PARAMETERS_MAX}", self.values.len()));
+            return Err(format!(
+                "too many parameters: {}, at most {PARAMETERS_MAX}",
+                self.values.len()
+            ));
         }
         if let Some(name) = self.values.keys().find(|name| !is_name(name)) {
             return Err(format!(
-                "{name:?} is no name of a parameter: it has letters, digits and underscores, and \
-                 begins with no digit"
+                "{name:?} is not a parameter name: use letters, digits and underscores, and \
+                 no digit at the beginning"
             ));
         }
         let is_plain = |value: &Value| !value.is_array() && !value.is_object();
         if let Some((name, _)) = self.values.iter().find(|(_, value)| !is_plain(value)) {
             return Err(format!(
-                "{name:?} is a list or an object: a text, a number, a boolean or NULL would be right"
+                "{name:?} is a list or an object; use a string, a number, a boolean or NULL"
             ));
         }
         match &self.from {
             Some(rows) if rows.sql.trim().is_empty() => {
-                Err("FROM needs a question, for example SELECT id AS customer_id FROM customers"
+                Err("FROM needs a query, for example SELECT id AS customer_id FROM customers"
                     .into())
             }
             Some(rows) if rows.sql.len() > TEXT_BYTES_MAX => {
-                Err(format!("the question of FROM is longer than {TEXT_BYTES_MAX} bytes"))
+                Err(format!("the query of FROM is longer than {TEXT_BYTES_MAX} bytes"))
             }
             _ => Ok(()),
         }
@@ -251,14 +254,14 @@ pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, Divide
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     if details["cut"] == Value::Bool(true) {
-        let text = "the answer is too large: at most 1,000 rows and 64 KB";
+        let text = "the result is too large: at most 1,000 rows and 64 KB";
         return Err(DivideError::Rows(text.into()));
     }
     let Some(rows) = &answer.result else {
         return Err(DivideError::Rows("the statement returns no rows: write a SELECT".into()));
     };
     serde_json::from_str(rows)
-        .map_err(|error| DivideError::Rows(format!("the answer cannot be read: {error}")))
+        .map_err(|error| DivideError::Rows(format!("the result cannot be parsed: {error}")))
 }
 
 /// Splits a run: one child run for each row and each shard that the rule selects for it. `rows` are

@@ -139,7 +139,7 @@ impl ExternalOptions {
         }
         for name in self.environment.keys().chain(&self.variables) {
             if name.is_empty() || name.contains(['=', '\0']) {
-                return wrong("environment", format!("{name:?} is no name of a variable"));
+                return wrong("environment", format!("{name:?} is not a variable name"));
             }
         }
         Ok(())

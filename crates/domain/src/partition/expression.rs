@@ -164,7 +164,7 @@ impl Expression {
                 })
             }
             other => Err(none(format!(
-                "it says {}; the name, the id or the place of a shard would be right",
+                "the result {} is not the name, the id or the position of a shard",
                 other.shown()
             ))),
         }

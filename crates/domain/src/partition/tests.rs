@@ -77,8 +77,8 @@ fn expressions_choose_by_the_values_of_the_run() {
         ("big + 1", "a number is too large"),
         ("name * 2", "\"Eve\" is not a whole number"),
         ("customer", "the run has no parameter \"customer\""),
-        ("id = 42", "it says TRUE; the name, the id or the place of a shard would be right"),
-        ("none || 'a'", "it says NULL; the name, the id or the place of a shard would be right"),
+        ("id = 42", "the result TRUE is not the name, the id or the position of a shard"),
+        ("none || 'a'", "the result NULL is not the name, the id or the position of a shard"),
         ("id < 'a'", "42 and \"a\" cannot be compared"),
     ] {
         let rule = Partition::Dynamic { expression: expression.into() };

@@ -245,7 +245,7 @@ async fn sql_tells_how_far_the_parts_of_a_run_have_come() {
         format!("0 of 3 parts of run {id} completed, 2 did not, 1 has not ended"),
         "shard shard_001 ended as FAILED: it answered 500".to_owned(),
         "shard shard_002 ended as FAILED: it answered 500".to_owned(),
-        "shard shard_003 waits for a node that may own it: none is there".to_owned(),
+        "shard shard_003 waits for an eligible node: there is none".to_owned(),
     ];
     assert_eq!(explained(&mut session, "bad").await, told);
     let over_rest = world.get("/v1/jobs/bad/explain").await.json();

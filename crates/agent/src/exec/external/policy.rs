@@ -186,7 +186,7 @@ pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Failure> {
         Err(Failure::refused("VARIABLE_NOT_ALLOWED", format!("environment: {name:?} {why}")))
     };
     if name.is_empty() || name.contains(['=', '\0']) {
-        return refuse("is no name of a variable".to_owned());
+        return refuse("is not a variable name".to_owned());
     }
     if NEVER.iter().any(|pattern| matches(pattern, name)) {
         return refuse("changes what programs do, and is never allowed".to_owned());

@@ -213,7 +213,7 @@ async fn header(
     let invalid =
         |problem: &str| Failure::other("INVALID_HEADER", format!("headers: {name} {problem}"));
     let parsed =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("is no name of a header"))?;
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("is not a header name"))?;
     permitted_header(&parsed)?;
     let resolved = resolve(value, assignment, secrets).await;
     let resolved =

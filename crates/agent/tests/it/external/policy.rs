@@ -242,5 +242,5 @@ fn options_are_checked() {
     let answer = check(&|options| options.working_directory = options.protected.first().cloned());
     assert!(answer.starts_with("working_directory: must not be inside"), "{answer}");
     let answer = check(&|options| options.variables.push("A=B".into()));
-    assert_eq!(answer, "environment: \"A=B\" is no name of a variable");
+    assert_eq!(answer, "environment: \"A=B\" is not a variable name");
 }

@@ -97,11 +97,11 @@ impl fmt::Display for PartFacts {
             (RunState::Running, Some(node)) => write!(f, "runs on node {node}"),
             (RunState::Running, None) => f.write_str("runs"),
             (RunState::Pending, _) if self.attempts > 0 => {
-                write!(f, "waits until {} and is tried again then", self.due_at)?;
+                write!(f, "is retried at {}", self.due_at)?;
                 said(f)
             }
             _ if self.shard.is_some() && !self.is_owned => {
-                f.write_str("waits for a node that may own it: none is there")
+                f.write_str("waits for an eligible node: there is none")
             }
             _ if self.shard.is_some() => f.write_str("waits for the node that owns it"),
             _ => f.write_str("waits for a node with a free slot"),
@@ -144,11 +144,11 @@ mod tests {
             ),
             (
                 PartFacts { attempts: 1, said, ..part(Some("s3"), RunState::Pending) },
-                "shard s3 waits until 2026-01-01T00:00:00Z and is tried again then: no disk",
+                "shard s3 is retried at 2026-01-01T00:00:00Z: no disk",
             ),
             (
                 PartFacts { is_owned: false, ..part(Some("s4"), RunState::Queued) },
-                "shard s4 waits for a node that may own it: none is there",
+                "shard s4 waits for an eligible node: there is none",
             ),
             (part(Some("s5"), RunState::Queued), "shard s5 waits for the node that owns it"),
             (
