@@ -1,4 +1,4 @@
-//! Names that machines give to things: UUIDs, one type for each kind of thing.
+//! Ids: UUIDs, one type for each kind of object.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,15 +45,15 @@ id! {
     TenantId
 }
 id! {
-    /// Somebody with rights of their own.
+    /// A user.
     UserId
 }
 id! {
-    /// A bundle of rights with a name.
+    /// A role.
     RoleId
 }
 id! {
-    /// An API key; its text shows the lower half.
+    /// An API key; its text contains the lower half.
     KeyId
 }
 id! {
@@ -61,7 +61,7 @@ id! {
     RunId
 }
 id! {
-    /// One try at a run.
+    /// An attempt of a run.
     AttemptId
 }
 id! {
@@ -69,21 +69,21 @@ id! {
     NodeId
 }
 id! {
-    /// A thing with a name: a database, a channel for alerts.
+    /// A named resource: a database, an alert channel and others.
     ObjectId
 }
 id! {
-    /// A request to change something, the same when it is sent again.
+    /// A request for a change, the same when it is sent again.
     CommandId
 }
 
 impl JobId {
-    /// No job, where something is about a tenant or a node.
+    /// No job, for objects of a tenant or a node.
     pub const NONE: JobId = JobId(Uuid::nil());
 }
 
 impl TenantId {
-    /// No tenant, where something concerns the whole cluster.
+    /// No tenant, for objects of the cluster.
     pub const CLUSTER: TenantId = TenantId(Uuid::nil());
 
     /// The tenant that exists from the first start.
@@ -91,13 +91,13 @@ impl TenantId {
 }
 
 impl UserId {
-    /// The user that exists from the first start, and the owner of what was made before there
-    /// were owners.
+    /// The user that exists from the first start, and the owner of objects from before there were
+    /// owners.
     pub const ADMIN: UserId = UserId(Uuid::from_u128(2));
 }
 
 impl KeyId {
-    /// The id that the text of a key shows.
+    /// The id in the text of a key.
     pub fn of_text(text: &str) -> Option<Self> {
         let lower = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let well_formed = text.len() == 16 && text.bytes().all(lower);
@@ -105,18 +105,18 @@ impl KeyId {
         number.map(|number| KeyId(Uuid::from_u128(u128::from(number))))
     }
 
-    /// What the text of the key shows of it.
+    /// The part of the id that the text of the key contains.
     pub fn text(self) -> String {
         format!("{:016x}", self.0.as_u128() as u64)
     }
 }
 
 impl RunId {
-    /// The one run of a tick: the same job, nominal time and shard give the same id, so that a
-    /// primary key is all it takes to make a second record of a tick impossible.
+    /// The id of the run of a tick: the same job, scheduled time and shard give the same id, so the
+    /// primary key prevents a second record of a tick.
     ///
-    /// It begins with the nominal time, so ids of one job sort by when they were due. Its version
-    /// is 8, that of a run by hand 7: whoever chooses an id for a run cannot take a tick's.
+    /// It begins with the scheduled time, so the ids of one job sort by time. Its version is 8,
+    /// that of a requested run 7: a client that chooses an id cannot take that of a tick.
     pub fn of_tick(job: JobId, scheduled_for: Timestamp, shard: &str) -> Self {
         let mut name = scheduled_for.as_microsecond().to_be_bytes().to_vec();
         name.extend_from_slice(shard.as_bytes());
@@ -158,7 +158,7 @@ impl RunId {
         RunId(timed(5, run.time(), Uuid::new_v5(&run.0, &name).as_u128()))
     }
 
-    /// Whether it is a part of another run.
+    /// Whether it is a child run.
     pub fn is_part(self) -> bool {
         self.0.get_version_num() == 5
     }
@@ -173,7 +173,7 @@ impl RunId {
 /// The bits of a UUID after its variant.
 const LOW: u128 = 0x3fff_ffff_ffff_ffff;
 
-/// A UUID of a time and 74 bits.
+/// A UUID with a time and 74 bits.
 fn timed(version: u128, at: Timestamp, bits: u128) -> Uuid {
     let ms = at.as_millisecond().max(0) as u128 & 0xffff_ffff_ffff;
     let high = bits >> 62 & 0xfff;

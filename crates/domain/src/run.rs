@@ -1,9 +1,8 @@
-//! A run: one occurrence of a job, from the moment it is planned to its one outcome.
+//! A run: one occurrence of a job, from its planning to its one outcome.
 //!
-//! While it can still change, a run is a *live* row of the store; its outcome moves it to the
-//! history, which only grows. What a live run is doing is derived from three facts and never
-//! written on its own: whether its time has come, whether somebody holds it, and whether it waits
-//! for something else.
+//! While it can still change, a run is a *live* row of the store; its end moves it to the history.
+//! The state of a live run is derived from three facts and never written: whether its time has
+//! come, whether a node has claimed it, and whether it waits for something else.
 
 use std::fmt;
 
@@ -18,27 +17,27 @@ mod state;
 
 pub use state::{Event, Outcome, RunState, TRANSITIONS};
 
-/// Who asked for a run.
+/// The origin of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
 pub enum Origin {
-    /// The schedule, in time.
+    /// The schedule, on time.
     Schedule = 1,
     /// The schedule, after an outage.
     CatchUp = 2,
-    /// A person or a program.
+    /// A request of a user.
     Manual = 3,
-    /// A person, for times of the past.
+    /// A backfill of a past time.
     Backfill = 4,
     /// The end of another job.
     Dependency = 5,
-    /// Another run of the job, which was divided.
+    /// The parent run, which was split.
     Part = 6,
 }
 
 impl Origin {
-    /// The origin of a number that a store kept.
+    /// The origin with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
         [
             Origin::Schedule,
@@ -52,13 +51,13 @@ impl Origin {
         .find(|origin| *origin as i64 == number)
     }
 
-    /// Whether the run stands for a nominal time of the schedule.
+    /// Whether the run belongs to a scheduled time.
     pub fn is_tick(self) -> bool {
         matches!(self, Origin::Schedule | Origin::CatchUp)
     }
 }
 
-/// What a run waits for, other than its time.
+/// What a run waits for, in addition to its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Wait {
@@ -68,12 +67,12 @@ pub enum Wait {
     Upstream = 2,
     /// Acknowledgements of a majority of the schedulers.
     Quorum = 3,
-    /// Its own parts. It has begun: what it waits for is its work.
+    /// Its child runs. It has started.
     Parts = 4,
 }
 
 impl Wait {
-    /// What a number that a store kept waits for.
+    /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
         [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts]
             .into_iter()
@@ -81,16 +80,16 @@ impl Wait {
     }
 }
 
-/// Why a run ended as it did, as a word for programs and a sentence for people.
+/// The reason of an outcome: a code for programs and a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The word.
+    /// The reason code.
     pub code: ReasonCode,
-    /// The sentence.
+    /// The text of the reason.
     pub text: String,
 }
 
-/// The words of reasons.
+/// The reason codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReasonCode {
@@ -100,29 +99,29 @@ pub enum ReasonCode {
     UpstreamFailed,
     /// A job that it depends on did not end in time.
     UpstreamNotReady,
-    /// Another run stands for it, or the policy lets missed times go.
+    /// Another run stands for it, or the policy drops missed times.
     CatchUp,
-    /// Clocks jumped over its local time.
+    /// A clock change skipped its local time.
     DstGap,
     /// It could not start before its deadline.
     StartDeadline,
-    /// A person or a program stopped it.
+    /// A user cancelled it.
     CancelRequested,
     /// Every attempt failed.
     RetriesExhausted,
-    /// The error is one that is not retried: Punctual's policy refused the attempt, or the job's
-    /// own rules exclude the error.
+    /// The error is not retried: the policy of the server refused the attempt, or the rules of the
+    /// job exclude the error.
     NotRetryable,
-    /// Its agents were lost too often.
+    /// Its node was lost too often.
     Lost,
     /// The job was deleted or changed before it started.
     JobChanged,
-    /// Some of its parts did not complete.
+    /// Some of its child runs did not complete.
     PartsFailed,
 }
 
 impl ReasonCode {
-    /// The word at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             ReasonCode::Overlap => "OVERLAP",
@@ -144,19 +143,19 @@ impl ReasonCode {
 /// A run to be recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
-    /// Its identity; a second run with the same one is refused.
+    /// Its id; a second run with the same id is refused.
     pub id: RunId,
     /// The job.
     pub job: JobId,
-    /// Whose job it is.
+    /// The tenant of the job.
     pub tenant: TenantId,
-    /// The version of the job that asked for it.
+    /// The version of the job that it was created from.
     pub job_version: u32,
-    /// The time that it stands for.
+    /// The scheduled time of the run.
     pub scheduled_for: Timestamp,
-    /// The slice of the user's data that it works on; empty when there is one only.
+    /// The name of the shard; empty if there is none.
     pub shard: String,
-    /// When it may start: the nominal time and the jitter.
+    /// When it may start: the scheduled time and the jitter.
     pub due_at: Timestamp,
     /// 0 to 9, higher is more urgent.
     pub priority: u8,
@@ -178,94 +177,95 @@ pub struct NewRun {
     pub requested_by: Option<UserId>,
 }
 
-/// Nominal times that ended without a run: one row of the ledger for all of them.
+/// Scheduled times that ended without a run: one row of the ledger for all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
-    /// The identity of the row, made from the first of the times.
+    /// The id of the row, computed from the first of the times.
     pub id: RunId,
     /// The job.
     pub job: JobId,
-    /// Whose job it is.
+    /// The tenant of the job.
     pub tenant: TenantId,
-    /// The version of the job that was due.
+    /// The version of the job at that time.
     pub job_version: u32,
-    /// The first nominal time.
+    /// The first scheduled time.
     pub first: Timestamp,
-    /// The last nominal time.
+    /// The last scheduled time.
     pub last: Timestamp,
-    /// How many they are.
+    /// The number of scheduled times.
     pub count: u64,
     /// Skipped or missed.
     pub outcome: Outcome,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// The right of a node to work on a run, until the run ends or the node's lease does.
+/// The claim of a run: the right of a node to execute it, until the run ends or the lease of the
+/// node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     /// The run.
     pub run: RunId,
-    /// The number that grows with every grant, of this run and of all others.
+    /// The fencing token, which grows with every claim of any run.
     pub fence: i64,
-    /// Which grant of this run it is, from 0.
+    /// The generation: the number of the claim of this run, from 0.
     pub turn: u32,
 }
 
-/// A live run in the hands of a node.
+/// A live run that a node has claimed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedRun {
-    /// The right to it.
+    /// The claim.
     pub grant: Grant,
-    /// What was asked for.
+    /// The run.
     pub run: NewRun,
-    /// How many attempts have ended before this one, lost ones not counted.
+    /// The number of ended attempts, without lost ones.
     pub attempts: u32,
-    /// How many attempts were lost before this one.
+    /// The number of lost attempts.
     pub lost: u32,
-    /// The fencing token of a start that needs no look at the store: drawn with the claim. It is
-    /// zero where the claim was read back.
+    /// The fencing token of a start that needs no facts from the store: drawn with the claim. It is
+    /// zero if the claim was read back.
     pub token: i64,
 }
 
 impl ClaimedRun {
-    /// Which attempt comes next, from 1; lost ones count.
+    /// The number of the next attempt, from 1, including lost ones.
     pub fn number(&self) -> u32 {
         self.attempts + self.lost + 1
     }
 }
 
-/// How an attempt ended, as its executor tells it.
+/// The result of an attempt, from its executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptResult {
-    /// The end.
+    /// How the attempt ended.
     pub end: AttemptEnd,
-    /// What a person should read.
+    /// The message for people.
     #[serde(default)]
     pub message: String,
-    /// The error, when there was one.
+    /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorCode>,
-    /// What it produced, as JSON.
+    /// The result, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
     /// Rows that a statement changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// What was in force and what was used, as JSON: limits, sandbox, times, bytes.
+    /// Limits, sandbox measures and resource usage, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// What it has said, compressed by the agent, if that is little: kept with the record. What is
-    /// longer is in files of the node that executed it. It never travels with the rest.
+    /// The output, compressed by the agent, if it is short: it is stored with the attempt. Longer
+    /// output is in files of the node that executed it. It is never sent with the rest.
     #[serde(skip)]
     pub output: Option<Vec<u8>>,
-    /// How long the target asked to be left alone.
+    /// The delay that the target asked for (`Retry-After`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<SignedDuration>,
 }
 
 impl AttemptResult {
-    /// The work is done.
+    /// A completed attempt.
     pub fn completed() -> Self {
         AttemptResult {
             end: AttemptEnd::Completed,
@@ -279,7 +279,7 @@ impl AttemptResult {
         }
     }
 
-    /// The work failed.
+    /// A failed attempt.
     pub fn failed(error: ErrorCode, message: impl Into<String>) -> Self {
         AttemptResult {
             end: AttemptEnd::Failed,
@@ -290,18 +290,18 @@ impl AttemptResult {
     }
 }
 
-/// The ways in which an attempt ends.
+/// How an attempt can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
 pub enum AttemptEnd {
-    /// The work is done.
+    /// The action succeeded.
     Completed = 1,
-    /// The work failed.
+    /// The action failed.
     Failed = 2,
-    /// It was stopped because somebody asked for it.
+    /// It was cancelled.
     Cancelled = 3,
-    /// It was stopped because it took too long.
+    /// It was stopped by its timeout.
     Timeout = 4,
     /// Its node was lost.
     Lost = 5,
@@ -317,7 +317,7 @@ impl AttemptEnd {
         AttemptEnd::Lost,
     ];
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             AttemptEnd::Completed => "COMPLETED",
@@ -329,7 +329,7 @@ impl AttemptEnd {
     }
 }
 
-/// What went wrong, in the terms of the thing that failed.
+/// The error of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -341,16 +341,17 @@ pub enum ErrorCode {
     Http(u16),
     /// A database answered with this code.
     SqlState(String),
-    /// Punctual's own policy forbids it, by name: nothing was tried.
+    /// The policy of the server refused it, by name: nothing was executed.
     Refused(String),
-    /// Something else, by name.
+    /// Another error, by name.
     Other(String),
 }
 
 impl ErrorCode {
-    /// Whether Punctual's own policy refused it. Such an error is final: another attempt meets the
-    /// same policy. Every other error is retried as the job says, because what caused it (a missing
-    /// table, a role, a command that is not installed) can be there at the next attempt.
+    /// Whether the policy of the server refused it. Such an error is final: another attempt meets
+    /// the same policy. Every other error is retried by the policy of the job, because its cause (a
+    /// missing table, a role, a command that is not installed) may be fixed before the next
+    /// attempt.
     pub fn is_refusal(&self) -> bool {
         matches!(self, ErrorCode::Refused(_))
     }
@@ -368,21 +369,21 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// An attempt that ended, for the record.
+/// An ended attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedAttempt {
-    /// 1 for the first.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// The fencing token that it was given; none when it was lost before it reported one.
+    /// The fencing token; none if the attempt was lost before it reported one.
     pub fence: Option<i64>,
-    /// The version of the job that it followed, if that is not the one that planned the run.
+    /// The version of the job that it used, if that differs from the version of the run.
     pub job_version: Option<u32>,
-    /// Where it ran.
+    /// The node that executed it.
     pub node: NodeId,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended.
     pub finished_at: Timestamp,
-    /// How it ended.
+    /// The result.
     pub result: AttemptResult,
 }

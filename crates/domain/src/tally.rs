@@ -1,8 +1,7 @@
-//! What ended runs add up to: numbers by job and hour, small enough to keep and to add.
+//! Statistics of ended runs: counters by job and hour, which can be added up.
 //!
-//! Every number is an amount of a class of a measure, and amounts of the same key are added. So
-//! hours add up to days, jobs to tenants, and a batch to what is there already, without a look at
-//! what it is.
+//! Every counter is an amount of a class of a measure, and amounts with the same key are added. So
+//! hours add up to days, jobs to tenants, and a batch to the stored counters without reading them.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +10,18 @@ use jiff::{SignedDuration, Timestamp};
 use crate::id::{JobId, RunId, TenantId, UserId};
 use crate::run::{Origin, Outcome};
 
-/// A run that ended, or times that ended without one, as those see it who follow.
+/// A run that ended, or scheduled times that ended without a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedRun {
     /// The run.
     pub id: RunId,
-    /// Its job.
+    /// The id of its job.
     pub job: JobId,
-    /// Whose job it is.
+    /// The tenant of the job.
     pub tenant: TenantId,
     /// When it ended.
     pub finished_at: Timestamp,
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
     /// The word of the reason.
     pub reason: Option<String>,
@@ -36,32 +35,32 @@ pub struct EndedRun {
     pub due_at: Timestamp,
     /// When its last attempt began.
     pub started_at: Option<Timestamp>,
-    /// How many attempts were made, lost ones included.
+    /// The number of attempts, including lost ones.
     pub attempts: u32,
-    /// Whether it waits for somebody to look at it.
+    /// Whether it is a dead letter.
     pub dead_letter: bool,
     /// The user who asked for it.
     pub requested_by: Option<UserId>,
 }
 
-/// What is measured.
+/// A measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Measure {
     /// Ends; the class is the outcome's number.
     Ended = 1,
-    /// Last attempts by how long they took, see [`class_of`].
+    /// Durations of last attempts, see [`class_of`].
     Duration = 2,
-    /// Milliseconds that they took.
+    /// The sum of durations in milliseconds.
     DurationSum = 3,
-    /// First attempts by how long after their time they began, see [`class_of`].
+    /// Start delays of first attempts, see [`class_of`].
     Lag = 4,
-    /// Milliseconds of that.
+    /// The sum of start delays in milliseconds.
     LagSum = 5,
 }
 
 impl Measure {
-    /// The measure of a number that a store kept.
+    /// The measure with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
         [Measure::Ended, Measure::Duration, Measure::DurationSum, Measure::Lag, Measure::LagSum]
             .into_iter()
@@ -69,18 +68,18 @@ impl Measure {
     }
 }
 
-/// What an amount is an amount of.
+/// The key of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which job; of all when it is [`JobId::NONE`].
+    /// The job; all jobs if it is [`JobId::NONE`].
     pub job: JobId,
-    /// In which hour since the epoch.
+    /// The hour since the epoch.
     pub hour: i64,
-    /// What.
+    /// The measure.
     pub measure: Measure,
-    /// Which class of it.
+    /// The class of the measure.
     pub class: u8,
 }
 
@@ -89,8 +88,8 @@ pub fn hour_of(at: Timestamp) -> i64 {
     at.as_second().div_euclid(3_600)
 }
 
-/// The class of a number of milliseconds. Each is at most a quarter wider than its lower end, and
-/// there are few enough of them for every length that a clock can measure.
+/// The class of a number of milliseconds. Each class is at most a quarter wider than its lower end,
+/// and few classes cover every duration.
 pub fn class_of(ms: u64) -> u8 {
     if ms < 4 {
         return ms as u8;
@@ -109,10 +108,10 @@ pub fn class_max(class: u8) -> u64 {
     (1_u64 << exponent.min(63)).saturating_add((part + 1) * width - 1)
 }
 
-/// Adds ended runs up, for their jobs and for their tenants.
+/// Adds up ended runs, by job and by tenant.
 pub fn tally<'a>(ended: impl IntoIterator<Item = &'a EndedRun>) -> BTreeMap<Key, u64> {
     let mut amounts = BTreeMap::new();
-    // The run that was divided stands for its parts.
+    // A parent run stands for its child runs.
     for run in ended.into_iter().filter(|run| run.origin != Origin::Part) {
         for job in [run.job, JobId::NONE] {
             let mut add = |measure, class, amount: u64| {
@@ -141,14 +140,14 @@ fn ms(duration: SignedDuration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(0)
 }
 
-/// What amounts of any number of hours come to.
+/// The sum of counters over any number of hours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// How many ended how.
+    /// The number of ends by outcome.
     pub ended: BTreeMap<Outcome, u64>,
-    /// How long last attempts took.
+    /// Durations of last attempts.
     pub durations: Histogram,
-    /// How long after their time first attempts began.
+    /// Start delays of first attempts.
     pub lags: Histogram,
 }
 
@@ -168,7 +167,7 @@ impl Summary {
         }
     }
 
-    /// Which part of what was tried has completed; none when nothing was.
+    /// The part of executed runs that completed; none if none was executed.
     pub fn success_rate(&self) -> Option<f64> {
         let of = |outcome| self.ended.get(&outcome).copied().unwrap_or(0);
         let tried = of(Outcome::Completed) + of(Outcome::Failed) + of(Outcome::Timeout);
@@ -176,17 +175,17 @@ impl Summary {
     }
 }
 
-/// Lengths of time by class.
+/// Durations by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many are in which class, see [`class_of`].
+    /// The number of values in each class, see [`class_of`].
     pub classes: BTreeMap<u8, u64>,
     /// Their sum in milliseconds.
     pub sum_ms: u64,
 }
 
 impl Histogram {
-    /// How many there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.classes.values().sum()
     }
@@ -197,8 +196,8 @@ impl Histogram {
         Some(SignedDuration::from_millis(i64::try_from(mean).unwrap_or(i64::MAX)))
     }
 
-    /// The length that `percent` of them do not exceed, rounded up to the end of its class: at
-    /// most a quarter too long.
+    /// The duration that `percent` of the values do not exceed, rounded up to the end of its class:
+    /// at most a quarter too long.
     pub fn percentile(&self, percent: u8) -> Option<SignedDuration> {
         let rank = (self.count() * u64::from(percent)).div_ceil(100).max(1);
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Whoever asks, and whether they may.
+//! The authenticated client, and authorization decisions.
 
 use jiff::Timestamp;
 
@@ -6,42 +6,42 @@ use super::privilege::{Privilege, Privileges};
 use super::standing::Rights;
 use crate::id::{KeyId, TenantId, UserId};
 
-/// Whoever asks for something, after a door found out who it is.
+/// An authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// The user.
     pub user: UserId,
-    /// Their name.
+    /// The name of the user.
     pub name: String,
-    /// Where they act.
+    /// The tenant in which the user acts.
     pub tenant: TenantId,
-    /// The key that they showed; none for that of the data folder, a token or a password.
+    /// The key of the request; none for the key of the data folder, a token or a password.
     pub key: Option<KeyId>,
-    /// When the token ends that they showed.
+    /// When the token of the request expires.
     pub until: Option<Timestamp>,
-    /// What they may do there, with this key.
+    /// The effective privileges in this tenant, with this key.
     pub privileges: Privileges,
-    /// Whether the key changes nothing.
+    /// Whether the key can only read.
     pub read_only: bool,
-    /// The database roles that jobs of theirs may act as.
+    /// The database roles that the user's jobs may use.
     pub run_as: Vec<String>,
-    /// The databases that jobs of theirs may work in, by name.
+    /// The databases that the user's jobs may use, by name.
     pub databases: Vec<String>,
-    /// How often a second they may ask; none for what the settings say.
+    /// The rate limit in requests per second; that of the settings if absent.
     pub requests_per_second: Option<u32>,
 }
 
-/// What somebody wants to do. What is about a job names its owner, who is known only if the actor
-/// and the job are of the same tenant.
+/// An operation. An operation on a job names its owner, who is known only if the actor and the job
+/// are in the same tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Make a job.
+    /// Create a job.
     CreateJob,
-    /// See what a job is.
+    /// Read a job.
     SeeJob(UserId),
     /// Change, pause or resume a job.
     AlterJob(UserId),
-    /// Remove a job.
+    /// Delete a job.
     DropJob(UserId),
     /// Start or stop runs of a job.
     ExecuteJob(UserId),
@@ -53,11 +53,11 @@ pub enum Deed {
     SeeRunRequestedBy(UserId),
     /// See the nodes of the cluster.
     SeeNodes,
-    /// See the users, roles, grants, keys, databases and alert channels of the tenant.
+    /// Read the users, roles, grants, keys, databases and alert channels of the tenant.
     SeeAccess,
     /// Change them.
     ChangeAccess,
-    /// See the tenants and the settings of the cluster.
+    /// Read the tenants and the settings of the cluster.
     SeeCluster,
     /// Change them.
     ChangeCluster,
@@ -83,33 +83,33 @@ impl Deed {
     }
 }
 
-/// Why somebody may not.
+/// Why an operation is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// As far as they are concerned, it does not exist.
+    /// The object is invisible to the actor, as if it did not exist.
     #[error("it does not exist")]
     Absent,
-    /// They lack a privilege.
+    /// A privilege is missing.
     #[error("this needs the privilege {0}")]
     Lacks(Privilege),
-    /// It is somebody else's.
+    /// Another user owns the object.
     #[error("only its owner and administrators of the tenant may do this")]
     NotOwner,
-    /// Their key changes nothing.
+    /// The key can only read.
     #[error("the key is read-only")]
     ReadOnly,
-    /// They would give or take what they do not have.
+    /// The actor would grant or revoke more than it has.
     #[error("this concerns rights that you do not have")]
     BeyondOwn,
-    /// They may not act as that role on a database.
+    /// The actor may not use this database role.
     #[error("RUN AS needs a grant of the role")]
     RunAs,
-    /// Jobs of theirs may not work in that database.
+    /// The actor's jobs may not use this database.
     #[error("the database of the job needs a grant: GRANT USE ON DATABASE name TO user")]
     Database,
 }
 
-/// Whether an actor may do something: the one answer for every door.
+/// Whether an actor may perform an operation: the one decision for every interface.
 pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
     let has = |privilege| actor.privileges.has(privilege);
     let needs = |privilege| if has(privilege) { Ok(()) } else { Err(Refusal::Lacks(privilege)) };
@@ -117,7 +117,7 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
     let is_admin = has(Privilege::AdministerTenant);
     let sees_job =
         |owner| owns(owner) || has(Privilege::ViewJobHistory) || has(Privilege::ExecuteJob);
-    // What cannot be seen is not there, whatever else is wrong.
+    // An invisible object does not exist for the actor, whatever else is missing.
     let visible = match deed {
         Deed::SeeJob(owner)
         | Deed::AlterJob(owner)
@@ -153,7 +153,7 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
 }
 
 impl Actor {
-    /// The server itself, for what nobody asked for.
+    /// The server itself, for internal operations.
     pub fn admin() -> Self {
         Actor {
             user: UserId::ADMIN,
@@ -169,19 +169,20 @@ impl Actor {
         }
     }
 
-    /// Whether jobs of theirs may act as a role on a database.
+    /// Whether the user's jobs may use a database role.
     pub fn may_run_as(&self, role: &str) -> bool {
         self.privileges.has(Privilege::AdministerCluster)
             || self.run_as.iter().any(|granted| granted == role)
     }
 
-    /// Whether jobs of theirs may work in a database of the tenant.
+    /// Whether the user's jobs may use a database of the tenant.
     pub fn may_use(&self, database: &str) -> bool {
         self.privileges.has(Privilege::AdministerTenant)
             || self.databases.iter().any(|granted| granted == database)
     }
 
-    /// Whether they have all of some rights: a user gives or takes only rights that they have.
+    /// Whether the actor has all of these rights: a user grants or revokes only rights that they
+    /// have.
     pub fn covers(&self, rights: &Rights) -> bool {
         self.privileges.cover(rights.privileges)
             && rights.run_as.iter().all(|role| self.may_run_as(role))
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// One letter for each answer: yes, absent, lacks a privilege, not the owner, read-only.
+    /// One letter for each result: yes, absent, lacks a privilege, not the owner, read-only.
     fn letter(actor: &Actor, deed: Deed) -> char {
         match may(actor, deed) {
             Ok(()) => 'y',

@@ -5,29 +5,29 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The right to a kind of deed.
+/// A privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Privilege {
-    /// To make jobs.
+    /// Create jobs.
     CreateJob,
-    /// To change jobs of one's own.
+    /// Change own jobs.
     AlterJob,
-    /// To remove jobs of one's own.
+    /// Delete own jobs.
     DropJob,
-    /// To have jobs run, and to start and stop runs of every job of the tenant.
+    /// Have jobs run, and start and cancel runs of the tenant's jobs.
     ExecuteJob,
-    /// To see the runs of every job of the tenant.
+    /// See the runs of every job of the tenant.
     ViewJobHistory,
-    /// To have commands of the machine run.
+    /// Have commands run.
     ExecuteExternalJob,
-    /// To do everything within a tenant, and to say who else may do what there.
+    /// Everything within a tenant, including grants.
     AdministerTenant,
-    /// To do everything everywhere.
+    /// Everything in every tenant.
     AdministerCluster,
 }
 
-/// A word that is no privilege.
+/// An unknown privilege.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of {list}", list = Privileges::ALL)]
 pub struct UnknownPrivilege(pub String);
@@ -45,7 +45,7 @@ impl Privilege {
         Privilege::AdministerCluster,
     ];
 
-    /// The name at every door.
+    /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
             Privilege::CreateJob => "CREATE JOB",
@@ -59,7 +59,7 @@ impl Privilege {
         }
     }
 
-    /// What it allows, in words.
+    /// A description for the documentation.
     pub fn describe(self) -> &'static str {
         match self {
             Privilege::CreateJob => "make jobs",
@@ -89,7 +89,7 @@ impl fmt::Display for Privilege {
 impl FromStr for Privilege {
     type Err = UnknownPrivilege;
 
-    /// Reads a name. Its case does not matter, and an underscore or a hyphen is a space.
+    /// Parses a name, in any case; an underscore or a hyphen is a space.
     fn from_str(text: &str) -> Result<Self, UnknownPrivilege> {
         let name = text.replace(['_', '-'], " ").to_ascii_uppercase();
         let found = Privilege::ALL.into_iter().find(|privilege| privilege.name() == name);
@@ -120,24 +120,24 @@ impl Privileges {
     /// All of them.
     pub const ALL: Privileges = Privileges(0xff);
 
-    /// Whether one is among them.
+    /// Whether the set contains a privilege.
     pub fn has(self, privilege: Privilege) -> bool {
         self.0 & bit(privilege) != 0
     }
 
-    /// Whether all of the others are among them.
+    /// Whether the set contains all of the others.
     pub fn cover(self, others: Privileges) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Those that are in both sets.
+    /// The intersection.
     pub fn within(self, others: Privileges) -> Privileges {
         Privileges(self.0 & others.0)
     }
 
-    /// With those that an administrator has without being given them. Commands run on machines
-    /// that tenants share, so an administrator of a tenant has the privilege for them only if the
-    /// cluster allows it for the tenant (`external_jobs`).
+    /// Adds the implicit privileges of administrators. Commands run on machines that tenants share,
+    /// so a tenant administrator has the privilege for them only if the cluster allows it for the
+    /// tenant (`external_jobs`).
     pub fn expanded(self, external_jobs: bool) -> Privileges {
         if self.has(Privilege::AdministerCluster) {
             Privileges::ALL
@@ -152,7 +152,7 @@ impl Privileges {
         }
     }
 
-    /// One after the other.
+    /// The privileges of the set.
     pub fn iter(self) -> impl Iterator<Item = Privilege> {
         Privilege::ALL.into_iter().filter(move |privilege| self.has(*privilege))
     }

@@ -1,4 +1,4 @@
-//! What a job's schedule makes due, up to the planner's horizon.
+//! Plans the runs of a job's schedule, up to the horizon.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,39 +9,39 @@ use crate::schedule::{
     CatchUpPolicy, OccurrenceRange, Outage, Schedule, SkippedRange, catch_up, jitter,
 };
 
-/// Catch-up and backfill runs make way for live ones by this much.
+/// Catch-up and backfill runs have a priority that is lower by this much.
 const LATE_PRIORITY_PENALTY: u8 = 3;
 
-/// What to write for one job: all of it or nothing.
+/// The writes for one job: all or nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Runs to record.
+    /// Runs to create.
     pub runs: Vec<NewRun>,
-    /// Times that end without a run.
+    /// Scheduled times that end without a run.
     pub ledger: Vec<LedgerEntry>,
-    /// The first nominal time that is not part of this plan.
+    /// The first scheduled time that is not part of this plan.
     pub next: Option<Timestamp>,
 }
 
-/// How far a plan reaches, and what it knows of the past.
+/// The range of a plan, and the known outages.
 #[derive(Clone, Copy, Debug)]
 pub struct Horizon<'a> {
-    /// The store's clock.
+    /// The current time by the clock of the store.
     pub now: Timestamp,
-    /// Times in which no scheduler was alive.
+    /// Periods in which no scheduler was alive.
     pub outages: &'a [Outage],
-    /// Runs that are due until then are planned now.
+    /// Runs that are due until this time are planned now.
     pub until: Timestamp,
     /// At most this many future runs of one job are planned at a time.
     pub ticks_max: usize,
 }
 
-/// A planner that lives is hardly ever later than this. What is older and was not planned was
-/// missed, whatever the cause.
+/// A living planner is rarely later than this. An older time that was not planned was missed,
+/// whatever the cause.
 pub const PLANNER_LAG_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 impl Horizon<'_> {
-    /// Up to when occurrences from `next` on, which no plan has seen, were missed.
+    /// The end of the missed occurrences from `next` on that no plan has seen.
     fn missed_until(&self, next: Timestamp) -> Timestamp {
         let outages = self.outages.iter().filter(|outage| outage.until >= next);
         let until = outages.map(|outage| outage.until).max();
@@ -50,8 +50,8 @@ impl Horizon<'_> {
     }
 }
 
-/// Plans everything from `next`, the first nominal time that has not been planned, to the
-/// horizon. Times that were missed follow the catch-up policy; the others become runs.
+/// Plans everything from `next`, the first scheduled time that has not been planned, to the
+/// horizon. Missed times follow the catch-up policy; the others become runs.
 pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'_>) -> Plan {
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
@@ -66,7 +66,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'
         plan.runs.push(tick(job, at, Origin::Schedule, 0));
         planned_until = at;
     }
-    // A gap lies between two occurrences, so it is the plan of the later one that records it.
+    // A gap lies between two occurrences, and the plan of the later one records it.
     let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
     let gaps = schedule.skipped(since, planned_until);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
@@ -74,7 +74,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'
     plan
 }
 
-/// Plans the times of a pause, when it ends at `now`: all of them were missed.
+/// Plans the times of a pause that ends at `now`: all of them were missed.
 pub fn plan_resume(job: &Job, schedule: &Schedule, next: Timestamp, now: Timestamp) -> Plan {
     let horizon = Horizon { now, outages: &[], until: now, ticks_max: 0 };
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
@@ -96,7 +96,7 @@ fn plan_late(
 ) {
     let rules = job.definition.catch_up_rules();
     let decision = catch_up(schedule, after, missed_until, horizon.now, &rules);
-    // Occurrences of the same outage that were planned before it are stood for as well.
+    // Occurrences of the same outage that were planned before it count as well.
     let stands_for = match (job.definition.catch_up, decision.run.last()) {
         (CatchUpPolicy::Last, Some(newest)) => {
             let outage = horizon.outages.iter().find(|outage| outage.contains(*newest));
@@ -128,7 +128,7 @@ fn plan_late(
     plan.ledger.extend(decision.missed.map(missed));
 }
 
-/// The run of a nominal time.
+/// The run of a scheduled time.
 pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun {
     let late = if origin == Origin::Schedule { 0 } else { LATE_PRIORITY_PENALTY };
     NewRun {
@@ -151,7 +151,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
     }
 }
 
-/// Why a missed time is given up.
+/// The reason of a missed time that is dropped.
 pub(super) const NOT_CAUGHT_UP: &str =
     "no scheduler was alive at its time, and the job does not catch up";
 
@@ -177,7 +177,8 @@ fn dst_gap(job: &Job, gap: &SkippedRange) -> LedgerEntry {
     };
     let range = OccurrenceRange { first: gap.transition, last: gap.transition, count: gap.count };
     LedgerEntry {
-        // The jump's instant may be a nominal time of its own, so the row is told apart by name.
+        // The instant of the clock change may be a scheduled time itself, so the row has its own
+        // name.
         id: RunId::of_tick(job.id, gap.transition, "dst-gap"),
         ..entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::DstGap, text })
     }
@@ -278,7 +279,7 @@ mod tests {
                 "next 2026-01-01T00:03:00Z"
             ]
         );
-        // At most ticks_max at a time; the rest is planned next.
+        // At most `ticks_max` at a time; the rest is planned next.
         assert_eq!(planned(&job, "2026-01-01T00:01:00Z", "2026-01-01T00:00:30Z", 60).len(), 6);
     }
 
@@ -320,7 +321,7 @@ mod tests {
         let skipped = ["SKIPPED CATCH_UP 2026-01-01T00:01:00Z x1", "next 2026-01-01T00:02:00Z"];
         let down = [("2026-01-01T00:00:59Z", "2026-01-01T00:01:01Z")];
         assert_eq!(planned_after(&job, next, now, 0, &down), skipped);
-        // It ended before this time.
+        // The outage ended before this time.
         let before = [("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z")];
         assert_eq!(planned_after(&job, next, now, 0, &before), live);
     }
