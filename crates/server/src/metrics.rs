@@ -171,20 +171,16 @@ impl Metrics {
         let m = &metrics;
         registry.register(
             "scheduler_queue_depth",
-            "Runs that are due and that nobody has taken",
+            "Due runs that no node has claimed",
             m.queue_depth.clone(),
         );
-        registry.register(
-            "jobs_running",
-            "Runs that are due and that a node holds",
-            m.running.clone(),
-        );
+        registry.register("jobs_running", "Due runs that a node has claimed", m.running.clone());
         registry.register(
             "jobs_pending",
             "Runs that wait for their time or for other runs",
             m.pending.clone(),
         );
-        registry.register("jobs", "Jobs that are not deleted", m.jobs.clone());
+        registry.register("jobs", "Jobs", m.jobs.clone());
         registry.register(
             "scheduler_oldest_due_seconds",
             "How long the oldest due run has waited",
@@ -195,16 +191,16 @@ impl Metrics {
             "How far the store's clock is ahead of this machine's",
             m.clock_offset.clone(),
         );
-        registry.register("nodes", "Nodes with a lease", m.nodes.clone());
-        registry.register("slots", "Slots of this node by kind", m.slots.clone());
+        registry.register("nodes", "Nodes with a valid lease", m.nodes.clone());
+        registry.register("slots", "Slots of this node, by kind", m.slots.clone());
         registry.register(
             "slots_taken",
-            "Slots of this node that a run occupies, by kind",
+            "Occupied slots of this node, by kind",
             m.slots_taken.clone(),
         );
         registry.register(
             "scheduler_jobs_dispatched",
-            "Attempts that this node began",
+            "Attempts that this node started",
             m.dispatched.clone(),
         );
         registry.register(
@@ -214,42 +210,34 @@ impl Metrics {
         );
         registry.register(
             "scheduler_dispatch_failures",
-            "Attempts on this node that could not begin",
+            "Attempts on this node that could not start",
             m.dispatch_failures.clone(),
         );
         registry.register(
             "scheduler_errors",
-            "Steps of this node that met an error",
+            "Scheduler steps of this node that failed",
             m.errors.clone(),
         );
         registry.register(
             "scheduler_ticks",
-            "Runs of nominal times that this node planned",
+            "Runs of scheduled times that this node planned",
             m.ticks.clone(),
         );
         registry.register(
             "dead_letters",
-            "Runs on this node that failed for good and wait for somebody to look at them",
+            "Runs on this node that became dead letters",
             m.dead_letters.clone(),
         );
         registry.register(
             "runs",
-            "Runs, and times without a run, that this node saw end, by outcome",
+            "Ended runs, and scheduled times without a run, that this node recorded, by outcome",
             m.runs.clone(),
         );
-        registry.register(
-            "attempts",
-            "Attempts on this node by how they ended",
-            m.attempts.clone(),
-        );
-        registry.register(
-            "job_run_latency_seconds",
-            "How long attempts took",
-            m.run_latency.clone(),
-        );
+        registry.register("attempts", "Ended attempts on this node, by end", m.attempts.clone());
+        registry.register("job_run_latency_seconds", "Duration of attempts", m.run_latency.clone());
         registry.register(
             "schedule_delay_seconds",
-            "How much later than they were due attempts began",
+            "Delay between the due time and the start of attempts",
             m.schedule_delay.clone(),
         );
         let durations = Family::<OperationLabels, Histogram, _>::new_with_constructor(
@@ -266,18 +254,18 @@ impl Metrics {
         let operations = operations.collect();
         registry.register(
             "store_operation_duration_seconds",
-            "How long the store took to answer",
+            "Duration of store operations",
             durations,
         );
-        registry.register("store_errors", "Calls to which the store had no answer", errors);
+        registry.register("store_errors", "Failed store operations", errors);
         registry.register(
             "otlp_spans_exported",
-            "Spans that a collector has taken",
+            "Spans that the collector has accepted",
             m.spans_exported.clone(),
         );
         registry.register(
             "otlp_spans_dropped",
-            "Spans that were given up because no collector took them in time",
+            "Spans that were dropped because the collector did not accept them in time",
             m.spans_dropped.clone(),
         );
         registry.register(
@@ -285,21 +273,21 @@ impl Metrics {
             "The release",
             Info::new(BuildLabels { version: env!("CARGO_PKG_VERSION") }),
         );
-        registry.register("http_requests", "Requests", m.requests.clone());
+        registry.register("http_requests", "HTTP requests", m.requests.clone());
         registry.register(
             "http_request_duration_seconds",
-            "How long requests took",
+            "Duration of HTTP requests",
             m.request_duration.clone(),
         );
-        registry.register("sql_sessions", "Open sessions of SQL clients", m.sql_sessions.clone());
+        registry.register("sql_sessions", "Open SQL sessions", m.sql_sessions.clone());
         registry.register(
             "sql_connections",
-            "SQL clients that came, by what became of them",
+            "SQL connections, by outcome",
             m.sql_connections.clone(),
         );
         registry.register(
             "sql_statements",
-            "Statements of SQL clients, by kind and outcome",
+            "SQL statements, by kind and outcome",
             m.sql_statements.clone(),
         );
         // A figure that is nothing is there all the same: who draws it should see a zero.
