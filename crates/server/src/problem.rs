@@ -58,81 +58,81 @@ macro_rules! codes {
 
 codes! {
     /// The cron expression cannot be read, or never fires.
-    InvalidCron = "INVALID_CRON", 400, "22023", 2, "The cron expression is wrong";
-    /// The time zone does not exist.
-    InvalidTimezone = "INVALID_TIMEZONE", 400, "22023", 2, "The time zone does not exist";
-    /// The schedule is wrong in another way.
-    InvalidSchedule = "INVALID_SCHEDULE", 400, "22023", 2, "The schedule is wrong";
-    /// The body is not JSON.
-    MalformedJson = "MALFORMED_JSON", 400, "22P02", 2, "The body is not JSON";
+    InvalidCron = "INVALID_CRON", 400, "22023", 2, "Invalid cron expression";
+    /// Unknown time zone.
+    InvalidTimezone = "INVALID_TIMEZONE", 400, "22023", 2, "Unknown time zone";
+    /// Invalid schedule in another way.
+    InvalidSchedule = "INVALID_SCHEDULE", 400, "22023", 2, "Invalid schedule";
+    /// The body is not valid JSON.
+    MalformedJson = "MALFORMED_JSON", 400, "22P02", 2, "The body is not valid JSON";
     /// The text of a statement cannot be read.
-    SyntaxError = "SYNTAX_ERROR", 400, "42601", 2, "The statement cannot be read";
+    SyntaxError = "SYNTAX_ERROR", 400, "42601", 2, "Syntax error in the statement";
     /// A parameter or header of the request is wrong.
-    InvalidRequest = "INVALID_REQUEST", 400, "22023", 2, "The request is wrong";
+    InvalidRequest = "INVALID_REQUEST", 400, "22023", 2, "Invalid request";
     /// The request comes without a valid key.
-    Unauthenticated = "UNAUTHENTICATED", 401, "28000", 5, "A valid key is needed";
+    Unauthenticated = "UNAUTHENTICATED", 401, "28000", 5, "Authentication required";
     /// The caller may not do this.
-    Forbidden = "FORBIDDEN", 403, "42501", 5, "This is not allowed";
+    Forbidden = "FORBIDDEN", 403, "42501", 5, "Permission denied";
     /// There is nothing at this address.
-    NotFound = "NOT_FOUND", 404, "42P01", 3, "There is nothing here";
+    NotFound = "NOT_FOUND", 404, "42P01", 3, "Not found";
     /// There is no such job.
-    JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "The job does not exist";
+    JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "Job not found";
     /// There is no such execution.
-    ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "The execution does not exist";
+    ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "Execution (run) not found";
     /// There is no such tenant.
-    TenantNotFound = "TENANT_NOT_FOUND", 404, "3D000", 3, "The tenant does not exist";
+    TenantNotFound = "TENANT_NOT_FOUND", 404, "3D000", 3, "Tenant not found";
     /// There is no such user, role, key or grant.
-    EntryNotFound = "ENTRY_NOT_FOUND", 404, "42704", 3, "The user, role, key or grant does not exist";
+    EntryNotFound = "ENTRY_NOT_FOUND", 404, "42704", 3, "User, role, key or grant not found";
     /// The address does not take this method.
-    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "The method is not allowed here";
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "0A000", 2, "Method not allowed";
     /// The request did not come in time.
-    RequestTimeout = "REQUEST_TIMEOUT", 408, "57014", 1, "The request took too long";
+    RequestTimeout = "REQUEST_TIMEOUT", 408, "57014", 1, "Request timeout";
     /// Another job has that name.
-    JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job of this name exists";
+    JobAlreadyExists = "JOB_ALREADY_EXISTS", 409, "42710", 4, "A job with this name exists";
     /// Another thing of that kind has that name.
-    AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name is taken";
-    /// The tenant has as much as it may have.
-    QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "The tenant has as much as it may have";
+    AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name exists";
+    /// Tenant quota exceeded.
+    QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "Tenant quota exceeded";
     /// Somebody changed the resource meanwhile.
-    VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "The version is not the current one";
+    VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "Version conflict";
     /// The same, asked for with `If-Match`.
-    PreconditionFailed = "VERSION_CONFLICT", 412, "40001", 4, "The version is not the current one";
+    PreconditionFailed = "VERSION_CONFLICT", 412, "40001", 4, "Version conflict";
     /// The resource is in a state in which this cannot be done.
-    WrongState = "WRONG_STATE", 409, "55000", 4, "This cannot be done now";
+    WrongState = "WRONG_STATE", 409, "55000", 4, "The state does not allow this operation";
     /// A request with the same idempotency key has not ended.
-    IdempotencyKeyInUse = "IDEMPOTENCY_KEY_IN_USE", 409, "40001", 4, "The same request is under way";
-    /// The agent's lease is lost, and with it what it held.
-    LeaseLost = "LEASE_LOST", 409, "55000", 4, "The agent's lease is lost";
+    IdempotencyKeyInUse = "IDEMPOTENCY_KEY_IN_USE", 409, "40001", 4, "A request with this idempotency key is in progress";
+    /// The agent has lost its lease, and with it what it held.
+    LeaseLost = "LEASE_LOST", 409, "55000", 4, "The agent has lost its lease";
     /// The agent has a later session, or the server was started anew.
     SessionEnded = "SESSION_ENDED", 409, "55000", 4, "The agent's session has ended";
-    /// Another process works as this agent.
-    AgentReplaced = "AGENT_REPLACED", 409, "55000", 4, "Another process works as this agent";
+    /// Another process uses the key of this agent.
+    AgentReplaced = "AGENT_REPLACED", 409, "55000", 4, "Another process uses the key of this agent";
     /// The agent speaks another version of the protocol.
-    UnsupportedVersion = "UNSUPPORTED_VERSION", 400, "0A000", 2, "The version of the protocol is not supported";
+    UnsupportedVersion = "UNSUPPORTED_VERSION", 400, "0A000", 2, "Protocol version not supported";
     /// The body is larger than the limit.
     BodyTooLarge = "BODY_TOO_LARGE", 413, "54000", 2, "The body is too large";
     /// The body has a type that is not understood.
-    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, "0A000", 2, "The content type is not supported";
-    /// The range lies outside of the resource.
-    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, "22023", 2, "The range lies outside";
+    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, "0A000", 2, "Content type not supported";
+    /// Range not satisfiable of the resource.
+    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, "22023", 2, "Range not satisfiable";
     /// The output is in files of another node.
     OutputElsewhere = "OUTPUT_ELSEWHERE", 421, "55000", 1, "The output is on another node";
     /// A field has a value that it cannot have.
-    ValidationFailed = "VALIDATION_FAILED", 422, "22023", 2, "A field is wrong";
+    ValidationFailed = "VALIDATION_FAILED", 422, "22023", 2, "Validation failed";
     /// Jobs would wait for each other.
-    DependencyCycle = "DEPENDENCY_CYCLE", 422, "42P19", 2, "The jobs would wait for each other";
+    DependencyCycle = "DEPENDENCY_CYCLE", 422, "42P19", 2, "Dependency cycle";
     /// The idempotency key belongs to another request.
-    IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 422, "22023", 2, "The key belongs to another request";
+    IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 422, "22023", 2, "The idempotency key was used for another request";
     /// `If-Match` is missing.
-    PreconditionRequired = "PRECONDITION_REQUIRED", 428, "40001", 4, "If-Match is needed";
+    PreconditionRequired = "PRECONDITION_REQUIRED", 428, "40001", 4, "If-Match required";
     /// Too many requests.
     RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
     /// A defect of ours.
-    Internal = "INTERNAL", 500, "XX000", 1, "Something went wrong here";
+    Internal = "INTERNAL", 500, "XX000", 1, "Internal error";
     /// This server cannot do it, whoever asks.
-    NotSupported = "NOT_SUPPORTED", 501, "0A000", 1, "This server cannot do this";
+    NotSupported = "NOT_SUPPORTED", 501, "0A000", 1, "Not supported by this server";
     /// The scheduler or its store is not there.
-    SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "The scheduler is not available";
+    SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "Scheduler unavailable";
 }
 
 /// One field that is wrong.
@@ -247,12 +247,12 @@ impl Problem {
         self
     }
 
-    /// The job does not exist, for this caller.
+    /// Job not found, for this caller.
     pub fn no_job(name: impl fmt::Display) -> Self {
         Problem::new(Code::JobNotFound, format!("there is no job {name}"))
     }
 
-    /// The execution does not exist, for this caller.
+    /// Execution (run) not found, for this caller.
     pub fn no_execution(id: impl fmt::Display) -> Self {
         Problem::new(Code::ExecutionNotFound, format!("there is no execution {id}"))
     }
