@@ -33,7 +33,7 @@ pub enum Forked {
     Child,
 }
 
-/// Forks this process. An error if it has several threads, or if `/proc` does not say how many.
+/// Forks this process. Fails if it has several threads, or if `/proc` does not show how many.
 #[expect(unsafe_code, reason = "the process was just seen to have one thread, this one")]
 pub fn fork() -> io::Result<Forked> {
     be_alone()?;
@@ -45,8 +45,8 @@ pub fn fork() -> io::Result<Forked> {
     })
 }
 
-/// Ends this process at once. What its parent has registered for the end of a process (buffers to
-/// be written, files to be removed, libraries to be closed) is left to the parent.
+/// Ends this process at once. Exit handlers of the parent (writing buffers, deleting files, closing
+/// libraries) do not run.
 #[expect(unsafe_code, reason = "nothing is used any more")]
 pub fn exit(code: i32) -> ! {
     // SAFETY: it does not return, and reads nothing but its argument.
@@ -126,7 +126,7 @@ pub fn spawn<E>(
     }
 }
 
-/// What a process and those of its children that it has waited for have used.
+/// The resource usage of a process and of its children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time of the programs.
@@ -137,8 +137,8 @@ pub struct Usage {
     pub peak_memory_bytes: u64,
 }
 
-/// Waits for any child, and tells how it ended and what it has used. None if it was not to wait and
-/// none has ended.
+/// Waits for any child, and returns how it ended and its resource usage. None if it must not block
+/// and no child has ended.
 #[expect(unsafe_code, reason = "the C library's own structures are filled")]
 pub fn wait(flags: Option<WaitPidFlag>) -> io::Result<Option<(WaitStatus, Usage)>> {
     let flags = flags.map_or(0, |flags| flags.bits());
@@ -163,8 +163,8 @@ pub fn wait(flags: Option<WaitPidFlag>) -> io::Result<Option<(WaitStatus, Usage)
     Ok(Some((WaitStatus::from_raw(Pid::from_raw(pid), status)?, usage)))
 }
 
-/// An error unless this process has one thread. The links of the folder are its entries and two
-/// more.
+/// Fails unless this process has one thread. The number of links of the folder is the number of its
+/// entries plus two.
 fn be_alone() -> io::Result<()> {
     match fs::metadata("/proc/self/task")?.nlink() {
         3 => Ok(()),
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_process_with_several_threads_is_not_forked() {
-        // The test runs in a thread of its own beside the main one.
+        // The test runs in a thread next to the main one.
         assert!(fork().unwrap_err().to_string().contains("several threads"));
         let program = Program::new("/bin/true", ["true"], [""; 0]).unwrap();
         let spawned = spawn(&mut Stack::new().unwrap(), &program, || Ok::<(), ()>(()));

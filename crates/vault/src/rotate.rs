@@ -1,14 +1,14 @@
-//! Replacing the master key while everything goes on.
+//! Rotation of the master key while the server works.
 //!
 //! ```text
-//!   keys kept:   old ──▶ new, old ──▶ new, old ──▶ new
+//!   stored keys: old ──▶ new, old ──▶ new, old ──▶ new
 //!   secrets:     old      old           …          new
-//!                  new key  │  rewrap in batches   │ old key goes
+//!                  new key  │  rewrap in batches   │ old key is removed
 //! ```
 //!
-//! Whatever is killed in between leaves keys that open everything: the new key is kept before
-//! anything is under it, the old one goes after nothing is. The next start finds two keys and goes
-//! on with the rewrapping.
+//! If the process is killed in between, the stored keys can decrypt everything: the new key is
+//! stored before anything is encrypted with it, and the old one is removed when nothing needs it.
+//! The next start finds two keys and continues the rotation.
 
 use domain::audit::{Event, Kind};
 use domain::cluster::NodeState;
@@ -21,7 +21,7 @@ use crate::ring::Ring;
 use crate::seal;
 use crate::vault::{Vault, no_key};
 
-/// What the audit says.
+/// The audit event of a rotation.
 fn replaced(by: &str) -> Event {
     Event {
         tenant: TenantId::CLUSTER,
@@ -34,18 +34,18 @@ fn replaced(by: &str) -> Event {
     }
 }
 
-/// Data keys that one call to the store moves. Small, so that nobody waits for it.
+/// The number of data keys per store operation. Small, so that it does not delay others.
 const BATCH: u32 = 200;
 
 impl Vault {
-    /// Makes a new master key and puts every secret under it.
+    /// Creates a new master key and re-encrypts the data key of every secret with it.
     pub(crate) async fn rotate_master(&self, by: &str) -> Result<Rotated, VaultError> {
         let _alone = self.rotating.lock().await;
         self.alone_with_its_keys().await?;
-        // Before anything is done: what cannot be recorded does not happen.
+        // Recorded first: an operation that cannot be recorded does not happen.
         self.store.record(&[replaced(by)]).await?;
         {
-            // Nothing is being sealed now, and what comes next is sealed under the new key.
+            // Nothing is being encrypted now, and later values are encrypted with the new key.
             let mut ring = self.ring.write().await;
             let next = ring.led_by(MasterKey::new((self.random)()));
             self.custody.keep(&next).map_err(VaultError::CannotRotate)?;
@@ -54,13 +54,14 @@ impl Vault {
         self.settle().await
     }
 
-    /// Goes on with a rotation that did not come to its end. Without one, there is nothing to do.
+    /// Continues an interrupted rotation, if there is one.
     pub async fn resume(&self) -> Result<Rotated, VaultError> {
         let _alone = self.rotating.lock().await;
         self.settle().await
     }
 
-    /// Puts everything under the first key, and lets go of the others when nothing needs them.
+    /// Re-encrypts everything with the first key, and removes the other keys when nothing needs
+    /// them.
     async fn settle(&self) -> Result<Rotated, VaultError> {
         let ring = self.ring.read().await.clone();
         let first = ring.first().ok_or_else(no_key)?;
@@ -75,7 +76,8 @@ impl Vault {
             let alone = Ring::new([first.clone()]);
             match self.custody.keep(&alone) {
                 Ok(()) => *self.ring.write().await = alone,
-                // Whoever keeps the keys elsewhere takes the old one away there.
+                // If the keys are managed outside of the process, the administrator removes the old
+                // one.
                 Err(problem) => {
                     tracing::info!(problem, "the old master key is not needed any more")
                 }
@@ -109,7 +111,8 @@ impl Vault {
         }
     }
 
-    /// A key that is made here is known to no other node: they could not read what is under it.
+    /// Refuses a rotation in a cluster: other nodes do not know a key that is created here, and
+    /// could not decrypt the secrets.
     async fn alone_with_its_keys(&self) -> Result<(), VaultError> {
         let now = self.store.now().await?;
         let nodes = self.store.nodes().await?;

@@ -1,4 +1,4 @@
-//! The vault: keys and a store, and what goes between them.
+//! The vault: encrypts secrets for a store and decrypts them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,17 +17,17 @@ use crate::key::MasterKey;
 use crate::ring::Ring;
 use crate::seal::{self, Randomness};
 
-/// Where master keys come from, and whether a new one can be kept there.
+/// The storage of master keys, and whether a new one can be stored there.
 pub trait Custody: Send + Sync + 'static {
-    /// Keeps exactly these keys, durably, or says why that cannot be.
+    /// Stores exactly these keys, durably, or returns why that is not possible.
     fn keep(&self, ring: &Ring) -> Result<(), String>;
 }
 
-/// Seals and opens secrets.
+/// Encrypts and decrypts secrets.
 pub struct Vault {
     pub(crate) store: SharedStore,
-    /// Held for reading while something is sealed and written: who replaces the first key knows
-    /// that nothing comes under the old one any more.
+    /// Locked for reading while a value is encrypted and written: after the first key was replaced,
+    /// no value is encrypted with the old one.
     pub(crate) ring: RwLock<Ring>,
     /// One rotation at a time.
     pub(crate) rotating: Mutex<()>,
@@ -36,7 +36,7 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// The vault of a store. `random` are bytes that nobody can guess, others with every call.
+    /// The vault of a store. `random` returns fresh random bytes with every call.
     pub fn new(
         store: impl Into<SharedStore>,
         ring: Ring,
@@ -77,7 +77,7 @@ impl Vault {
         Ok(self.store.keep_secret(&KeptSecret { place, version, sealed, changed_by }).await?)
     }
 
-    /// The value of the secret that an assignment sees under a name.
+    /// The value of the secret with this name that is visible to an assignment.
     async fn open(
         &self,
         assignment: &Assignment,
@@ -87,11 +87,11 @@ impl Vault {
             |problem: String| SecretError::Unreadable { name: name.to_owned(), problem };
         let scopes = Scope::seen_by(assignment.tenant, assignment.job);
         let places = scopes.map(|scope| SecretPlace { scope, name: name.to_owned() });
-        // No key goes between the reading and the opening.
+        // No key is removed between reading and decrypting.
         let ring = self.ring.read().await;
         let found = self.store.secrets(&places).await;
         let mut found = found.map_err(|error| unreadable(error.to_string()))?;
-        // The nearest hides the others, also when it cannot be read.
+        // The most specific secret hides the others, even if it cannot be decrypted.
         found.sort_by_key(|secret| scopes.iter().position(|scope| *scope == secret.place.scope));
         match found.first() {
             Some(secret) => value(&ring, secret).map(Some).map_err(unreadable),
@@ -99,7 +99,7 @@ impl Vault {
         }
     }
 
-    /// The value of a part of an object; none when it is not there (any more).
+    /// The value of a secret of a resource; none if it does not exist (any more).
     pub async fn open_part(
         &self,
         object: &Object,
@@ -116,12 +116,12 @@ impl Vault {
 }
 
 impl Vault {
-    /// Whether this node has the master key of the cluster: it can open a value that the first
-    /// node sealed. The first one seals it now. A rotation puts it under the new key like every
+    /// Whether this node has the master key of the cluster: it can decrypt a value that the first
+    /// node encrypted. The first node creates this value here. A rotation re-encrypts it like every
     /// other value.
     pub async fn has_cluster_key(&self) -> Result<bool, VaultError> {
         let place = SecretPlace::of_object(TenantId::CLUSTER, ObjectId(JobId::NONE.0), "check");
-        // Of two nodes that come first, one finds the value of the other.
+        // Of two nodes that start first, one finds the value of the other.
         for _ in 0..2 {
             let ring = self.ring.read().await;
             if let Some(secret) = self.store.secrets(std::slice::from_ref(&place)).await?.first() {
@@ -134,7 +134,7 @@ impl Vault {
     }
 }
 
-/// What is in a sealed secret, or why it cannot be told.
+/// Decrypts a stored secret, or returns why that is not possible.
 fn value(ring: &Ring, secret: &KeptSecret) -> Result<Zeroizing<String>, String> {
     let KeptSecret { place, version, sealed, .. } = secret;
     let master: &MasterKey = ring.find(&sealed.key).ok_or_else(|| {
