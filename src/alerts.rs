@@ -6,14 +6,14 @@ use courier::{SigningSecret, Webhook};
 use reqwest::Url;
 
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 
 /// The name under which deliveries to the webhook are recorded. It must not change.
 const CHANNEL: &str = "webhook";
 
 /// The webhook of the settings, if they have one.
-pub fn webhook(config: &Config) -> Result<Option<Webhook>, Complaint> {
+pub fn webhook(config: &Config) -> Result<Option<Webhook>, CliError> {
     let (url, secret) = ("alerts.webhook_url", "alerts.webhook_secret");
     match (config.text(url), config.text(secret)) {
         ("", "") => return Ok(None),
@@ -33,5 +33,5 @@ pub fn webhook(config: &Config) -> Result<Option<Webhook>, Complaint> {
         .map_err(|_| config.wrong(secret, "whsec_ followed by 24 to 64 bytes in base64"))?;
     Webhook::new(CHANNEL, address, secrets, Arc::new(clock::now))
         .map(Some)
-        .map_err(|error| Complaint::new(format!("{url}: cannot be used: {error}")))
+        .map_err(|error| CliError::new(format!("{url}: cannot be used: {error}")))
 }

@@ -32,7 +32,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 
 pub use archive::Contents;
@@ -56,10 +56,10 @@ pub struct DataBackups {
 }
 
 /// The targets of the settings, by name.
-pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, Complaint> {
+pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, CliError> {
     let mut targets = BTreeMap::new();
     for (name, value) in config.named("backup.targets") {
-        let wrong = |problem: String| Complaint::new(format!("backup.targets.{name}: {problem}"));
+        let wrong = |problem: String| CliError::new(format!("backup.targets.{name}: {problem}"));
         if let Some((scheme, _)) = value.split_once("://") {
             return Err(wrong(format!("{scheme}:// is not supported, only folders are"))
                 .hint("name a folder, and let another tool take what is in it to object storage"));

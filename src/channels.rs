@@ -14,7 +14,7 @@ use domain::alert::Alert;
 use domain::id::{ObjectId, TenantId};
 use domain::job::Definition;
 use domain::object::{Object, ObjectKind};
-use engine::{Channel, Courier, Couriers, Present};
+use engine::{Channel, Notifier, Notifiers, Present};
 use jiff::Timestamp;
 use reqwest::{Method, Url};
 use server::shape::channel::{ChannelBody, signers};
@@ -141,7 +141,7 @@ async fn post_to(
     poster.post(&url, &secret, content).await
 }
 
-impl Courier for StoreChannel {
+impl Notifier for StoreChannel {
     fn channel(&self) -> &str {
         &self.id
     }
@@ -176,10 +176,10 @@ pub struct StoreChannels {
     pub poster: Poster,
 }
 
-impl Couriers for StoreChannels {
+impl Notifiers for StoreChannels {
     fn present(&self) -> Present<'_> {
         Box::pin(async move {
-            let mut present: Vec<Arc<dyn Courier>> = Vec::new();
+            let mut present: Vec<Arc<dyn Notifier>> = Vec::new();
             let mut after: Option<ObjectId> = None;
             loop {
                 let page = self.store.objects_of_kind(ObjectKind::AlertChannel, after, PAGE).await;
@@ -197,7 +197,7 @@ impl Couriers for StoreChannels {
 
 impl StoreChannels {
     /// Who carries alerts to a channel; nobody when it is not enabled.
-    fn courier(&self, object: Object) -> Option<Arc<dyn Courier>> {
+    fn courier(&self, object: Object) -> Option<Arc<dyn Notifier>> {
         let body: ChannelBody = match serde_json::from_str(&object.body) {
             Ok(body) => body,
             Err(error) => {

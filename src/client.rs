@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
 use crate::clock;
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 
 pub use place::{Place, data_folder};
@@ -309,7 +309,7 @@ impl<'a> Call<'a> {
         let mut request = client.http.request(method, url).headers(headers);
         if let Some(token) = client.place.token() {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
-                let complaint = Complaint::new("the key has characters that no key has");
+                let complaint = CliError::new("the key has characters that no key has");
                 Failure::Ended(Exit::Auth, complaint.hint(client.place.about_key()))
             })?;
             value.set_sensitive(true);
@@ -373,12 +373,12 @@ impl Client {
         } else {
             "is the address right (--server, PUNCTUAL_SERVER, --context) and the server running?"
         };
-        Failure::Ended(Exit::Unreachable, Complaint::new(message).hint(hint))
+        Failure::Ended(Exit::Unreachable, CliError::new(message).hint(hint))
     }
 }
 
 /// An answer that no server of ours gives.
 fn odd(what: &str) -> Failure {
-    let complaint = Complaint::new(format!("the server's answer was not understood: {what}"));
+    let complaint = CliError::new(format!("the server's answer was not understood: {what}"));
     Failure::Ended(Exit::Failed, complaint.hint("is there a Punctual server at this address?"))
 }

@@ -14,16 +14,16 @@ const EXCERPT_BYTES_MAX: usize = 256;
 
 /// One error, ready to be drawn.
 #[derive(Debug)]
-pub struct Complaint {
+pub struct CliError {
     message: String,
     excerpt: Option<(String, Range<usize>)>,
     hint: Option<String>,
 }
 
-impl Complaint {
+impl CliError {
     /// A complaint that says what is wrong, in one line.
     pub fn new(message: impl Into<String>) -> Self {
-        Complaint { message: message.into(), excerpt: None, hint: None }
+        CliError { message: message.into(), excerpt: None, hint: None }
     }
 
     /// The complaint with the place that it is about in front.
@@ -46,7 +46,7 @@ impl Complaint {
     /// A cron expression that was refused.
     pub fn about_cron(text: &str, error: CronError) -> Self {
         let drawn = text.len() <= EXCERPT_BYTES_MAX;
-        Complaint {
+        CliError {
             message: error.to_string(),
             excerpt: drawn.then(|| visible_span(text, error.span)),
             hint: error.hint,
@@ -73,7 +73,7 @@ impl Complaint {
             Some(name) => format!("did you mean {name}?"),
             None => "zones have names like Europe/Berlin, America/New_York or UTC".to_owned(),
         };
-        Complaint::new(format!("{:?} is not a time zone", error.name)).hint(hint)
+        CliError::new(format!("{:?} is not a time zone", error.name)).hint(hint)
     }
 
     /// Draws the complaint on stderr, in colour when that is a terminal that wants it.
@@ -101,7 +101,7 @@ impl Complaint {
     }
 }
 
-impl std::fmt::Display for Complaint {
+impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.draw(&Renderer::plain()))
     }
@@ -164,7 +164,7 @@ mod tests {
         let text = "0 0 * * MOM";
         let error = text.parse::<Cron>().unwrap_err();
         assert_eq!(
-            Complaint::about_cron(text, error).draw(&Renderer::plain()),
+            CliError::about_cron(text, error).draw(&Renderer::plain()),
             "\
 error: day of week: MOM is not a value of this field
  |
@@ -177,10 +177,10 @@ hint: did you mean MON?"
     #[test]
     fn a_letter_of_a_longer_text_is_pointed_at() {
         let text = "SHOW JOBS;\nSHOW \u{e4} JOPS;\n";
-        let drawn = Complaint::new("there is no JOPS").pointing(text, 19).draw(&Renderer::plain());
+        let drawn = CliError::new("there is no JOPS").pointing(text, 19).draw(&Renderer::plain());
         let expected = "error: there is no JOPS\n |\n | SHOW \u{e4} JOPS;\n |        ^";
         assert_eq!(drawn, expected);
-        let end = Complaint::new("more is needed").pointing("SHOW", 5).draw(&Renderer::plain());
+        let end = CliError::new("more is needed").pointing("SHOW", 5).draw(&Renderer::plain());
         assert_eq!(end, "error: more is needed\n |\n | SHOW\n |     ^");
     }
 
@@ -188,7 +188,7 @@ hint: did you mean MON?"
     fn nothing_raw_reaches_the_terminal() {
         let text = "\u{1b}]0;x\u{7} * \u{202e}* * *\u{9b}2J";
         let error = text.parse::<Cron>().unwrap_err();
-        let drawn = Complaint::about_cron(text, error).draw(&Renderer::plain());
+        let drawn = CliError::about_cron(text, error).draw(&Renderer::plain());
         assert!(drawn.chars().all(|c| c == '\n' || !c.is_control()), "{drawn:?}");
         assert!(!drawn.contains('\u{202e}'), "{drawn:?}");
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use domain::schedule::parse_duration;
 use jiff::SignedDuration;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 
 mod keys;
 
@@ -86,7 +86,7 @@ pub fn environment() -> Vec<(String, String)> {
 
 impl Config {
     /// Puts the sources together. Every value is checked, and so is every name.
-    pub fn load(sources: Sources) -> Result<Self, Complaint> {
+    pub fn load(sources: Sources) -> Result<Self, CliError> {
         let mut config = Config {
             values: KEYS
                 .iter()
@@ -126,10 +126,10 @@ impl Config {
         self.values.insert(name, (value, origin));
     }
 
-    fn read_file(&mut self, path: &Path) -> Result<(), Complaint> {
+    fn read_file(&mut self, path: &Path) -> Result<(), CliError> {
         let text = read(path)?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            Complaint::new(format!("{}: {}", path.display(), error.message()))
+            CliError::new(format!("{}: {}", path.display(), error.message()))
         })?;
         let mut values = Vec::new();
         flatten("", &toml::Value::Table(table), &mut values);
@@ -145,14 +145,14 @@ impl Config {
                 unknown(format!("{}: there is no setting {name:?}", path.display()), &name, names)
             })?;
             let value = value.ok_or_else(|| {
-                Complaint::new(format!("{}: {name} must be a plain value", path.display()))
+                CliError::new(format!("{}: {name} must be a plain value", path.display()))
             })?;
             self.set(key.name, value, Origin::File(path.to_owned()));
         }
         Ok(())
     }
 
-    fn read_environment(&mut self, environment: &[(String, String)]) -> Result<(), Complaint> {
+    fn read_environment(&mut self, environment: &[(String, String)]) -> Result<(), CliError> {
         let told_to_jobs = agent::context::FACTS.iter().map(|fact| fact.variable);
         let others: Vec<&str> = OTHER_VARIABLES.iter().copied().chain(told_to_jobs).collect();
         for (variable, value) in environment {
@@ -183,7 +183,7 @@ impl Config {
     }
 
     /// Secrets that the service manager hands over as files, by the name of their setting.
-    fn read_credentials(&mut self, folder: &Path) -> Result<(), Complaint> {
+    fn read_credentials(&mut self, folder: &Path) -> Result<(), CliError> {
         for key in KEYS.iter().filter(|key| key.is_secret) {
             let path = folder.join(key.name);
             if path.exists() {
@@ -227,7 +227,7 @@ impl Config {
     }
 
     /// The value of a setting as something that is made from text.
-    pub fn parse<T: std::str::FromStr>(&self, name: &str, right: &str) -> Result<T, Complaint> {
+    pub fn parse<T: std::str::FromStr>(&self, name: &str, right: &str) -> Result<T, CliError> {
         self.text(name).parse().map_err(|_| self.wrong(name, right))
     }
 
@@ -236,12 +236,12 @@ impl Config {
         &self,
         name: &str,
         right: &str,
-    ) -> Result<Option<T>, Complaint> {
+    ) -> Result<Option<T>, CliError> {
         if self.text(name).is_empty() { Ok(None) } else { self.parse(name, right).map(Some) }
     }
 
     /// The value of a setting as a duration that is not zero.
-    pub fn duration(&self, name: &str) -> Result<SignedDuration, Complaint> {
+    pub fn duration(&self, name: &str) -> Result<SignedDuration, CliError> {
         match parse_duration(self.text(name)) {
             Ok(duration) if duration.is_positive() => Ok(duration),
             Ok(_) => Err(self.wrong(name, "a duration longer than nothing")),
@@ -255,11 +255,11 @@ impl Config {
     }
 
     /// The complaint about a value.
-    pub fn wrong(&self, name: &str, right: &str) -> Complaint {
+    pub fn wrong(&self, name: &str, right: &str) -> CliError {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);
         let shown = if is_secret { "its value".to_owned() } else { format!("{value:?}") };
-        Complaint::new(format!("{name}: invalid value {shown} (from {origin})"))
+        CliError::new(format!("{name}: invalid value {shown} (from {origin})"))
             .hint(format!("it must be {right}"))
     }
 }
@@ -281,20 +281,20 @@ fn variable_of(name: &str) -> String {
     format!("PUNCTUAL_{}", name.replace('.', "__").to_ascii_uppercase())
 }
 
-fn unknown(text: String, name: &str, names: impl Iterator<Item = String>) -> Complaint {
+fn unknown(text: String, name: &str, names: impl Iterator<Item = String>) -> CliError {
     let nearest = names
         .map(|known| (strsim::damerau_levenshtein(name, &known), known))
         .min()
         .filter(|(distance, known)| *distance <= 2 + known.len() / 5);
     match nearest {
-        Some((_, known)) => Complaint::new(text).hint(format!("did you mean {known}?")),
-        None => Complaint::new(text).hint("punctual config show lists every setting"),
+        Some((_, known)) => CliError::new(text).hint(format!("did you mean {known}?")),
+        None => CliError::new(text).hint("punctual config show lists every setting"),
     }
 }
 
-fn read(path: &Path) -> Result<String, Complaint> {
+fn read(path: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(path)
-        .map_err(|error| Complaint::new(format!("{} cannot be read: {error}", path.display())))
+        .map_err(|error| CliError::new(format!("{} cannot be read: {error}", path.display())))
 }
 
 /// The values of a file by their paths; none for what is not a plain value.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use vault::{Custody, MasterKey, Ring};
+use vault::{KeyCustody, MasterKey, Ring};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 use crate::data::write_private;
 
@@ -12,7 +12,7 @@ use crate::data::write_private;
 const SETTING: &str = "master_key";
 
 /// The master keys of the settings; none when they are left to the data folder.
-pub fn from_settings(config: &Config) -> Result<Option<Ring>, Complaint> {
+pub fn from_settings(config: &Config) -> Result<Option<Ring>, CliError> {
     let right = "64 hex digits; several with commas between them while one is replaced";
     let keys: Vec<MasterKey> = config
         .list(SETTING)
@@ -25,7 +25,7 @@ pub fn from_settings(config: &Config) -> Result<Option<Ring>, Complaint> {
 /// Keys in a file, one a line, the first of which seals.
 pub struct KeyFile(pub PathBuf);
 
-impl Custody for KeyFile {
+impl KeyCustody for KeyFile {
     fn keep(&self, ring: &Ring) -> Result<(), String> {
         let lines: Vec<_> = ring.keys().iter().map(MasterKey::reveal).collect();
         let lines: Vec<&str> = lines.iter().map(|line| line.as_str()).collect();
@@ -37,7 +37,7 @@ impl Custody for KeyFile {
 /// Keys that the administrator looks after.
 pub struct FromSettings;
 
-impl Custody for FromSettings {
+impl KeyCustody for FromSettings {
     fn keep(&self, _: &Ring) -> Result<(), String> {
         Err("the master key comes from the setting master_key: put the new key in front of the \
              old one there, on every node, and take the old one away when readiness says that \

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use server::Key;
 use vault::{MasterKey, Ring};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::random;
 
 /// The file that says where the server of the folder listens.
@@ -36,9 +36,9 @@ pub struct DataFolder {
 
 impl DataFolder {
     /// Makes the folder if it is not there, and takes it.
-    pub fn open(path: &Path) -> Result<Self, Complaint> {
+    pub fn open(path: &Path) -> Result<Self, CliError> {
         let cannot = |what: &str, error: io::Error| {
-            Complaint::new(format!("the data folder {} cannot be {what}: {error}", path.display()))
+            CliError::new(format!("the data folder {} cannot be {what}: {error}", path.display()))
                 .hint("choose another one with --data DIR")
         };
         DirBuilder::new()
@@ -63,7 +63,7 @@ impl DataFolder {
                 pid => format!("process {pid}"),
             };
             let text = format!("{} is in use by {who}", path.display());
-            return Err(Complaint::new(text)
+            return Err(CliError::new(text)
                 .hint("stop that one first, or choose another folder with --data DIR"));
         }
         // Who holds it, for the one who finds it held.
@@ -97,12 +97,12 @@ impl DataFolder {
 
     /// Writes down where the server listens, for commands on this machine. It goes with the
     /// folder's lock: what a server left behind is overwritten by the next one.
-    pub fn announce(&self, scheme: &str, address: SocketAddr) -> Result<(), Complaint> {
+    pub fn announce(&self, scheme: &str, address: SocketAddr) -> Result<(), CliError> {
         self.write(URL_FILE, &format!("{scheme}://{}\n", reachable(address)))
     }
 
     /// Writes down where SQL clients find it, or that they do not.
-    pub fn announce_sql(&self, address: Option<SocketAddr>) -> Result<(), Complaint> {
+    pub fn announce_sql(&self, address: Option<SocketAddr>) -> Result<(), CliError> {
         match address {
             Some(address) => self.write(SQL_FILE, &format!("{}\n", reachable(address))),
             None => {
@@ -112,16 +112,16 @@ impl DataFolder {
         }
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<(), Complaint> {
+    fn write(&self, name: &str, text: &str) -> Result<(), CliError> {
         let path = self.join(name);
         write_private(&path, text.trim_end()).map_err(|error| {
-            Complaint::new(format!("{} cannot be written: {error}", path.display()))
+            CliError::new(format!("{} cannot be written: {error}", path.display()))
         })
     }
 
     /// Refuses a database that is missing or empty although a server has worked in this folder:
     /// a new database would know nothing of what the keys are for.
-    pub fn check_database(&self, path: &Path) -> Result<(), Complaint> {
+    pub fn check_database(&self, path: &Path) -> Result<(), CliError> {
         let is_used = [ADMIN_KEY, STORE_ID].iter().any(|name| self.join(name).exists());
         let problem = match fs::metadata(path) {
             Ok(metadata) if metadata.len() > 0 => return Ok(()),
@@ -134,7 +134,7 @@ impl DataFolder {
             true => {
                 let text =
                     format!("{} {problem}, but the keys beside it are in use", path.display());
-                Err(Complaint::new(text).hint(self.advice()))
+                Err(CliError::new(text).hint(self.advice()))
             }
             false => Ok(()),
         }
@@ -142,18 +142,17 @@ impl DataFolder {
 
     /// Refuses a database that is not the one the keys of this folder belong to. A folder without
     /// a mark belongs to the first database that it is used with.
-    pub fn check_store(&self, id: &str) -> Result<(), Complaint> {
+    pub fn check_store(&self, id: &str) -> Result<(), CliError> {
         let path = self.join(STORE_ID);
-        let cannot = |error: io::Error| {
-            Complaint::new(format!("{} cannot be used: {error}", path.display()))
-        };
+        let cannot =
+            |error: io::Error| CliError::new(format!("{} cannot be used: {error}", path.display()));
         match fs::read_to_string(&path) {
             Ok(known) if known.trim() == id => Ok(()),
             Ok(_) => {
                 let folder = self.path.display();
                 let text =
                     format!("the keys in {folder} belong to another database than the store");
-                Err(Complaint::new(text).hint(self.advice()))
+                Err(CliError::new(text).hint(self.advice()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 write_private(&path, id).map_err(cannot)
@@ -172,7 +171,7 @@ impl DataFolder {
     }
 
     /// The administrator's key, and whether it was made now.
-    pub fn admin_key(&self) -> Result<(Key, bool), Complaint> {
+    pub fn admin_key(&self) -> Result<(Key, bool), CliError> {
         let make = || Key::new(random::bytes()).reveal().to_owned();
         let (text, is_new) = self.secret(ADMIN_KEY, make)?;
         match Key::parse(&text) {
@@ -180,13 +179,13 @@ impl DataFolder {
             None => {
                 let path = self.join(ADMIN_KEY);
                 let text = format!("{} does not hold a key of Punctual", path.display());
-                Err(Complaint::new(text).hint("remove it, and the next start makes a new one"))
+                Err(CliError::new(text).hint("remove it, and the next start makes a new one"))
             }
         }
     }
 
     /// The keys that protect secrets, the first of which seals. One is made if there is none.
-    pub fn master_keys(&self) -> Result<Ring, Complaint> {
+    pub fn master_keys(&self) -> Result<Ring, CliError> {
         let make = || MasterKey::new(random::bytes()).reveal().to_string();
         let (text, _) = self.secret(MASTER_KEY, make)?;
         let keys: Result<Vec<MasterKey>, _> = text.lines().map(str::parse).collect();
@@ -198,7 +197,7 @@ impl DataFolder {
                     "{} is damaged: each line must hold 64 random hex digits",
                     path.display()
                 );
-                Err(Complaint::new(text)
+                Err(CliError::new(text)
                     .hint("restore it from a backup; without it the secrets cannot be read"))
             }
         }
@@ -209,15 +208,14 @@ impl DataFolder {
         &self,
         name: &str,
         make: impl FnOnce() -> String,
-    ) -> Result<(String, bool), Complaint> {
+    ) -> Result<(String, bool), CliError> {
         let path = self.join(name);
-        let cannot = |error: io::Error| {
-            Complaint::new(format!("{} cannot be used: {error}", path.display()))
-        };
+        let cannot =
+            |error: io::Error| CliError::new(format!("{} cannot be used: {error}", path.display()));
         match fs::metadata(&path) {
             Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
                 let text = format!("{} can be read by others", path.display());
-                Err(Complaint::new(text).hint(format!("chmod 600 {}", path.display())))
+                Err(CliError::new(text).hint(format!("chmod 600 {}", path.display())))
             }
             Ok(_) => Ok((fs::read_to_string(&path).map_err(cannot)?.trim().to_owned(), false)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

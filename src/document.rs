@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output;
 
@@ -82,7 +82,7 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
         }
     }
     if documents.is_empty() {
-        return Err(Complaint::new(format!("{path} holds no job"))
+        return Err(CliError::new(format!("{path} holds no job"))
             .hint("a job is a YAML or JSON object with at least name and payload")
             .into());
     }
@@ -97,7 +97,7 @@ pub fn check_names(documents: &[Document]) -> Result<(), Failure> {
         if let Some(first) = by_name.insert(&document.name, &document.source) {
             let Document { name, source, .. } = document;
             let text = format!("the job {name} is described twice: {first} and {source}");
-            return Err(Complaint::new(text).into());
+            return Err(CliError::new(text).into());
         }
     }
     Ok(())
@@ -109,7 +109,7 @@ fn read_whole(input: impl Read, source: &str) -> Result<String, Failure> {
     let cannot = |error| Failure::failed(format!("cannot read {source}: {error}"));
     input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(Complaint::new(format!("{source} is larger than {FILE_BYTES_MAX} bytes"))
+        return Err(CliError::new(format!("{source} is larger than {FILE_BYTES_MAX} bytes"))
             .hint("split it into several files in a folder")
             .into());
     }
@@ -136,7 +136,7 @@ fn read_folder(folder: &Path, depth: usize, into: &mut Vec<Document>) -> Result<
         }
         if path.is_dir() && depth == 0 {
             let text = format!("{} is deeper than {FOLDER_DEPTH_MAX} folders", path.display());
-            return Err(Complaint::new(text)
+            return Err(CliError::new(text)
                 .hint("does a link lead back to a folder above?")
                 .into());
         } else if path.is_dir() {
@@ -156,7 +156,7 @@ fn read_file(file: &Path, into: &mut Vec<Document>) -> Result<(), Failure> {
 
 /// Reads every document of a text. JSON is recognised by its first character.
 fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failure> {
-    let refuse = |problem: String| Complaint::new(format!("{source}: {problem}"));
+    let refuse = |problem: String| CliError::new(format!("{source}: {problem}"));
     let values: Vec<Value> = if text.trim_start().starts_with(['{', '[']) {
         serde_json::Deserializer::from_str(text)
             .into_iter()
@@ -188,12 +188,12 @@ fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failu
 
 fn document(value: Value, source: String) -> Result<Document, Failure> {
     let Value::Object(fields) = value else {
-        let complaint = Complaint::new(format!("{source}: a job is an object with named fields"));
+        let complaint = CliError::new(format!("{source}: a job is an object with named fields"));
         return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
     };
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
-        _ => Err(Complaint::new(format!("{source}: name: missing, or not a string")).into()),
+        _ => Err(CliError::new(format!("{source}: name: missing, or not a string")).into()),
     }
 }
 

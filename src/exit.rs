@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::complaint::{self, Complaint};
+use crate::complaint::{self, CliError};
 
 /// The codes as `--help` documents them; [`Exit`] is the other half.
 pub const HELP: &str = "\
@@ -57,11 +57,11 @@ pub enum Failure {
     /// What the argument parser said: a usage error, or the text of `--help` and `--version`.
     CommandLine(clap::Error),
     /// The request is understood and wrong.
-    Refused(Complaint),
+    Refused(CliError),
     /// The request is fine and could not be carried out.
-    Failed(Complaint),
+    Failed(CliError),
     /// It ended in another way, with something to say.
-    Ended(Exit, Complaint),
+    Ended(Exit, CliError),
     /// Reading stdin or writing stdout failed.
     Io(io::Error),
 }
@@ -69,7 +69,7 @@ pub enum Failure {
 impl Failure {
     /// A command that failed, with one line about it.
     pub fn failed(message: impl Into<String>) -> Self {
-        Failure::Failed(Complaint::new(message))
+        Failure::Failed(CliError::new(message))
     }
 
     /// The failure with what it is about in front.
@@ -90,7 +90,7 @@ impl Failure {
             | Failure::Failed(complaint)
             | Failure::Ended(_, complaint) => complaint.print(),
             Failure::Io(error) if is_reader_gone(error) => Ok(()),
-            Failure::Io(error) => Complaint::new(error.to_string()).print(),
+            Failure::Io(error) => CliError::new(error.to_string()).print(),
         }
     }
 }
@@ -101,8 +101,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<Complaint> for Failure {
-    fn from(complaint: Complaint) -> Self {
+impl From<CliError> for Failure {
+    fn from(complaint: CliError) -> Self {
         Failure::Refused(complaint)
     }
 }

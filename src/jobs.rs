@@ -11,21 +11,21 @@ use agent::{
 };
 
 use crate::backup;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 
 /// Reads the settings that are about jobs. Commands never see the data folder.
-pub fn options(config: &Config, data: &Path) -> Result<agent::Options, Complaint> {
+pub fn options(config: &Config, data: &Path) -> Result<agent::Options, CliError> {
     let embedded = config.text("store") == "sqlite";
     of_settings(config, data, embedded)
 }
 
 /// The same for an agent elsewhere: the database of the server's data folder is not there.
-pub fn options_elsewhere(config: &Config, data: &Path) -> Result<agent::Options, Complaint> {
+pub fn options_elsewhere(config: &Config, data: &Path) -> Result<agent::Options, CliError> {
     of_settings(config, data, false)
 }
 
-fn of_settings(config: &Config, data: &Path, embedded: bool) -> Result<agent::Options, Complaint> {
+fn of_settings(config: &Config, data: &Path, embedded: bool) -> Result<agent::Options, CliError> {
     let mut allow_private = Vec::new();
     for rule in config.list("jobs.http_allow_private") {
         let right = "addresses, networks or host names that are not public, such as 10.1.0.0/16";
@@ -41,7 +41,7 @@ fn of_settings(config: &Config, data: &Path, embedded: bool) -> Result<agent::Op
     })
 }
 
-fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> {
+fn external(config: &Config, data: &Path) -> Result<ExternalOptions, CliError> {
     let paths = |name| config.list(name).map(PathBuf::from).collect::<Vec<PathBuf>>();
     let external = ExternalOptions {
         enabled: config.parse("external.enabled", "true or false")?,
@@ -75,7 +75,7 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, Complaint> 
     };
     match external.check() {
         Ok(()) => Ok(external),
-        Err(error) => Err(Complaint::new(format!("external.{error}"))),
+        Err(error) => Err(CliError::new(format!("external.{error}"))),
     }
 }
 
@@ -102,7 +102,7 @@ pub fn http_calls_max(wanted: u32, max_concurrent_jobs: u32) -> u32 {
     }
 }
 
-fn environment(config: &Config) -> Result<BTreeMap<String, String>, Complaint> {
+fn environment(config: &Config) -> Result<BTreeMap<String, String>, CliError> {
     let right = "variables as NAME=value, with commas between them";
     let read = |item: &str| {
         let (name, value) = item.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
@@ -114,7 +114,7 @@ fn environment(config: &Config) -> Result<BTreeMap<String, String>, Complaint> {
 
 /// How much of the machine a command may use. A limit of nothing would be a command that cannot
 /// begin.
-fn limits(config: &Config) -> Result<Limits, Complaint> {
+fn limits(config: &Config) -> Result<Limits, CliError> {
     let limit = |name: &str| match config.parse(name, "a whole number")? {
         0 => Err(config.wrong(name, "at least 1")),
         limit => Ok(limit),
@@ -130,7 +130,7 @@ fn limits(config: &Config) -> Result<Limits, Complaint> {
 }
 
 /// How much of an output is kept.
-pub fn output_limits(config: &Config) -> Result<agent::output::Limits, Complaint> {
+pub fn output_limits(config: &Config) -> Result<agent::output::Limits, CliError> {
     Ok(agent::output::Limits {
         head_bytes: config.parse("jobs.output_head_bytes", "a whole number")?,
         tail_bytes: config.parse("jobs.output_tail_bytes", "a whole number")?,
@@ -138,7 +138,7 @@ pub fn output_limits(config: &Config) -> Result<agent::output::Limits, Complaint
 }
 
 /// What commands never see: the data folder, and what was made of it.
-fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, Complaint> {
+fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, CliError> {
     let targets = backup::targets(config)?.into_values();
     let all = [data.to_owned()].into_iter().chain(targets);
     Ok(all.map(|path| std::path::absolute(&path).unwrap_or(path)).collect())
@@ -172,7 +172,7 @@ pub fn default_database(config: &Config) -> Option<&str> {
 
 /// The databases of the settings. A server on the embedded store has one more, a file of its own,
 /// so that SQL jobs work at once; nodes of a cluster would each have another one.
-fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, Complaint> {
+fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, CliError> {
     let mut all = BTreeMap::new();
     if embedded {
         let file = data.join("main.db");
@@ -181,9 +181,9 @@ fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, 
     for (name, url) in config.named("databases") {
         let database = Database::parse(url).map_err(|error| match error {
             DatabaseError::Bad { problem, .. } => {
-                Complaint::new(format!("databases.{name}: {problem}"))
+                CliError::new(format!("databases.{name}: {problem}"))
             }
-            error => Complaint::new(format!("databases.{name}: {error}")),
+            error => CliError::new(format!("databases.{name}: {error}")),
         })?;
         all.insert(name.to_owned(), database);
     }
@@ -192,5 +192,5 @@ fn databases(config: &Config, data: &Path, embedded: bool) -> Result<Databases, 
         name => Some(name),
     };
     let default = default.map(str::to_owned);
-    Databases::new(all, default).map_err(|error| Complaint::new(format!("jobs.database: {error}")))
+    Databases::new(all, default).map_err(|error| CliError::new(format!("jobs.database: {error}")))
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 
 /// The form of a line.
@@ -18,7 +18,7 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// The form that the settings ask for.
-    pub fn of(config: &Config) -> Result<Self, Complaint> {
+    pub fn of(config: &Config) -> Result<Self, CliError> {
         match config.text("log_format") {
             "pretty" => Ok(LogFormat::Pretty),
             "json" => Ok(LogFormat::Json),
@@ -30,7 +30,7 @@ impl LogFormat {
 }
 
 /// Begins to log.
-pub fn start(config: &Config, format: LogFormat) -> Result<(), Complaint> {
+pub fn start(config: &Config, format: LogFormat) -> Result<(), CliError> {
     let filter = EnvFilter::try_new(config.text("log")).map_err(|_| {
         config.wrong("log", "a level such as info, or targets such as engine=debug")
     })?;

@@ -22,7 +22,7 @@ use server::Metrics;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 use export::Exporter;
 use span::Span;
@@ -41,7 +41,7 @@ pub struct Collector {
 
 impl Collector {
     /// The collector of the settings, if they have one.
-    pub fn of(config: &Config) -> Result<Option<Self>, Complaint> {
+    pub fn of(config: &Config) -> Result<Option<Self>, CliError> {
         let (endpoint, headers) = ("otlp.endpoint", "otlp.headers");
         if config.text(endpoint).is_empty() {
             return match config.text(headers) {

@@ -222,12 +222,12 @@ pub fn duration(item: &Value, field: &str) -> String {
 /// Asks whether something that cannot be taken back is meant. Without a terminal nobody can
 /// answer, and `--yes` must have said so before.
 pub fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
-    use crate::complaint::Complaint;
+    use crate::complaint::CliError;
     if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Complaint::new(format!(
+        return Err(CliError::new(format!(
             "{question} Cannot ask: standard input is not a terminal"
         ))
         .hint("add --yes to confirm")

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 
 /// How long a caller may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -51,13 +51,13 @@ impl fmt::Debug for Certificate {
 
 impl Certificate {
     /// Reads the files.
-    pub fn read(files: CertificateFiles) -> Result<Self, Complaint> {
+    pub fn read(files: CertificateFiles) -> Result<Self, CliError> {
         let current = RwLock::new(Arc::new(certified(&files)?));
         Ok(Certificate { files, current })
     }
 
     /// Reads the files once more. What cannot be used changes nothing.
-    pub fn read_again(&self) -> Result<(), Complaint> {
+    pub fn read_again(&self) -> Result<(), CliError> {
         let fresh = Arc::new(certified(&self.files)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
@@ -74,9 +74,9 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-fn certified(files: &CertificateFiles) -> Result<CertifiedKey, Complaint> {
+fn certified(files: &CertificateFiles) -> Result<CertifiedKey, CliError> {
     let wrong = |path: &Path, problem: String| {
-        Complaint::new(format!("{} cannot be used for TLS: {problem}", path.display()))
+        CliError::new(format!("{} cannot be used for TLS: {problem}", path.display()))
     };
     let no_chain =
         |error: rustls::pki_types::pem::Error| wrong(&files.certificate, error.to_string());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Url;
 use server::{Answer, Fetcher, Issuer, Mapping, Oidc};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 
 /// How long an issuer may take to answer.
@@ -15,9 +15,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The issuers of the settings, if they have any.
-pub fn of_settings(config: &Config) -> Result<Option<Oidc>, Complaint> {
+pub fn of_settings(config: &Config) -> Result<Option<Oidc>, CliError> {
     let issuers = config.list("auth.oidc.issuers").map(|text| issuer(config, text));
-    let issuers = issuers.collect::<Result<Vec<Issuer>, Complaint>>()?;
+    let issuers = issuers.collect::<Result<Vec<Issuer>, CliError>>()?;
     if issuers.is_empty() {
         return Ok(None);
     }
@@ -42,13 +42,13 @@ pub fn of_settings(config: &Config) -> Result<Option<Oidc>, Complaint> {
         return Err(config.wrong("auth.oidc.tenant", right));
     }
     let fetcher = Web::new().map_err(|error| {
-        Complaint::new(format!("auth.oidc.issuers: nothing can be fetched from here: {error}"))
+        CliError::new(format!("auth.oidc.issuers: nothing can be fetched from here: {error}"))
     })?;
     Ok(Some(Oidc::new(issuers, mapping, fetcher)))
 }
 
 /// `https://…`, or `TENANT=https://…`.
-fn issuer(config: &Config, text: &str) -> Result<Issuer, Complaint> {
+fn issuer(config: &Config, text: &str) -> Result<Issuer, CliError> {
     let right = "addresses such as https://login.example.com, or acme=https://login.example.com; \
                  http:// on this machine only";
     let wrong = || config.wrong("auth.oidc.issuers", right);
@@ -74,7 +74,7 @@ fn issuer(config: &Config, text: &str) -> Result<Issuer, Complaint> {
 }
 
 /// `WORD=ROLE`, with commas between them.
-fn roles(config: &Config) -> Result<Vec<(String, String)>, Complaint> {
+fn roles(config: &Config) -> Result<Vec<(String, String)>, CliError> {
     let read = |item: &str| {
         // A word may be an address, with an equals sign in it; the name of a role has none.
         let (word, role) = item.rsplit_once('=')?;

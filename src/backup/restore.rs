@@ -24,7 +24,7 @@ use store::sqlite::{self, Restore, Revived};
 
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
 use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
@@ -65,7 +65,7 @@ pub fn restore(
         let revived = sqlite::revive(&draft.join(STORE), restore).map_err(|error| match error {
             StoreError::TooNew { found, known } => too_new(&checked.manifest, found, known),
             StoreError::Refused { problem, advice } => {
-                Failure::Ended(Exit::Conflict, Complaint::new(problem).hint(advice.as_str()))
+                Failure::Ended(Exit::Conflict, CliError::new(problem).hint(advice.as_str()))
             }
             error => damaged(archive, STORE, &error.to_string()),
         })?;
@@ -102,7 +102,7 @@ fn begin(data: &Path, draft: &Path) -> Result<(), Failure> {
             let text = format!("{} is not empty: there is {}", data.display(), name.display());
             let hint =
                 "restore into a new folder with --data DIR; nothing that exists is overwritten";
-            return Err(Failure::Ended(Exit::Conflict, Complaint::new(text).hint(hint)));
+            return Err(Failure::Ended(Exit::Conflict, CliError::new(text).hint(hint)));
         }
     }
     DirBuilder::new().mode(0o700).create(draft)?;
@@ -260,7 +260,7 @@ fn compare(
 
 fn damaged(archive: &Path, path: &str, problem: &str) -> Failure {
     let text = format!("{} is damaged: {path}: {problem}", archive.display());
-    Failure::Failed(Complaint::new(text).hint("nothing was restored; take another backup"))
+    Failure::Failed(CliError::new(text).hint("nothing was restored; take another backup"))
 }
 
 fn too_new(manifest: &Manifest, found: i64, known: i64) -> Failure {
@@ -269,14 +269,14 @@ fn too_new(manifest: &Manifest, found: i64, known: i64) -> Failure {
         // One release has one schema: the numbers of migrations went back before the first.
         let hint = "a development version of Punctual made it: restore it with that binary, run \
                     punctual export > jobs.yaml there and punctual apply -f jobs.yaml here";
-        return Failure::Ended(Exit::Conflict, Complaint::new(text).hint(hint));
+        return Failure::Ended(Exit::Conflict, CliError::new(text).hint(hint));
     }
     newer(text, &manifest.version)
 }
 
 fn newer(text: String, version: &str) -> Failure {
     let hint = format!("restore it with Punctual {version} or later");
-    Failure::Ended(Exit::Conflict, Complaint::new(text).hint(hint))
+    Failure::Ended(Exit::Conflict, CliError::new(text).hint(hint))
 }
 
 /// A file, and somebody who wants to know how much of it was read.

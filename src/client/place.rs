@@ -13,7 +13,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::ServerArgs;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::environment;
 use crate::data::URL_FILE;
 use crate::exit::{Exit, Failure};
@@ -87,12 +87,12 @@ impl Place {
     /// The failure of a command that needs a key and has none for this address.
     pub fn no_key(&self) -> Failure {
         if self.is_guess {
-            let complaint = Complaint::new(self.origin.clone());
+            let complaint = CliError::new(self.origin.clone());
             let hint = "start a server with `punctual serve`, or name one with --data, or with \
                         --server and --token";
             return Failure::Ended(Exit::Unreachable, complaint.hint(hint));
         }
-        let complaint = Complaint::new(format!("there is no key for the server at {}", self.url));
+        let complaint = CliError::new(format!("there is no key for the server at {}", self.url));
         Failure::Ended(Exit::Auth, complaint.hint(self.about_key()))
     }
 
@@ -106,7 +106,7 @@ impl Place {
         let exit = if matches!(status, 502..=504) { Exit::Unreachable } else { Exit::Failed };
         let hint = "check the address (--server, PUNCTUAL_SERVER, --context); a proxy must pass \
                     the response headers of the server on";
-        Failure::Ended(exit, Complaint::new(text).hint(hint))
+        Failure::Ended(exit, CliError::new(text).hint(hint))
     }
 
     /// What to do about a key that was refused.
@@ -208,7 +208,7 @@ fn context(
     let shown = file.map(|file| file.display().to_string()).unwrap_or_default();
     let contexts: Contexts = match text {
         Some(text) => toml::from_str(&text).map_err(|error| {
-            Complaint::new(format!("{shown}: {}", error.message())).hint(
+            CliError::new(format!("{shown}: {}", error.message())).hint(
                 "it has `current = \"NAME\"` and for each server [contexts.NAME] \
                  with url, and token or token_file",
             )
@@ -220,7 +220,7 @@ fn context(
         Some(context) => Ok(Some(context.clone())),
         None => {
             let known: Vec<&str> = contexts.contexts.keys().map(String::as_str).collect();
-            let complaint = Complaint::new(format!("there is no context {name:?} in {shown}"));
+            let complaint = CliError::new(format!("there is no context {name:?} in {shown}"));
             Err(match known.is_empty() {
                 true => complaint.hint(format!("add a table [contexts.{name}] with a url")),
                 false => complaint.hint(format!("there are {}", known.join(", "))),
@@ -232,7 +232,7 @@ fn context(
 
 fn read_url(text: &str) -> Result<Url, Failure> {
     let refuse = |problem: &str| {
-        Complaint::new(format!("{text:?} is not the address of a server: {problem}"))
+        CliError::new(format!("{text:?} is not the address of a server: {problem}"))
             .hint("an address looks like http://127.0.0.1:8630 or https://jobs.example.com")
     };
     let url = Url::parse(text).map_err(|error| refuse(&error.to_string()))?;
@@ -262,7 +262,7 @@ fn read_key(file: &Path) -> Result<String, Failure> {
         Err(error) => {
             let message = format!("cannot read the key in {}: {error}", file.display());
             let hint = "run the command as the user of the server, or name a key with --token";
-            Err(Failure::Ended(Exit::Auth, Complaint::new(message).hint(hint)))
+            Err(Failure::Ended(Exit::Auth, CliError::new(message).hint(hint)))
         }
     }
 }

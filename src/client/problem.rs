@@ -4,7 +4,7 @@ use serde::Deserialize;
 use server::Code;
 
 use super::Place;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ fn exit_of(code: &str, status: u16) -> Exit {
 pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
     let Ok(Envelope { error }) = serde_json::from_slice(body) else {
         let exit = exit_of("", status);
-        let complaint = Complaint::new(format!("{} answered with status {status}", place.url()));
+        let complaint = CliError::new(format!("{} answered with status {status}", place.url()));
         return Failure::Ended(exit, complaint.hint("is there a Punctual server at this address?"));
     };
     let exit = exit_of(&error.code, status);
@@ -57,7 +57,7 @@ pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
             message.push_str(&format!("; {}: {}", detail.field, detail.message));
         }
     }
-    let complaint = Complaint::new(message);
+    let complaint = CliError::new(message);
     Failure::Ended(
         exit,
         match exit {

@@ -18,7 +18,7 @@ use wire::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
 use wire::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
 
 use super::job::Asking;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::data::{DataFolder, write_private};
 use crate::exit::{Exit, Failure};
@@ -184,16 +184,16 @@ impl AgentArgs {
 }
 
 impl Plan {
-    fn of(config: &Config) -> Result<Self, Complaint> {
+    fn of(config: &Config) -> Result<Self, CliError> {
         let servers: Vec<String> = config.list("agent.server").map(str::to_owned).collect();
         if servers.is_empty() {
             let hint = "say where a server is: --server https://punctual.internal:8630";
-            return Err(Complaint::new("agent.server: an agent needs a server").hint(hint));
+            return Err(CliError::new("agent.server: an agent needs a server").hint(hint));
         }
         let authorities = match config.text("agent.ca") {
             "" => None,
             path => Some(std::fs::read(path).map_err(|error| {
-                Complaint::new(format!("agent.ca: {path} cannot be read: {error}"))
+                CliError::new(format!("agent.ca: {path} cannot be read: {error}"))
             })?),
         };
         let insecure = config.parse("insecure", "true or false")?;
@@ -211,7 +211,7 @@ impl Plan {
             name => name.to_owned(),
         };
         domain::object::check_name(&name)
-            .map_err(|problem| Complaint::new(format!("engine.name: {problem}")))?;
+            .map_err(|problem| CliError::new(format!("engine.name: {problem}")))?;
         Ok(Plan {
             servers,
             trust: Trust { authorities, insecure },
@@ -228,10 +228,10 @@ impl Plan {
     }
 
     /// The servers, spoken to as somebody.
-    fn clients(&self, name: &str, key: &str) -> Result<Vec<Client>, Complaint> {
+    fn clients(&self, name: &str, key: &str) -> Result<Vec<Client>, CliError> {
         let client = |server: &String| {
             Client::new(server, &self.trust, name, key).map_err(|problem| {
-                Complaint::new(format!("agent.server: {problem}"))
+                CliError::new(format!("agent.server: {problem}"))
                     .hint("use https://, or say --insecure if you mean it")
             })
         };
@@ -275,7 +275,7 @@ fn start(config: &Config) -> Result<(), Failure> {
                 plan.labels.to_string()
             );
             let hint = "remove it with punctual node remove, and its data folder, and join anew";
-            return Err(Complaint::new(text).hint(hint).into());
+            return Err(CliError::new(text).hint(hint).into());
         }
         let mut clients = plan.clients(&credential.name, &credential.key)?.into_iter();
         let Some(first) = clients.next() else { return Ok(()) };
@@ -339,19 +339,19 @@ fn gone(fatal: Fatal) -> Failure {
     match fatal {
         Fatal::Removed => Failure::Ended(
             Exit::Auth,
-            Complaint::new(fatal.to_string())
+            CliError::new(fatal.to_string())
                 .hint("to join anew, remove the agent's data folder and give it a new token"),
         ),
         // Were it to come back by itself, the two would throw each other out for ever.
         Fatal::Replaced(_) => Failure::Ended(
             Exit::Conflict,
-            Complaint::new(fatal.to_string()).hint(
+            CliError::new(fatal.to_string()).hint(
                 "if this machine is a copy of another one, remove its data folder and join with a \
                  new token; if not, find the other process, or take the key away from both with \
                  punctual node remove",
             ),
         ),
-        fatal => Failure::Failed(Complaint::new(fatal.to_string())),
+        fatal => Failure::Failed(CliError::new(fatal.to_string())),
     }
 }
 
@@ -365,12 +365,12 @@ fn read_key(path: &Path) -> Result<Option<Credential>, Failure> {
     if metadata.permissions().mode() & 0o077 != 0 {
         let text = format!("{} can be read by others", path.display());
         let hint = format!("chmod 600 {}", path.display());
-        return Err(Failure::Failed(Complaint::new(text).hint(hint)));
+        return Err(Failure::Failed(CliError::new(text).hint(hint)));
     }
     let text = std::fs::read_to_string(path)?;
     serde_json::from_str(&text).map(Some).map_err(|_| {
         let text = format!("{} does not hold the key of an agent", path.display());
-        Failure::Failed(Complaint::new(text).hint("remove it, and join with a new token"))
+        Failure::Failed(CliError::new(text).hint("remove it, and join with a new token"))
     })
 }
 
@@ -379,7 +379,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
     if plan.token.is_empty() {
         let text = format!("this agent has not joined yet: there is no {}", path.display());
         let hint = "make a token with punctual agent token create, and give it with --join";
-        return Err(Failure::Failed(Complaint::new(text).hint(hint)));
+        return Err(Failure::Failed(CliError::new(text).hint(hint)));
     }
     let join = Join { protocol: PROTOCOL, name: plan.name.clone(), labels: plan.labels.clone() };
     let clients = plan.clients("", "")?;
@@ -397,7 +397,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
             Err(CallError::Refused { status: 401, .. }) => {
                 let text = "the server refuses the token: it is wrong, was used, or has expired";
                 let hint = "make another one with punctual agent token create";
-                return Err(Failure::Ended(Exit::Auth, Complaint::new(text).hint(hint)));
+                return Err(Failure::Ended(Exit::Auth, CliError::new(text).hint(hint)));
             }
             Err(error @ CallError::Refused { .. }) => {
                 return Err(Failure::failed(format!("the agent cannot join: {error}")));
@@ -418,12 +418,12 @@ fn create_token(args: &TokenArgs) -> Result<(), Failure> {
     let mut body = json!({});
     if let Some(ttl) = &args.ttl {
         let ttl = parse_duration(ttl)
-            .map_err(|error| Complaint::new(format!("--ttl: {}", error.problem)))?;
+            .map_err(|error| CliError::new(format!("--ttl: {}", error.problem)))?;
         body["ttl_seconds"] = ttl.as_secs().into();
     }
     if let Some(labels) = &args.labels {
         let labels: Labels = labels.parse().map_err(|error: LabelError| {
-            Complaint::new(format!("--labels: {error}")).hint("write key=value,key=value")
+            CliError::new(format!("--labels: {error}")).hint("write key=value,key=value")
         })?;
         body["labels"] = json!(labels);
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::job::Asking;
 use crate::client::Client;
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::document::{self, Document};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, OutputArgs, confirm};
@@ -97,7 +97,7 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
         Value::Array(tags) => tags.push(tag.into()),
         _ => {
             let Document { source, .. } = document;
-            return Err(Complaint::new(format!("{source}: tags: must be a list of texts")).into());
+            return Err(CliError::new(format!("{source}: tags: must be a list of texts")).into());
         }
     }
     Ok(())

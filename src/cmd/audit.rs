@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::job::Asking;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -131,6 +131,6 @@ fn verify(args: VerifyArgs) -> Result<(), Failure> {
         true => format!("row {}", bad["number"]),
         false => format!("rows {} to {}", bad["number"], bad["until"]),
     };
-    let complaint = Complaint::new(format!("{rows}: {}", text(bad, "problem")));
+    let complaint = CliError::new(format!("{rows}: {}", text(bad, "problem")));
     Err(Failure::Ended(Exit::Failed, complaint))
 }

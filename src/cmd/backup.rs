@@ -12,7 +12,7 @@ use super::job::Asking;
 use crate::backup::{self, Draft, file_name};
 use crate::client::{Call, Client, Flow};
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, bytes, text};
 use crate::progress::Progress;
@@ -61,7 +61,7 @@ pub fn run(args: BackupArgs) -> Result<(), Failure> {
     if args.to.contains("://") {
         let text = format!("--to: {:?} is not a place that this command knows", args.to);
         let hint = "write to - and let the tool of your object storage read it";
-        return Err(Complaint::new(text).hint(hint).into());
+        return Err(CliError::new(text).hint(hint).into());
     }
     to_file(&args, &client)
 }
@@ -99,7 +99,7 @@ fn to_file(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
         |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
     if path.exists() {
         let text = format!("{} exists", path.display());
-        let complaint = Complaint::new(text).hint("choose another name; nothing is overwritten");
+        let complaint = CliError::new(text).hint("choose another name; nothing is overwritten");
         return Err(Failure::Ended(Exit::Conflict, complaint));
     }
     let mut draft = Draft::begin(&folder, &name).map_err(cannot)?;
@@ -119,7 +119,7 @@ fn to_stdout(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if out.is_terminal() {
         let text = "--to -: a terminal cannot show a backup";
-        return Err(Complaint::new(text).hint("write to a file or a pipe").into());
+        return Err(CliError::new(text).hint("write to a file or a pipe").into());
     }
     receive(args, client, &mut |part| Ok(out.write_all(part)?))?;
     Ok(out.flush()?)
@@ -128,7 +128,7 @@ fn to_stdout(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
 fn refuse_keep(args: &BackupArgs) -> Result<(), Failure> {
     match args.keep {
         None => Ok(()),
-        Some(_) => Err(Complaint::new("--keep: is for targets of the server").into()),
+        Some(_) => Err(CliError::new("--keep: is for targets of the server").into()),
     }
 }
 

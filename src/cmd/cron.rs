@@ -15,7 +15,7 @@ use domain::schedule::{Cron, CronSchedule, DstPolicy, Zones};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 
 /// How many runs are shown when nobody says how many.
@@ -93,7 +93,7 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 }
 
 /// Words that follow `EXPR` are the rest of an expression that the shell took apart.
-fn refuse_unquoted(expr: &str, rest: &[String]) -> Result<(), Complaint> {
+fn refuse_unquoted(expr: &str, rest: &[String]) -> Result<(), CliError> {
     if rest.is_empty() {
         return Ok(());
     }
@@ -103,13 +103,13 @@ fn refuse_unquoted(expr: &str, rest: &[String]) -> Result<(), Complaint> {
     } else {
         "put it in quotes: '0 2 * * *'".to_owned()
     };
-    Err(Complaint::new(format!("the expression must be one argument, found {words}")).hint(hint))
+    Err(CliError::new(format!("the expression must be one argument, found {words}")).hint(hint))
 }
 
 /// The schedule that `EXPR` and `--tz` name.
-fn schedule(expr: &str, tz: &str, zones: &Zones) -> Result<CronSchedule, Complaint> {
-    let cron: Cron = expr.parse().map_err(|error| Complaint::about_cron(expr, error))?;
-    let zone = zones.find(tz).map_err(Complaint::about_zone)?;
+fn schedule(expr: &str, tz: &str, zones: &Zones) -> Result<CronSchedule, CliError> {
+    let cron: Cron = expr.parse().map_err(|error| CliError::about_cron(expr, error))?;
+    let zone = zones.find(tz).map_err(CliError::about_zone)?;
     Ok(CronSchedule::new(cron, zone, DstPolicy::default()))
 }
 

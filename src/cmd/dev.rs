@@ -12,7 +12,7 @@ use reqwest::Method;
 use super::serve::{self, Ready};
 use crate::client::{Client, Place};
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
 
@@ -35,7 +35,7 @@ pub fn run(args: DevArgs) -> Result<(), Failure> {
     if !args.http.ip().is_loopback() {
         let text = format!("--http: {} is reached from outside", args.http);
         let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
-        return Err(Complaint::new(text).hint(hint).into());
+        return Err(CliError::new(text).hint(hint).into());
     }
     let folder = tempfile::Builder::new().prefix("punctual-dev-").tempdir()?;
     let served = settings(&args, folder.path()).and_then(|config| serve::start(&config, greet));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::job::Asking;
 use super::run::SHAPE;
 use crate::client::Client;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, confirm, text};
 
@@ -113,7 +113,7 @@ fn settle(args: SettleArgs, verb: &str) -> Result<(), Failure> {
         0 => Ok(()),
         n => Err(Failure::Ended(
             Exit::Failed,
-            Complaint::new(format!("{n} of {} could not be settled", items.len())),
+            CliError::new(format!("{n} of {} could not be settled", items.len())),
         )),
     }
 }

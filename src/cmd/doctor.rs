@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::job::Asking;
 use crate::client::{Client, data_folder};
 use crate::clock;
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, text};
 
@@ -78,8 +78,8 @@ pub fn run(args: DoctorArgs) -> Result<(), Failure> {
     let wrong = checks.iter().filter(|check| check.health == Health::Wrong).count();
     match wrong {
         0 => Ok(()),
-        1 => Err(Failure::Ended(Exit::Failed, Complaint::new("one thing is wrong"))),
-        n => Err(Failure::Ended(Exit::Failed, Complaint::new(format!("{n} things are wrong")))),
+        1 => Err(Failure::Ended(Exit::Failed, CliError::new("one thing is wrong"))),
+        n => Err(Failure::Ended(Exit::Failed, CliError::new(format!("{n} things are wrong")))),
     }
 }
 

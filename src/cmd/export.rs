@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::job::{Filter, find_to_export};
 use crate::client::{Client, ServerArgs};
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::document::{self, Ordered};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, text};
@@ -57,7 +57,7 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     for name in &args.jobs {
         if !jobs.iter().any(|job| job["name"] == **name) {
-            let complaint = Complaint::new(format!("there is no job {name}"));
+            let complaint = CliError::new(format!("there is no job {name}"));
             return Err(Failure::Ended(Exit::NotFound, complaint));
         }
     }

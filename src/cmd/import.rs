@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::apply::{Applying, apply};
 use super::job::Asking;
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
@@ -68,7 +68,7 @@ pub fn run(command: ImportCommand) -> Result<(), Failure> {
     let ImportCommand::Crontab(args) = command;
     let zones = clock::zones();
     let zone = match &args.tz {
-        Some(zone) => zones.find(zone).map_err(Complaint::about_zone)?.name().to_owned(),
+        Some(zone) => zones.find(zone).map_err(CliError::about_zone)?.name().to_owned(),
         None => {
             let zone = clock::zone_name();
             args.asking.output.say(&format!("times without CRON_TZ are read in {zone}; see --tz"));
@@ -142,5 +142,5 @@ fn read(file: &str) -> Result<String, Failure> {
     } else {
         fs::read(file).map_err(|error| Failure::failed(format!("cannot read {file}: {error}")))?
     };
-    String::from_utf8(bytes).map_err(|_| Complaint::new(format!("{file} is not UTF-8 text")).into())
+    String::from_utf8(bytes).map_err(|_| CliError::new(format!("{file} is not UTF-8 text")).into())
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::job::Asking;
 use crate::client::Client;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Shape, confirm, text};
 
@@ -113,7 +113,7 @@ impl Noun {
         fields: Map<String, Value>,
     ) -> Result<(), Failure> {
         if fields.is_empty() {
-            let complaint = Complaint::new("nothing to change was given");
+            let complaint = CliError::new("nothing to change was given");
             return Err(complaint.hint("say what changes with options; see --help").into());
         }
         let client = asking.client()?;
@@ -157,7 +157,7 @@ impl Noun {
         if args.asking.output.asked().is_some() {
             output::print_done(&args.asking.output, &tried, "name", &words)?;
         }
-        Err(Failure::Ended(Exit::Failed, Complaint::new(words)))
+        Err(Failure::Ended(Exit::Failed, CliError::new(words)))
     }
 }
 

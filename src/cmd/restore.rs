@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::backup::{self, Checked, Manifest, fingerprint};
 use crate::client::{ServerArgs, data_folder};
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::data::DataFolder;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputArgs, bytes};
@@ -99,7 +99,7 @@ fn os_user() -> String {
 
 /// The file that is meant.
 fn find(from: &Path) -> Result<PathBuf, Failure> {
-    let missing = |text: String| Failure::Ended(Exit::NotFound, Complaint::new(text));
+    let missing = |text: String| Failure::Ended(Exit::NotFound, CliError::new(text));
     if !from.exists() {
         return Err(missing(format!("{} does not exist", from.display())));
     }

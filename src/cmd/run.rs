@@ -63,7 +63,7 @@ fn newest(client: &Client, job: &str) -> Result<String, Failure> {
         Some(id) => Ok(id.to_owned()),
         None => Err(Failure::Ended(
             crate::exit::Exit::NotFound,
-            crate::complaint::Complaint::new(format!("{job} has not run yet"))
+            crate::complaint::CliError::new(format!("{job} has not run yet"))
                 .hint(format!("start a run with: punctual job run {job}")),
         )),
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::job::Asking;
 use crate::client::Call;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, confirm, instant, text};
 
@@ -148,10 +148,10 @@ fn read_value(name: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     io::stdin().take(VALUE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > VALUE_BYTES_MAX {
-        return Err(Complaint::new("the value on stdin is too long").into());
+        return Err(CliError::new("the value on stdin is too long").into());
     }
     let value = String::from_utf8(bytes).map_err(|_| {
-        Complaint::new("the value on stdin is not text")
+        CliError::new("the value on stdin is not text")
             .hint("secrets are text in UTF-8; write bytes as base64")
     })?;
     let line = value.strip_suffix('\n').unwrap_or(&value);

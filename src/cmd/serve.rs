@@ -11,17 +11,17 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
-use engine::{Engine, LogCourier, Parts, Replaces, StartLog, Tracer};
+use engine::{Engine, Env, LogNotifier, Replaces, StartLog, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
 use tokio::runtime::{Builder, Handle};
-use vault::{Keeper, Rotated, Vault};
+use vault::{Rotated, SecretService, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{RealTrials, StoreChannels, StoreDatabases};
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::custody::{FromSettings, KeyFile};
 use crate::data::{self, DataFolder, MASTER_KEY};
@@ -161,7 +161,7 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
     let folder = DataFolder::open(&plan.data).map_err(Failure::Failed)?;
     if folder.join(backup::MARK).exists() {
         let text = format!("a restore to {} has not ended", folder.path().display());
-        return Err(Failure::Failed(Complaint::new(text).hint("run punctual restore once more")));
+        return Err(Failure::Failed(CliError::new(text).hint("run punctual restore once more")));
     }
     // Before anything opens a database: what questions hold in memory is counted from now on.
     if !server::count_memory() {
@@ -202,12 +202,12 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
 fn no_store(what: &str, error: &StoreError) -> Failure {
     Failure::Failed(match error {
         StoreError::Refused { problem, advice } => {
-            Complaint::new(format!("store: {problem}")).hint(advice.as_str())
+            CliError::new(format!("store: {problem}")).hint(advice.as_str())
         }
         StoreError::Unavailable(cause) => {
-            Complaint::new(format!("{what} cannot be opened: {cause}"))
+            CliError::new(format!("{what} cannot be opened: {cause}"))
         }
-        error => Complaint::new(format!("{what} cannot be opened: {error}")),
+        error => CliError::new(format!("{what} cannot be opened: {error}")),
     })
 }
 
@@ -246,13 +246,13 @@ async fn serve(
         Some(collector) => {
             let started = collector.start(&plan.settings.info.name, Arc::clone(&metrics));
             Some(started.map_err(|error| {
-                Complaint::new(format!("otlp.endpoint: cannot be used: {error}"))
+                CliError::new(format!("otlp.endpoint: cannot be used: {error}"))
             })?)
         }
     };
     let start_log = FileStartLog::open(folder.path()).map_err(|error| {
         let path = folder.join(start_log::FILE);
-        Complaint::new(format!("cannot open the start log {}: {error}", path.display()))
+        CliError::new(format!("cannot open the start log {}: {error}", path.display()))
     })?;
     let mut settings = plan.settings.clone();
     settings.info.replaces = match (&plan.store, start_log.predecessor()) {
@@ -261,7 +261,7 @@ async fn serve(
         (StoreKind::Postgres(_), Some(predecessor)) => Replaces::Node(predecessor.node),
         (StoreKind::Postgres(_), None) => Replaces::None,
     };
-    let parts = Parts {
+    let parts = Env {
         start_log: Some(Arc::new(start_log)),
         clock: Arc::clone(&clock),
         steady: Arc::new(clock::steady()),
@@ -297,7 +297,7 @@ async fn serve(
         metrics: Arc::clone(&metrics),
         clock: clock::now,
     };
-    let mut couriers: Vec<Box<dyn engine::Courier>> = vec![Box::new(LogCourier)];
+    let mut couriers: Vec<Box<dyn engine::Notifier>> = vec![Box::new(LogNotifier)];
     if let Some(webhook) = plan.webhook {
         couriers.push(Box::new(webhook));
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{Column, Shape, instant, text};
 
@@ -134,7 +134,7 @@ pub fn run(command: ShardCommand) -> Result<(), Failure> {
 
 fn given(name: Option<String>, place: Place) -> Result<Map<String, Value>, Failure> {
     let labels: Labels = place.label.join(",").parse().map_err(|error: LabelError| {
-        Complaint::new(format!("--label: {error}")).hint("a label looks like zone=eu")
+        CliError::new(format!("--label: {error}")).hint("a label looks like zone=eu")
     })?;
     let labels: Map<String, Value> =
         labels.0.into_iter().map(|(key, value)| (key, value.into())).collect();

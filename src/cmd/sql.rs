@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 
 use self::connection::{Address, Column, Connection, Said, Visitor, address_of};
 use crate::client::{Client, ServerArgs, data_folder};
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::data::SQL_FILE;
 use crate::exit::{Exit, Failure};
 use crate::{output, table};
@@ -109,7 +109,7 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
     let tls = url.scheme() == "https";
     if let Some(text) = &args.pg {
         return address_of(text, tls).ok_or_else(|| {
-            Complaint::new(format!("--pg: {text:?} is not an address"))
+            CliError::new(format!("--pg: {text:?} is not an address"))
                 .hint("an address looks like 127.0.0.1:8632")
                 .into()
         });
@@ -122,7 +122,7 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
         return address_of(text.trim(), tls).ok_or_else(|| {
             let text = format!("the server of {} does not answer SQL", folder.display());
             let hint = "its SQL door is shut: start it with --pg 127.0.0.1:8632";
-            Failure::Ended(Exit::Unreachable, Complaint::new(text).hint(hint))
+            Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
         });
     }
     let host = url.host_str().unwrap_or_default();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::job::Asking;
 use crate::client::Client;
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, instant, text};
 
@@ -56,7 +56,7 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
     }
     match is_ready {
         true => Ok(()),
-        false => Err(Failure::Ended(Exit::Unreachable, Complaint::new("the server is not ready"))),
+        false => Err(Failure::Ended(Exit::Unreachable, CliError::new("the server is not ready"))),
     }
 }
 

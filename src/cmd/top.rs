@@ -16,7 +16,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use crate::client::{Client, ServerArgs};
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 
 use look::Snapshot;
@@ -49,11 +49,11 @@ pub struct TopArgs {
 /// Runs the command.
 pub fn run(args: TopArgs) -> Result<(), Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        let complaint = Complaint::new("top needs a terminal, for its picture and its keys");
+        let complaint = CliError::new("top needs a terminal, for its picture and its keys");
         return Err(complaint.hint("punctual status prints it once, and in other forms").into());
     }
     if args.server.verbose {
-        let complaint = Complaint::new("--verbose: requests have no place in the picture");
+        let complaint = CliError::new("--verbose: requests have no place in the picture");
         return Err(complaint.hint("punctual status -v prints them").into());
     }
     let server = args.server;

@@ -27,7 +27,7 @@ pub use exec::http::HttpOptions;
 pub use exec::sql::{
     Database, DatabaseError, DatabaseSource, Databases, PostgresDatabase, SqliteDatabase,
 };
-use output::{Output, Veiled};
+use output::{Masked, Output};
 use secrets::Remembering;
 pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
@@ -75,7 +75,7 @@ pub(crate) struct Attempt<'a> {
     /// What to do.
     pub assignment: &'a Assignment,
     /// Where its output goes.
-    pub output: Veiled,
+    pub output: Masked,
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: &'a dyn Secrets,
     /// Tells when it must end.
@@ -137,7 +137,7 @@ impl Agent {
             attempt = assignment.attempt,
             job = assignment.job_name,
         );
-        let output = Veiled::new(output);
+        let output = Masked::new(output);
         let secrets = Remembering::new(self.secrets.as_ref(), output.clone());
         let attempt = Attempt { assignment, output: output.clone(), secrets: &secrets, stop };
         output.result(self.carry_out(attempt).instrument(span).await)

@@ -40,7 +40,7 @@ use pending::Pending;
 pub use printable::printable;
 pub use reader::Slice;
 use recent::Recent;
-pub(crate) use veiled::Veiled;
+pub(crate) use veiled::Masked;
 use writer::{Progress, Queue, Sink};
 
 /// Which of the two outputs of a program.

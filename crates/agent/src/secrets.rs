@@ -8,7 +8,7 @@ use std::pin::Pin;
 
 use domain::action::Assignment;
 
-use crate::output::Veiled;
+use crate::output::Masked;
 
 /// Where the values of secrets come from.
 pub trait Secrets: Send + Sync {
@@ -56,11 +56,11 @@ impl Secrets for StaticSecrets {
 /// Tells the output of an attempt which values it was given, so that they are kept out of it.
 pub(crate) struct Remembering<'a> {
     secrets: &'a dyn Secrets,
-    output: Veiled,
+    output: Masked,
 }
 
 impl<'a> Remembering<'a> {
-    pub fn new(secrets: &'a dyn Secrets, output: Veiled) -> Self {
+    pub fn new(secrets: &'a dyn Secrets, output: Masked) -> Self {
         Remembering { secrets, output }
     }
 }

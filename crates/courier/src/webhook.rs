@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::alert::Alert;
-use engine::Courier;
+use engine::Notifier;
 use jiff::Timestamp;
 
 use crate::message::{Content, signed};
@@ -57,7 +57,7 @@ impl Webhook {
     }
 }
 
-impl Courier for Webhook {
+impl Notifier for Webhook {
     fn channel(&self) -> &str {
         &self.channel
     }

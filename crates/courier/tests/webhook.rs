@@ -5,7 +5,7 @@ use std::sync::Arc;
 use courier::{SigningSecret, Webhook};
 use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, RunId, TenantId};
-use engine::Courier;
+use engine::Notifier;
 use jiff::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -13,4 +13,4 @@ pub use entry::{
     ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Record, Role, Tenant, User, Verifier,
 };
 pub use privilege::{Privilege, Privileges, UnknownPrivilege};
-pub use standing::{Rights, Standing};
+pub use standing::{EffectivePrivileges, Rights};

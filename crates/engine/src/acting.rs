@@ -1,7 +1,7 @@
 //! What somebody at a door may ask: every command and question with the one who asks.
 //!
 //! [`Node`] does what it is told; the steps, the tests and the simulation need that. A door has
-//! only [`Acting`], which lets `domain::access` decide first. What is not the actor's does not
+//! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
 //! exist: the answer is that of an id that nobody has.
 
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ mod objects;
 mod runs;
 
 /// An engine as somebody sees it.
-pub struct Acting<'a> {
+pub struct AuthorizedEngine<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) actor: &'a Actor,
 }
@@ -42,13 +42,13 @@ fn no_run(id: RunId) -> EngineError {
 
 impl Engine {
     /// The engine for one who asks.
-    pub fn by<'a>(&'a self, actor: &'a Actor) -> Acting<'a> {
-        Acting { engine: self, actor }
+    pub fn by<'a>(&'a self, actor: &'a Actor) -> AuthorizedEngine<'a> {
+        AuthorizedEngine { engine: self, actor }
     }
 }
 
 /// The audit.
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     /// What was done, newest first, from the given place backwards.
     pub async fn audit(
         &self,
@@ -83,7 +83,7 @@ impl Acting<'_> {
 }
 
 /// Jobs.
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     pub(crate) fn node(&self) -> &Node {
         self.engine.node()
     }

@@ -8,7 +8,7 @@ use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Fire, Prepared};
+use store::{Cancelled, Change, Changed, Prepared, RecordPlan};
 use uuid::Uuid;
 
 use crate::error::{EngineError, Result};
@@ -272,7 +272,7 @@ impl Node {
         old: &Job,
         job: &Job,
         catch_up: Option<CatchUpPolicy>,
-    ) -> Result<Option<Fire>> {
+    ) -> Result<Option<RecordPlan>> {
         let Some(next) = old.next_run.filter(|next| *next <= job.updated_at) else {
             return Ok(None);
         };
@@ -282,7 +282,7 @@ impl Node {
         let mut held = job.clone();
         held.definition.catch_up = catch_up.unwrap_or(held.definition.catch_up);
         let plan = plan_resume(&held, &schedule, next, job.updated_at);
-        Ok(Some(Fire {
+        Ok(Some(RecordPlan {
             job: job.id,
             version: job.version,
             expected_next: next,

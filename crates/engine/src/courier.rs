@@ -9,7 +9,7 @@ use domain::alert::Alert;
 use store::Channel;
 
 /// A way to tell somebody.
-pub trait Courier: Send + Sync + 'static {
+pub trait Notifier: Send + Sync + 'static {
     /// The channel's name, under which deliveries are recorded. It must not change.
     fn channel(&self) -> &str;
 
@@ -27,18 +27,18 @@ pub trait Courier: Send + Sync + 'static {
 
 /// The couriers who are there, once they are known.
 pub type Present<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Courier>>, String>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Notifier>>, String>> + Send + 'a>>;
 
 /// Couriers that come and go while the process runs.
-pub trait Couriers: Send + Sync + 'static {
+pub trait Notifiers: Send + Sync + 'static {
     /// Those who are there now, or why nobody knows.
     fn present(&self) -> Present<'_>;
 }
 
 /// Writes alerts to the process's log.
-pub struct LogCourier;
+pub struct LogNotifier;
 
-impl Courier for LogCourier {
+impl Notifier for LogNotifier {
     fn channel(&self) -> &str {
         "log"
     }

@@ -16,7 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::access::{Award, Awarded, Entry, Kind, Standing, User};
+use domain::access::{Award, Awarded, EffectivePrivileges, Entry, Kind, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ pub struct Holder {
 
 /// Who has been here with a token since the process began.
 #[derive(Default)]
-pub(crate) struct Visitors(Mutex<Seen>);
+pub(crate) struct SeenTokens(Mutex<Seen>);
 
 #[derive(Default)]
 struct Seen {
@@ -61,7 +61,7 @@ struct Seen {
     newest: HashMap<UserId, Timestamp>,
 }
 
-impl Visitors {
+impl SeenTokens {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +91,7 @@ impl Visitors {
 
 impl Node {
     /// Lets somebody in; none when the token gives nothing here, or they are disabled.
-    pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<Standing>> {
+    pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<EffectivePrivileges>> {
         let Some(tenant) = self.tenant_named(&holder.tenant).await? else { return Ok(None) };
         let mut roles = Vec::new();
         for name in &holder.roles {

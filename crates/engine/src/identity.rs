@@ -13,7 +13,7 @@ use domain::text::is_plain_name;
 use store::{EntryFilter, Given, Page, Recorded, Removed};
 use uuid::Uuid;
 
-use crate::acting::Acting;
+use crate::acting::AuthorizedEngine;
 use crate::error::{EngineError, Result};
 use crate::register::founding_award;
 
@@ -37,7 +37,7 @@ fn none(kind: Kind, name: impl std::fmt::Display) -> EngineError {
     EngineError::NotFound(format!("{} {name}", word(kind)))
 }
 
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     /// Where entries of a kind belong that the actor sees.
     fn place(&self, kind: Kind) -> TenantId {
         if kind == Kind::Tenant { TenantId(Uuid::nil()) } else { self.actor.tenant }
@@ -451,7 +451,7 @@ impl crate::run::Engine {
         &self,
         tenant: &str,
         name: &str,
-    ) -> Result<Option<std::sync::Arc<domain::access::Standing>>> {
+    ) -> Result<Option<std::sync::Arc<domain::access::EffectivePrivileges>>> {
         let Some(tenant) = self.node().tenant_named(tenant).await? else { return Ok(None) };
         let found = self.node().store.entry_named(Kind::User, tenant, name).await?;
         match found {

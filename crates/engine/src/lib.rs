@@ -24,24 +24,26 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::Acting;
+pub use acting::AuthorizedEngine;
 pub use commands::{Backfill, Deletion, NewJob, Trigger};
-pub use courier::{Courier, Couriers, LogCourier, Present};
+pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
     Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
     SlotUse, Started, TallyReport, Verified,
 };
-pub use run::{Activity, Carried, Engine, Executor, Guest, Health, Renewal, Stalled, Stay, Stop};
-pub use settings::{Parts, Settings};
+pub use run::{
+    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
+};
+pub use settings::{Env, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
-    NodeInfo, NodeView, Objects, Operation, OwnedShard, Page, Put, RecentEnd, Replaces, RunFilter,
-    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, Steer, Steered, StoreError,
-    StoreMetrics, as_author,
+    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard,
+    Page, Put, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
+    StartFilter, StartKey, StoreError, StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

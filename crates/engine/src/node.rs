@@ -30,10 +30,10 @@ use domain::slot::{PerSlot, SlotKind};
 use jiff::Timestamp;
 use store::{Applied, Cancelled, Finish, SharedStore, Verdict};
 
-use crate::holder::Visitors;
-use crate::refusals::Refusals;
-use crate::register::Register;
-use crate::settings::{Parts, Settings};
+use crate::holder::SeenTokens;
+use crate::refusals::DeniedRequests;
+use crate::register::IdentityCache;
+use crate::settings::{Env, Settings};
 use crate::start_log::BegunRuns;
 
 mod begun;
@@ -72,7 +72,7 @@ pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
-use crowd::{Crowd, Weights};
+use crowd::{SlotWaiters, Weights};
 use definitions::Definitions;
 use ends::Ends;
 use line::Lines;
@@ -84,11 +84,11 @@ use trace::{Ended, Traces};
 pub struct Node {
     pub(crate) store: SharedStore,
     pub(crate) settings: Settings,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Env,
     definitions: Arc<Definitions>,
-    pub(crate) register: Register,
-    pub(crate) visitors: Visitors,
-    pub(crate) refusals: Refusals,
+    pub(crate) register: IdentityCache,
+    pub(crate) visitors: SeenTokens,
+    pub(crate) refusals: DeniedRequests,
     state: Mutex<State>,
     /// How far the store's clock is ahead of this machine's, in microseconds.
     offset_us: AtomicI64,
@@ -130,7 +130,7 @@ struct State {
     /// Claimed before their time, by due time.
     prepared: BTreeSet<(Timestamp, RunId)>,
     /// Due, but the slots of their kind are taken.
-    crowded: PerSlot<Crowd>,
+    crowded: PerSlot<SlotWaiters>,
     /// Whether there are too few slots.
     pressure: PerSlot<Pressure>,
     /// How tenants share slots.
@@ -260,7 +260,7 @@ struct Running {
 
 impl Node {
     /// A node that has not joined yet.
-    pub fn new(store: impl Into<SharedStore>, settings: Settings, parts: Parts) -> Self {
+    pub fn new(store: impl Into<SharedStore>, settings: Settings, parts: Env) -> Self {
         let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
@@ -307,9 +307,9 @@ impl Node {
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
             settings,
             parts,
-            register: Register::default(),
-            visitors: Visitors::default(),
-            refusals: Refusals::default(),
+            register: IdentityCache::default(),
+            visitors: SeenTokens::default(),
+            refusals: DeniedRequests::default(),
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ahead_us: AtomicI64::new(ahead_us),

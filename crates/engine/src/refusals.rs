@@ -25,7 +25,7 @@ type Key = (TenantId, String, String);
 
 /// What was refused in the present window.
 #[derive(Default)]
-pub(crate) struct Refusals(Mutex<HashMap<Key, Counted>>);
+pub(crate) struct DeniedRequests(Mutex<HashMap<Key, Counted>>);
 
 struct Counted {
     first: Event,
@@ -47,7 +47,7 @@ impl Counted {
     }
 }
 
-impl Refusals {
+impl DeniedRequests {
     fn all(&self) -> MutexGuard<'_, HashMap<Key, Counted>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_first_is_told_at_once_and_the_others_together() {
-        let refusals = Refusals::default();
+        let refusals = DeniedRequests::default();
         assert!(!refusals.counts(&event("ann"), "GET /v1/nodes", at(0)));
         for second in 0..50 {
             assert!(refusals.counts(&event("ann"), "GET /v1/nodes", at(second)));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_told_later() {
-        let refusals = Refusals::default();
+        let refusals = DeniedRequests::default();
         let counts = |second| refusals.counts(&event("ann"), "GET /v1/nodes", at(second));
         assert_eq!([counts(0), counts(1), counts(2)], [false, true, true]);
         let taken = refusals.take(Some(at(60)));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn names_without_number_find_a_memory_with_an_end() {
-        let refusals = Refusals::default();
+        let refusals = DeniedRequests::default();
         let mut rows = 0;
         for n in 0..3 * APART_MAX {
             rows += usize::from(!refusals.counts(&event(&format!("user {n}")), "x", at(0)));

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::access::{
-    ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, Privilege, Standing, Tenant, User,
+    ApiKey, Award, Awarded, EffectivePrivileges, Entry, Kind, NAME_BYTES_MAX, Privilege, Tenant,
+    User,
 };
 use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
@@ -43,19 +44,19 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// What was read since the last change.
 #[derive(Default)]
-pub(crate) struct Register(Mutex<Memory>);
+pub(crate) struct IdentityCache(Mutex<Memory>);
 
 #[derive(Default)]
 struct Memory {
     generation: i64,
     looked_at: Option<Instant>,
-    standings: HashMap<UserId, Option<Arc<Standing>>>,
+    standings: HashMap<UserId, Option<Arc<EffectivePrivileges>>>,
     keys: HashMap<KeyId, Option<Arc<ApiKey>>>,
     /// By whose they are.
     all_keys: HashMap<UserId, Arc<[ApiKey]>>,
     tenants: HashMap<String, Option<TenantId>>,
     /// Who came with a token, by the token's mark.
-    holders: HashMap<Mark, Option<Arc<Standing>>>,
+    holders: HashMap<Mark, Option<Arc<EffectivePrivileges>>>,
     /// What salts are made of; it never changes.
     salt: Option<[u8; 32]>,
 }
@@ -75,7 +76,7 @@ impl Memory {
     }
 }
 
-impl Register {
+impl IdentityCache {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +136,7 @@ impl Node {
     }
 
     /// A user with all that they have; none when they are not there.
-    pub async fn standing(&self, user: UserId) -> Result<Option<Arc<Standing>>> {
+    pub async fn standing(&self, user: UserId) -> Result<Option<Arc<EffectivePrivileges>>> {
         if let Some(known) = self.register.fresh(|memory| memory.standings.get(&user).cloned()) {
             return Ok(known);
         }
@@ -148,7 +149,7 @@ impl Node {
         Ok(standing)
     }
 
-    async fn read_standing(&self, id: UserId) -> Result<Option<Standing>> {
+    async fn read_standing(&self, id: UserId) -> Result<Option<EffectivePrivileges>> {
         let found = self.store.entries(&[id.0]).await?.pop();
         let Some(Entry::User(user)) = found.map(|record| record.entry) else { return Ok(None) };
         let reach = self.store.reach(id.0).await?;
@@ -156,7 +157,11 @@ impl Node {
     }
 
     /// A user with what they reach; none when their tenant is not there.
-    pub(crate) async fn standing_of(&self, user: User, reach: Reach) -> Result<Option<Standing>> {
+    pub(crate) async fn standing_of(
+        &self,
+        user: User,
+        reach: Reach,
+    ) -> Result<Option<EffectivePrivileges>> {
         let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
         ids.push(user.tenant.0);
         let (mut home, mut run_as) = (None, Vec::new());
@@ -170,19 +175,19 @@ impl Node {
         run_as.sort();
         Ok(home.map(|tenant| {
             let privileges = reach.privileges.expanded(tenant.external_jobs);
-            Standing { user, tenant, privileges, run_as, databases: reach.databases }
+            EffectivePrivileges { user, tenant, privileges, run_as, databases: reach.databases }
         }))
     }
 
     /// A key and its user; none when either is not there, or the user is disabled. Whether the key
     /// is the right one, and has not expired, is for the door to see.
-    pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<Standing>)>> {
+    pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<EffectivePrivileges>)>> {
         let both = |memory: &Memory| {
             let key = memory.keys.get(&id)?.clone()?;
             let standing = memory.standings.get(&key.user)?.clone()?;
             Some((key, standing))
         };
-        let active = |standing: &Arc<Standing>| !standing.user.disabled;
+        let active = |standing: &Arc<EffectivePrivileges>| !standing.user.disabled;
         if let Some((key, standing)) = self.register.fresh(both) {
             return Ok(active(&standing).then_some((key, standing)));
         }
@@ -316,7 +321,7 @@ impl Node {
 impl Node {
     /// Whoever came with a token, with what its roles give; none when it gives nothing here, or they
     /// are disabled.
-    pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<Standing>>> {
+    pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<EffectivePrivileges>>> {
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().holders.get(&holder.mark) {
             return Ok(known.clone());

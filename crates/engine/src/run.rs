@@ -21,10 +21,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::batch::Batcher;
-use crate::courier::{Courier, Couriers};
+use crate::courier::{Notifier, Notifiers};
 use crate::error::{EngineError, Result};
 use crate::node::{ClockHealth, Node, SlotUse, Started};
-use crate::settings::{Parts, Settings};
+use crate::settings::{Env, Settings};
 
 mod driver;
 mod enrol;
@@ -33,8 +33,8 @@ mod outbox;
 mod patience;
 mod pulse;
 
-use driver::{Driver, Hands, Here, notify_present};
-pub use guest::{Carried, Guest, Renewal, Stay};
+use driver::{Dispatch, Driver, LocalDispatch, notify_present};
+pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
 use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};
@@ -93,11 +93,11 @@ pub struct Engine {
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
-    here: Arc<dyn Hands>,
+    here: Arc<dyn Dispatch>,
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
-    guests: Mutex<Vec<Weak<Guest>>>,
+    guests: Mutex<Vec<Weak<AgentProxy>>>,
 }
 
 /// What the loops and the executors share.
@@ -158,16 +158,16 @@ impl Engine {
     pub async fn start<E: Executor>(
         store: impl Into<SharedStore>,
         executor: E,
-        couriers: Vec<Box<dyn Courier>>,
+        couriers: Vec<Box<dyn Notifier>>,
         settings: Settings,
-        parts: Parts,
+        parts: Env,
     ) -> store::Result<Self> {
         let node = Arc::new(Node::new(store, settings, parts));
         node.found().await?;
         node.join().await?;
         node.recover().await?;
         let shared = Arc::new(Shared::default());
-        let here: Arc<dyn Hands> = Arc::new(Here(Arc::new(executor)));
+        let here: Arc<dyn Dispatch> = Arc::new(LocalDispatch(Arc::new(executor)));
         let driver = Driver {
             node: Arc::clone(&node),
             shared: Arc::clone(&shared),
@@ -206,7 +206,7 @@ impl Engine {
     }
 
     /// Carries alerts to these couriers too, as they come and go.
-    pub async fn carry_to(&self, couriers: Arc<dyn Couriers>) {
+    pub async fn carry_to(&self, couriers: Arc<dyn Notifiers>) {
         let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
         self.tasks.lock().await.spawn(notify_present(node, shared, couriers));
     }
@@ -326,7 +326,7 @@ impl Engine {
         let _ = tokio::time::timeout(most, gone).await;
     }
 
-    fn guests(&self) -> MutexGuard<'_, Vec<Weak<Guest>>> {
+    fn guests(&self) -> MutexGuard<'_, Vec<Weak<AgentProxy>>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

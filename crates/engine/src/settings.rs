@@ -140,7 +140,7 @@ impl Default for Settings {
 
 /// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
 #[derive(Clone)]
-pub struct Parts {
+pub struct Env {
     /// What this machine's clock shows; somebody may set it at any moment.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// A clock that nobody can set. What it shows means nothing, only how long it takes.
@@ -155,7 +155,7 @@ pub struct Parts {
     pub start_log: Option<Arc<dyn StartLog>>,
 }
 
-impl Parts {
+impl Env {
     /// The present.
     pub fn now(&self) -> Timestamp {
         (self.clock)()

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::admission::{Challenge, Guest};
+use crate::admission::{Challenge, SqlLogin};
 use crate::app::App;
 use crate::closing;
 use crate::cookie;
@@ -115,10 +115,10 @@ pub trait Authority: Send + Sync + 'static {
         &'a self,
         challenge: &'a Challenge,
         proof: &'a Proof,
-    ) -> Answer<'a, Option<(Guest, String)>, Problem>;
+    ) -> Answer<'a, Option<(SqlLogin, String)>, Problem>;
 
     /// Who a guest is now; none when they may not be here any more.
-    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem>;
+    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
@@ -220,11 +220,11 @@ impl Authority for Keys {
         &'a self,
         challenge: &'a Challenge,
         proof: &'a Proof,
-    ) -> Answer<'a, Option<(Guest, String)>, Problem> {
+    ) -> Answer<'a, Option<(SqlLogin, String)>, Problem> {
         Box::pin(self.admit(challenge, proof))
     }
 
-    fn actor_of<'a>(&'a self, guest: &'a Guest) -> Answer<'a, Option<access::Actor>, Problem> {
+    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem> {
         Box::pin(self.actor_of(guest))
     }
 }

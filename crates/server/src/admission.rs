@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::access::{self, ApiKey, Privilege, Standing, Verifier};
+use domain::access::{self, ApiKey, EffectivePrivileges, Privilege, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::{KeyId, TenantId, UserId};
 use serde_json::json;
@@ -33,7 +33,7 @@ pub struct Challenge {
 }
 
 struct Found {
-    standing: Arc<Standing>,
+    standing: Arc<EffectivePrivileges>,
     /// Where they want to act.
     place: TenantId,
     keys: Arc<[ApiKey]>,
@@ -50,7 +50,7 @@ impl Challenge {
 
 /// Somebody who came in.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct SqlLogin {
     user: UserId,
     /// Where they act.
     place: TenantId,
@@ -93,8 +93,12 @@ impl Keys {
 
     /// The user of a name in a tenant; or the administrator of the cluster of that name, who may
     /// act in every tenant that there is.
-    async fn who(&self, tenant: &str, user: &str) -> Result<Option<(Arc<Standing>, TenantId)>> {
-        let may_enter = |standing: &Arc<Standing>| !standing.user.disabled;
+    async fn who(
+        &self,
+        tenant: &str,
+        user: &str,
+    ) -> Result<Option<(Arc<EffectivePrivileges>, TenantId)>> {
+        let may_enter = |standing: &Arc<EffectivePrivileges>| !standing.user.disabled;
         if let Some(standing) = self.engine.user_named(tenant, user).await? {
             let place = standing.user.tenant;
             return Ok(Some((standing, place)).filter(|(standing, _)| may_enter(standing)));
@@ -119,7 +123,7 @@ impl Keys {
         &self,
         challenge: &Challenge,
         proof: &Proof,
-    ) -> Result<Option<(Guest, String)>> {
+    ) -> Result<Option<(SqlLogin, String)>> {
         let refused_at = Instant::now() + REFUSAL_TAKES;
         let (tenant, user) = (&challenge.tenant, &challenge.user);
         let proved = match challenge.found.as_ref().and_then(|found| self.key_of(found, proof)) {
@@ -142,7 +146,7 @@ impl Keys {
             sleep_until(refused_at).await;
             return Ok(None);
         };
-        let guest = Guest { user: found.standing.user.id, place: found.place, by };
+        let guest = SqlLogin { user: found.standing.user.id, place: found.place, by };
         // Nobody is in of whom there is no record.
         self.engine.node().record(arrival(&found.standing, &guest)).await?;
         Ok(Some((guest, signature)))
@@ -158,7 +162,7 @@ impl Keys {
         live.into_iter().find_map(|key| Some((By::Key(key.id), of(proof, key.scram.as_deref())?)))
     }
 
-    pub(crate) async fn actor_of(&self, guest: &Guest) -> Result<Option<access::Actor>> {
+    pub(crate) async fn actor_of(&self, guest: &SqlLogin) -> Result<Option<access::Actor>> {
         let actor = match &guest.by {
             By::Folder => Some(access::Actor::admin()),
             By::Key(id) => self.engine.node().key(*id).await?.and_then(|(key, standing)| {
@@ -167,7 +171,7 @@ impl Keys {
             }),
             By::Password(kept) => {
                 let standing = self.engine.node().standing(guest.user).await?;
-                let same = |standing: &Arc<Standing>| {
+                let same = |standing: &Arc<EffectivePrivileges>| {
                     !standing.user.disabled && standing.user.scram.as_ref() == Some(kept)
                 };
                 standing.filter(same).map(|standing| standing.actor(None))
@@ -190,7 +194,7 @@ fn of(proof: &Proof, kept: Option<&Verifier>) -> Option<String> {
 }
 
 /// What the audit says when somebody came in.
-fn arrival(standing: &Standing, guest: &Guest) -> Event {
+fn arrival(standing: &EffectivePrivileges, guest: &SqlLogin) -> Event {
     let mut details = json!({ "door": "sql" });
     if let By::Key(key) = &guest.by {
         details["key"] = key.text().into();

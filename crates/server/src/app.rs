@@ -9,7 +9,7 @@ use agent::output::Outputs;
 use domain::schedule::Zones;
 use engine::Engine;
 use jiff::Timestamp;
-use vault::Keeper;
+use vault::SecretService;
 
 use crate::actor::Authority;
 use crate::limit::Rate;
@@ -30,7 +30,7 @@ pub struct Parts {
     /// Who has which key.
     pub authority: Arc<dyn Authority>,
     /// The secrets, sealed.
-    pub secrets: Arc<dyn Keeper>,
+    pub secrets: Arc<dyn SecretService>,
     /// What attempts of this machine have said.
     pub outputs: Outputs,
     /// Who makes backups.

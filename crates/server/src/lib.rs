@@ -54,7 +54,7 @@ pub use app::{App, Options, Parts, UiOptions};
 pub use envelope::SERVER_MARK;
 pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
-pub use listen::{Patience, serve};
+pub use listen::{ListenerLimits, serve};
 pub use login::{Login, Session};
 pub use metrics::Metrics;
 pub use oidc::{Fetcher, Issuer, Mapping, Oidc};

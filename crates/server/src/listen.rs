@@ -33,7 +33,7 @@ use crate::pending::{Pending, PendingConnections};
 
 /// How long callers may take, and how many there may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ListenerLimits {
     /// For the head of a request, and between two requests of a connection.
     pub head: Duration,
     /// For the body of a request.
@@ -44,9 +44,9 @@ pub struct Patience {
     pub unauthenticated_per_address: usize,
 }
 
-impl Default for Patience {
+impl Default for ListenerLimits {
     fn default() -> Self {
-        Patience {
+        ListenerLimits {
             head: Duration::from_secs(20),
             body: Duration::from_secs(120),
             connections_max: 4096,
@@ -69,7 +69,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 pub async fn serve<L>(
     mut listener: L,
     router: Router,
-    patience: Patience,
+    patience: ListenerLimits,
     stop: impl Future<Output = ()> + Send,
 ) where
     L: Listener<Addr = SocketAddr>,
@@ -127,7 +127,7 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
     caller: SocketAddr,
     pending: Pending,
     router: Router,
-    patience: Patience,
+    patience: ListenerLimits,
     mut closed: watch::Receiver<()>,
 ) -> Result<(), String> {
     let mut builder = Builder::new(TokioExecutor::new());

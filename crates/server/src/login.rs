@@ -16,7 +16,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderValue, header};
-use domain::access::{Actor, ApiKey, Refusal, Standing, User, Verifier};
+use domain::access::{Actor, ApiKey, EffectivePrivileges, Refusal, User, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::{TenantId, UserId};
 use engine::as_author;
@@ -302,7 +302,7 @@ fn too_many(seconds: i64) -> Problem {
 
 impl Keys {
     /// Who has this name and password; none when nobody does.
-    async fn proven(&self, login: &Login) -> Result<Option<Arc<Standing>>> {
+    async fn proven(&self, login: &Login) -> Result<Option<Arc<EffectivePrivileges>>> {
         let name = name_of(&login.tenant, &login.user);
         self.may_try(&name, &login.tenant, &login.user)?;
         let found = self.engine.user_named(&login.tenant, &login.user).await?;

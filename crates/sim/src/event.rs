@@ -8,7 +8,7 @@ use domain::schedule::Outage;
 use domain::shard::Ownership;
 use engine::Started;
 use jiff::Timestamp;
-use store::{Applied, Cancelled, Finish, Fire};
+use store::{Applied, Cancelled, Finish, RecordPlan};
 
 /// Something that happened. Times are the store's, unless they say otherwise.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub enum Event {
         /// of these.
         looks: Vec<Timestamp>,
         /// The plan.
-        fire: Fire,
+        fire: RecordPlan,
     },
     /// Somebody asked for a run.
     Submitted {

@@ -14,9 +14,10 @@ use domain::job::{Job, JobState, Retention};
 use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Cluster, Counts,
-    Cut, DueJobs, FactsFor, Finish, Fire, JobFilter, Joined, NodeInfo, Page, Pumped, Reaped,
-    Renewed, Result, RunFilter, RunView, Steer, Steered, Store, Submitted, Verdict, Want,
+    Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
+    Cluster, Counts, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
+    NodeControlOutcome, NodeInfo, Page, Reaped, RecordPlan, Renewed, Result, RetentionCutoff,
+    RunFilter, RunView, Store, Submitted, Verdict,
 };
 
 use crate::event::Event;
@@ -187,7 +188,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(due).await
     }
 
-    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+    async fn fire(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
         self.link.there().await?;
         let fired = self.inner.fire(batch).await;
         if let Ok(fired) = &fired {
@@ -214,13 +215,13 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(submitted).await
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
         let before = self.states(done.iter().map(|finish| finish.grant.run)).await?;
         let pumped = self.inner.pump(node, done, want).await;
         if let Ok(pumped) = &pumped {
-            let Pumped { applied, claimed, .. } = pumped;
+            let Exchanged { applied, claimed, .. } = pumped;
             self.saw_finishes(done.iter().map(|finish| (node, finish)), applied);
             self.moved_by(done.iter(), &before, applied, claimed, at).await?;
             self.saw_claims(at, node, claimed).await?;
@@ -335,7 +336,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(applied).await
     }
 
-    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+    async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
         self.link.there().await?;
         let gone = self.inner.prune(cut, limit).await;
         self.link.back(gone).await
@@ -460,7 +461,7 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         &self,
         node: NodeId,
         epoch: Option<i64>,
-        want: Want,
+        want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
@@ -515,7 +516,7 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.back(more).await
     }
 
-    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         self.link.there().await?;
         let steered = self.inner.steer(node, steer).await;
         self.link.back(steered).await

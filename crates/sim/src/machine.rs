@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::cluster::Labels;
 use domain::id::RunId;
 use domain::schedule::Zones;
-use engine::{Attended, Node, Parts, PlanReport, ReapReport, Settings, Started};
+use engine::{Attended, Env, Node, PlanReport, ReapReport, Settings, Started};
 use store::NodeInfo;
 use store::sqlite::SqliteStore;
 
@@ -164,7 +164,7 @@ impl Machine {
         };
         let [clock, steady] = [0; 2].map(|_| self.clock.clone());
         let random = Mutex::new(random);
-        let parts = Parts {
+        let parts = Env {
             clock: Arc::new(move || clock.now()),
             steady: Arc::new(move || steady.steady()),
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),

@@ -6,7 +6,7 @@ use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::object::{Object, ObjectKind};
 use domain::schedule::Zones;
 use store::sqlite::{SqliteOptions, SqliteStore};
-use store::{Objects, Store};
+use store::{NamedResources, Store};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use uuid::Uuid;

@@ -10,7 +10,7 @@ use sqlparser::tokenizer::Token;
 
 use crate::literal::Literal;
 use crate::reader::Reader;
-use crate::statement::Spot;
+use crate::statement::Spanned;
 use crate::syntax::{Result, SyntaxError, nearest};
 
 mod action;
@@ -107,17 +107,17 @@ pub enum ScheduleClause {
     /// When the jobs that it depends on have ended.
     AfterDependencies,
     /// At the local times of a cron expression.
-    Cron(Spot<String>),
+    Cron(Spanned<String>),
     /// Once, at a time.
-    At(Spot<String>),
+    At(Spanned<String>),
     /// At a fixed interval.
     Every {
         /// The time between two occurrences.
         interval: SignedDuration,
         /// The first occurrence.
-        starts: Option<Spot<String>>,
+        starts: Option<Spanned<String>>,
         /// No occurrence is later than this.
-        ends: Option<Spot<String>>,
+        ends: Option<Spanned<String>>,
     },
 }
 
@@ -125,7 +125,7 @@ pub enum ScheduleClause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// The name of the job.
-    pub job: Spot<String>,
+    pub job: Spanned<String>,
     /// The required outcome.
     pub on: DependsOn,
 }

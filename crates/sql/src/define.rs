@@ -12,7 +12,7 @@ use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 
 use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream};
-use crate::statement::Spot;
+use crate::statement::Spanned;
 
 /// The context of a definition.
 pub struct Context<'a> {
@@ -77,7 +77,7 @@ fn not_supported(at: usize, what: &str, hint: &str) -> Refused {
 
 impl Clauses {
     /// The jobs that DEPENDS ON names.
-    pub fn upstream(&self) -> impl Iterator<Item = &Spot<String>> {
+    pub fn upstream(&self) -> impl Iterator<Item = &Spanned<String>> {
         let lists = self.iter().filter_map(|(clause, _)| match clause {
             Clause::DependsOn(list) => Some(list),
             _ => None,
@@ -266,7 +266,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
 
 fn upstream(list: &[Upstream], context: &Context<'_>) -> Result<Vec<Dependency>> {
     let found = |upstream: &Upstream| {
-        let Spot { value: name, at } = &upstream.job;
+        let Spanned { value: name, at } = &upstream.job;
         let none = || refused(Kind::NoJob, *at, format!("there is no job {name:?}"));
         let job = *context.upstream.get(name).ok_or_else(none)?;
         Ok(Dependency { job, on: upstream.on })
@@ -280,7 +280,7 @@ fn schedule_of(
     zone: &Zone,
     context: &Context<'_>,
 ) -> Result<When> {
-    let time = |written: &Spot<String>| {
+    let time = |written: &Spanned<String>| {
         let instant = parse_instant(&written.value, zone, context.zones);
         instant.map_err(|error| refused(Kind::Schedule, written.at, error))
     };
@@ -305,7 +305,7 @@ fn schedule_of(
 }
 
 /// Checks a cron expression; the position of an error counts from the character after the quote.
-fn check_cron(expression: &Spot<String>) -> Result<()> {
+fn check_cron(expression: &Spanned<String>) -> Result<()> {
     expression.value.parse::<Cron>().map(drop).map_err(|error| {
         let at = expression.at + 1 + error.span.start;
         Refused { hint: error.hint.clone(), ..refused(Kind::Cron, at, &error) }

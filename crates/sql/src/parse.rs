@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 use crate::lex::{Lexeme, bind, lex, placeholder};
 use crate::literal::Literal;
 use crate::reader::Reader;
-use crate::statement::{Parsed, Spot, Statement, Template};
+use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
@@ -206,7 +206,7 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
     let mut reader = Reader::new(text, lexemes);
     if reader.is_sign(0, &Token::LParen) || QUESTIONS.iter().any(|word| reader.is(&[word])) {
         let at = reader.at();
-        return Ok(Statement::Select(Spot { value: reader.rest().to_owned(), at }));
+        return Ok(Statement::Select(Spanned { value: reader.rest().to_owned(), at }));
     }
     let found = STATEMENTS.iter().find(|(words, _)| reader.is(words));
     if let Some((words, read)) = found {
@@ -245,7 +245,7 @@ fn statement(text: &str, lexemes: &[Lexeme]) -> Result<Statement> {
             let at = reader.at();
             let verb = reader.skip(count).to_uppercase();
             reader.rest();
-            Ok(Statement::Unsupported { verb: Spot { value: verb, at }, hint })
+            Ok(Statement::Unsupported { verb: Spanned { value: verb, at }, hint })
         }
         _ => Err(ahead.unexpected(&expected(&known))),
     }

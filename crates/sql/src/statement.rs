@@ -24,7 +24,7 @@ pub struct Parsed {
 
 /// A value and its position in the text.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Spot<T> {
+pub struct Spanned<T> {
     /// The value.
     pub value: T,
     /// The position, in bytes.
@@ -32,7 +32,7 @@ pub struct Spot<T> {
 }
 
 /// Prints only the value.
-impl<T: fmt::Debug> fmt::Debug for Spot<T> {
+impl<T: fmt::Debug> fmt::Debug for Spanned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(f)
     }
@@ -42,7 +42,7 @@ impl<T: fmt::Debug> fmt::Debug for Spot<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// A query: SELECT, WITH, VALUES, TABLE. The crate `query` parses it.
-    Select(Spot<String>),
+    Select(Spanned<String>),
     /// A statement with parameters `$1`, `$2`. [`Template::bind`] sets their values.
     Template(Template),
     /// CREATE JOB, CREATE OR ALTER JOB, RECREATE JOB.
@@ -52,21 +52,21 @@ pub enum Statement {
     /// DROP JOB.
     DropJob(DropJob),
     /// PAUSE JOB.
-    PauseJob(Spot<String>),
+    PauseJob(Spanned<String>),
     /// RESUME JOB.
-    ResumeJob(Spot<String>, Option<CatchUpPolicy>),
+    ResumeJob(Spanned<String>, Option<CatchUpPolicy>),
     /// EXECUTE JOB.
     ExecuteJob(ExecuteJob),
     /// CANCEL JOB RUN.
-    CancelRun(Spot<RunId>),
+    CancelRun(Spanned<RunId>),
     /// RETRY JOB RUN.
-    RetryRun(Spot<RunId>),
+    RetryRun(Spanned<RunId>),
     /// BACKFILL JOB.
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
     ExplainJob(ExplainJob),
     /// SHOW CREATE JOB.
-    ShowCreateJob(Spot<String>),
+    ShowCreateJob(Spanned<String>),
     /// SHOW JOBS.
     ShowJobs {
         /// Only names that match this pattern: `%` is any text, `_` any character.
@@ -75,7 +75,7 @@ pub enum Statement {
     /// SHOW JOB RUNS FOR.
     ShowRuns {
         /// The name of the job.
-        job: Spot<String>,
+        job: Spanned<String>,
         /// The maximum number of rows.
         limit: Option<u32>,
     },
@@ -96,27 +96,27 @@ pub enum Statement {
     /// SET.
     Set(SetStatement),
     /// RESET; everything when no name is given.
-    Reset(Option<Spot<String>>),
+    Reset(Option<Spanned<String>>),
     /// SHOW of a setting; of all when no name is given.
-    Show(Option<Spot<String>>),
+    Show(Option<Spanned<String>>),
     /// BEGIN, COMMIT and ROLLBACK.
     Transaction(Transaction),
     /// DISCARD: resets the session.
     Discard(Discard),
     /// LISTEN.
-    Listen(Spot<String>),
+    Listen(Spanned<String>),
     /// UNLISTEN; everything when no name is given.
-    Unlisten(Option<Spot<String>>),
+    Unlisten(Option<Spanned<String>>),
     /// COPY … TO STDOUT.
     Copy(Copy),
     /// DEALLOCATE; everything when no name is given.
-    Deallocate(Option<Spot<String>>),
+    Deallocate(Option<Spanned<String>>),
     /// CLOSE; everything when no name is given.
-    Close(Option<Spot<String>>),
+    Close(Option<Spanned<String>>),
     /// A statement of SQL that this server does not support.
     Unsupported {
         /// Its first words.
-        verb: Spot<String>,
+        verb: Spanned<String>,
         /// The statement to use instead.
         hint: &'static str,
     },
@@ -166,7 +166,7 @@ pub enum IfPresent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// How to treat an existing job of that name.
     pub if_present: IfPresent,
     /// Its definition.
@@ -177,11 +177,11 @@ pub struct CreateJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// Whether a missing job is not an error.
     pub if_exists: bool,
     /// The new name.
-    pub rename: Option<Spot<String>>,
+    pub rename: Option<Spanned<String>>,
     /// The changes.
     pub clauses: Clauses,
 }
@@ -190,7 +190,7 @@ pub struct AlterJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// Whether a missing job is not an error.
     pub if_exists: bool,
     /// Whether the history is deleted with the job: PURGE HISTORY. Otherwise it is kept until its
@@ -204,11 +204,11 @@ pub struct DropJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecuteJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The parameters of the run.
     pub parameters: Vec<(String, Literal)>,
     /// The time of the run; now if absent.
-    pub at: Option<Spot<String>>,
+    pub at: Option<Spanned<String>>,
     /// Whether it waits for the jobs that it depends on.
     pub with_dependencies: bool,
 }
@@ -217,11 +217,11 @@ pub struct ExecuteJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackfillJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The beginning of the time range.
-    pub from: Spot<String>,
+    pub from: Spanned<String>,
     /// The end of the time range.
-    pub until: Spot<String>,
+    pub until: Spanned<String>,
     /// Newest first instead of oldest first.
     pub newest_first: bool,
     /// Only list the runs.
@@ -232,9 +232,9 @@ pub struct BackfillJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainJob {
     /// The name of the job.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The time to explain; now if absent.
-    pub at: Option<Spot<String>>,
+    pub at: Option<Spanned<String>>,
 }
 
 /// GRANT and REVOKE.
@@ -252,9 +252,9 @@ pub enum Given {
     /// A privilege.
     Privilege(Privilege),
     /// The use of a database, by its name.
-    Database(Spot<String>),
+    Database(Spanned<String>),
     /// All privileges of a role.
-    Role(Spot<String>),
+    Role(Spanned<String>),
 }
 
 /// The recipient of a grant.
@@ -263,7 +263,7 @@ pub struct Grantee {
     /// User or role; if absent, a user if one of that name exists.
     pub kind: Option<GranteeKind>,
     /// The name.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
 }
 
 /// The kind of a recipient.
@@ -298,9 +298,9 @@ pub struct UserStatement {
     /// The operation.
     pub verb: Verb,
     /// The name of the user.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The new name.
-    pub rename: Option<Spot<String>>,
+    pub rename: Option<Spanned<String>>,
     /// The new password, or none to remove it.
     pub password: Option<Option<Hidden>>,
     /// Whether the user is disabled.
@@ -313,9 +313,9 @@ pub struct RoleStatement {
     /// The operation.
     pub verb: Verb,
     /// The name of the role.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The new name.
-    pub rename: Option<Spot<String>>,
+    pub rename: Option<Spanned<String>>,
     /// The new description, or none to remove it.
     pub description: Option<Option<String>>,
     /// Whether jobs may use the database role of this name (`RUN AS`).
@@ -328,7 +328,7 @@ pub struct SecretStatement {
     /// The operation.
     pub verb: Verb,
     /// The name as it was written: names of secrets are case-sensitive.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The scope of the secret.
     pub scope: SecretScope,
     /// The value; none for DROP.
@@ -341,7 +341,7 @@ pub struct ShardStatement {
     /// The operation.
     pub verb: Verb,
     /// The name as it was written.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The database of its statements, or none to use that of the job.
     pub database: Option<Option<String>>,
     /// The only node that may own it, or none for any.
@@ -358,7 +358,7 @@ pub enum SecretScope {
     /// Every job.
     Cluster,
     /// One job.
-    Job(Spot<String>),
+    Job(Spanned<String>),
 }
 
 /// A value that must not be printed.
@@ -375,7 +375,7 @@ impl fmt::Debug for Hidden {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStatement {
     /// The name of the setting, in lower case.
-    pub name: Spot<String>,
+    pub name: Spanned<String>,
     /// The value; the default if absent.
     pub value: Option<String>,
     /// Whether it applies only until the end of the transaction.
@@ -412,7 +412,7 @@ pub enum Discard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The query to export.
-    pub query: Spot<String>,
+    pub query: Spanned<String>,
     /// CSV format instead of PostgreSQL's text format.
     pub csv: bool,
     /// Whether the first line names the columns.

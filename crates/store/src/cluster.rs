@@ -29,7 +29,7 @@ use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::Timestamp;
 
-use crate::{Result, Store, Want};
+use crate::{ClaimRequest, Result, Store};
 
 /// The setting in which the leader says what every node should run with.
 pub const POLICY: &str = "cluster.policy";
@@ -53,7 +53,7 @@ pub trait Cluster: Store {
         &self,
         node: NodeId,
         epoch: Option<i64>,
-        want: Want,
+        want: ClaimRequest,
     ) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
     /// Acknowledges in a scheduler's name, in the present epoch, every run that waits for a
@@ -87,7 +87,11 @@ pub trait Cluster: Store {
     fn has_more_jobs_than(&self, count: u32) -> impl Future<Output = Result<bool>> + Send;
 
     /// Drains, resumes or removes a node.
-    fn steer(&self, node: NodeId, steer: Steer) -> impl Future<Output = Result<Steered>> + Send;
+    fn steer(
+        &self,
+        node: NodeId,
+        steer: NodeControl,
+    ) -> impl Future<Output = Result<NodeControlOutcome>> + Send;
 }
 
 /// A scheduler's word that it has seen a run.
@@ -103,7 +107,7 @@ pub struct Acknowledgement {
 
 /// What somebody wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steer {
+pub enum NodeControl {
     /// It shall finish what it has and take nothing new.
     Drain,
     /// It shall do its part again.
@@ -112,20 +116,20 @@ pub enum Steer {
     Remove,
 }
 
-impl Steer {
+impl NodeControl {
     /// What the audit calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Steer::Drain => "DRAINED",
-            Steer::Resume => "RESUMED",
-            Steer::Remove => "REMOVED",
+            NodeControl::Drain => "DRAINED",
+            NodeControl::Resume => "RESUMED",
+            NodeControl::Remove => "REMOVED",
         }
     }
 }
 
-/// What became of a [`Steer`].
+/// What became of a [`NodeControl`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steered {
+pub enum NodeControlOutcome {
     /// It is so now, or was so before.
     Done,
     /// There is no such node, or it is gone.

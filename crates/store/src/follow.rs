@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::{Result, Store};
 
 /// A store that can be followed.
-pub trait Follow: Store {
+pub trait ChangeFeed: Store {
     /// Runs of all tenants that ended after the cursor and before `until`, in that order.
     fn ended(
         &self,

@@ -103,7 +103,7 @@ pub enum Applied {
 
 /// How many runs a node can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct ClaimRequest {
     /// Runs that are due, by their kind of slot.
     pub due: PerSlot<u32>,
     /// Runs that become due soon, to be prepared: of any kind, as they take no slot yet. None of a
@@ -117,7 +117,7 @@ pub struct Want {
 
 /// What a pump brought.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pumped {
+pub struct Exchanged {
     /// What became of each [`Finish`].
     pub applied: Vec<Applied>,
     /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
@@ -134,10 +134,10 @@ pub struct Pumped {
     pub left_work: bool,
 }
 
-impl Pumped {
+impl Exchanged {
     /// The answer of a call that did nothing at this time.
     pub fn at(now: Timestamp) -> Self {
         let (applied, claimed, changed_jobs) = (Vec::new(), Vec::new(), Vec::new());
-        Pumped { applied, claimed, changed_jobs, now, left_work: false }
+        Exchanged { applied, claimed, changed_jobs, now, left_work: false }
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::{Result, Store};
 
 /// A store that keeps an audit trail.
-pub trait Journal: Store {
+pub trait AuditLog: Store {
     /// Records what no other verb does: logins, refusals, backups.
     fn record(&self, events: &[Event]) -> impl Future<Output = Result<()>> + Send;
 

@@ -59,18 +59,18 @@ mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
 pub use author::as_author;
-pub use cluster::{Acknowledgement, Cluster, POLICY, Steer, Steered};
+pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
-pub use follow::{Cursor, Follow};
-pub use grant::{Applied, Finish, Pumped, Verdict, Want};
+pub use follow::{ChangeFeed, Cursor};
+pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
-pub use journal::{AuditFilter, Chain, Journal};
-pub use objects::{Objects, Put};
+pub use journal::{AuditFilter, AuditLog, Chain};
+pub use objects::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
-pub use safe::{KeptSecret, Rewrapped, Safe, Sealed, SecretView};
+pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
@@ -95,7 +95,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records what a plan made of due jobs and moves each one's next time forward, if it still
     /// is what the plan was based on. Answers for each whether it was.
-    fn fire(&self, batch: &[Fire]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+    fn fire(&self, batch: &[RecordPlan]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Records runs that a client asked for, and hands up to `claim` of those that are due to the
     /// asking node in the same commit. A run whose id is known already is not recorded again. A run
@@ -113,8 +113,8 @@ pub trait Store: Send + Sync + 'static {
         &self,
         node: NodeId,
         done: &[Finish],
-        want: Want,
-    ) -> impl Future<Output = Result<Pumped>> + Send;
+        want: ClaimRequest,
+    ) -> impl Future<Output = Result<Exchanged>> + Send;
 
     /// Everything that a node holds, after every call of the node that was sent before. A node
     /// asks when the answer to a claim was lost; nothing when it was buried.
@@ -182,7 +182,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
     /// that are old as a whole, and lets the rows of a large one wait for that.
-    fn prune(&self, cut: &Cut, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+    fn prune(&self, cut: &RetentionCutoff, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
     /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted
     /// job is among them until a cut of it finds nothing and it has no run left.
@@ -268,9 +268,12 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Alerts + Desk + Follow + Identity + Journal + Safe + Shards {}
+pub trait FullStore:
+    Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards
+{
+}
 
-impl<S: Alerts + Desk + Follow + Identity + Journal + Safe + Shards> FullStore for S {}
+impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -347,7 +350,7 @@ pub struct Change {
     /// What becomes of runs that were prepared for times to come.
     pub prepared: Prepared,
     /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
-    pub plan: Option<Fire>,
+    pub plan: Option<RecordPlan>,
     /// The fields that become others, for the audit; none for a job that is created.
     pub changed: Vec<&'static str>,
 }
@@ -409,7 +412,7 @@ pub struct DueJobs {
 
 /// The plan of one job.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fire {
+pub struct RecordPlan {
     /// The job.
     pub job: JobId,
     /// The version that was planned.
@@ -442,7 +445,7 @@ pub struct Submitted {
     pub claimed: Vec<ClaimedRun>,
     /// Those that were not recorded because their job has changed or is gone.
     pub stale: Vec<RunId>,
-    /// Jobs that were changed lately, as in [`Pumped`].
+    /// Jobs that were changed lately, as in [`Exchanged`].
     pub changed_jobs: Vec<(JobId, u32)>,
 }
 
@@ -518,7 +521,7 @@ pub struct LostRun {
 
 /// Which history is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct RetentionCutoff {
     /// Of this job only; of all jobs without an own rule when absent.
     pub job: Option<JobId>,
     /// Runs that ended earlier.

@@ -12,7 +12,7 @@ use domain::object::{Object, ObjectKind};
 use crate::{Page, Result, Set, Store};
 
 /// A store that keeps things with a name.
-pub trait Objects: Store {
+pub trait NamedResources: Store {
     /// Makes an object (`expected` is 0), or gives the one of this id a new name and body if it
     /// still has the version that the change is based on. Version and times are the store's.
     fn put_object(

@@ -21,9 +21,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::{
-    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, Joined, NodeInfo, Page, Pumped, Reaped, Renewed, Result, RunFilter,
-    RunView, Store, StoreError, Submitted, Want, asks_for_place,
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, DueJobs,
+    Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Reaped, RecordPlan, Renewed,
+    Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -210,7 +210,7 @@ impl Store for PostgresStore {
         self.shared.due_jobs(ahead, limit, of).await
     }
 
-    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+    async fn fire(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
         let fired = self.shared.fire(batch).await;
         self.shared.signal.send_of(batch.iter().flat_map(|fire| &fire.runs));
         fired
@@ -224,7 +224,7 @@ impl Store for PostgresStore {
         submitted
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
         let pumped = self.shared.pump(node, done, want).await?;
         self.shared.count_ended(pumped.applied.len());
         Ok(pumped)
@@ -280,7 +280,7 @@ impl Store for PostgresStore {
         applied
     }
 
-    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+    async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
         self.shared.prune(cut, limit).await
     }
 

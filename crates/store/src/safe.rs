@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::{Page, Result, Set, Store};
 
 /// A store that keeps secrets. Values are sealed by whoever hands them in.
-pub trait Safe: Store {
+pub trait SecretStore: Store {
     /// Keeps a secret in the place of the one that it is based on: its version is one more. Version
     /// 1 is for one that is not there.
     fn keep_secret(&self, secret: &KeptSecret) -> impl Future<Output = Result<Set>> + Send;

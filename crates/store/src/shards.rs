@@ -30,10 +30,10 @@ use domain::run::{Grant, NewRun};
 use domain::shard::Ownership;
 use jiff::Timestamp;
 
-use crate::{Cluster, Objects, Result};
+use crate::{Cluster, NamedResources, Result};
 
 /// A store that knows shards and parts of runs.
-pub trait Shards: Cluster + Objects {
+pub trait Shards: Cluster + NamedResources {
     /// The shards of a tenant, or of all, by name, and who owns them.
     fn shards(
         &self,

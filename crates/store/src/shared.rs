@@ -27,13 +27,14 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Chain,
-    Change, Changed, Channel, ClaimFor, Cluster, Counts, Cursor, Cut, Delivery, DeliveryKey,
-    DeliveryView, Desk, DueJobs, EntryFilter, FactsFor, Finish, Fire, Follow, FullStore, Given,
-    Identity, JobFilter, Joined, Journal, KeptSecret, LastRun, LiveCounts, Move, NodeInfo,
-    NodeView, Objects, OwnedShard, Page, Pumped, Put, Reach, Reaped, RecentEnd, Recorded, Removed,
-    Renewed, Result, Rewrapped, RunFilter, RunView, Safe, SecretView, Set, Setting, Shards,
-    StartFilter, StartKey, Steer, Steered, Store, Submitted, Want, Whole,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
+    Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
+    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
+    FullStore, Given, Identity, JobFilter, Joined, KeptSecret, LastRun, LiveCounts, Move,
+    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put,
+    Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff,
+    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting, Shards, StartFilter,
+    StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -160,9 +161,9 @@ operations! {
         Now now() -> Timestamp;
         Define define(changes: &[Change]) -> Vec<Changed>;
         DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
-        Fire fire(batch: &[Fire]) -> Vec<bool>;
+        RecordPlan fire(batch: &[RecordPlan]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
-        Pump pump(node: NodeId, done: &[Finish], want: Want) -> Pumped;
+        Pump pump(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
@@ -174,7 +175,7 @@ operations! {
         Leave leave(node: NodeId) -> ();
         Reap reap(limit: u32) -> Reaped;
         Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
-        Prune prune(cut: &Cut, limit: u32) -> u64;
+        Prune prune(cut: &RetentionCutoff, limit: u32) -> u64;
         RetentionRules retention_rules(after: Option<JobId>, limit: u32)
             -> Vec<(JobId, Retention)>;
         JobsById jobs_by_id(ids: &[JobId]) -> Vec<Job>;
@@ -193,14 +194,14 @@ operations! {
         TakeLead take_lead(node: NodeId) -> Lead;
         Lead lead() -> Lead;
         Resign resign(node: NodeId, epoch: i64) -> bool;
-        ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: Want) -> Vec<ClaimedRun>;
+        ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
         Quorum quorum(run: RunId) -> Quorum;
         Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;
         PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
         Schedulers schedulers() -> Vec<NodeId>;
         HasMoreJobsThan has_more_jobs_than(count: u32) -> bool;
-        Steer steer(node: NodeId, steer: Steer) -> Steered;
+        NodeControl steer(node: NodeId, steer: NodeControl) -> NodeControlOutcome;
     }
     Shards {
         Shards shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
@@ -228,7 +229,7 @@ operations! {
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
     }
-    Safe {
+    SecretStore {
         KeepSecret keep_secret(secret: &KeptSecret) -> Set;
         RemoveSecret remove_secret(place: &SecretPlace, expected: u32) -> Set;
         Secrets secrets(places: &[SecretPlace]) -> Vec<KeptSecret>;
@@ -243,7 +244,7 @@ operations! {
             -> Vec<KeptSecret>;
         Rewrap rewrap(batch: &[Rewrapped]) -> u64;
     }
-    Journal {
+    AuditLog {
         Record record(events: &[Event]) -> ();
         Audit audit(filter: &AuditFilter, from: Option<i64>, limit: u32) -> Vec<audit::Record>;
         Unsealed unsealed(limit: u32) -> Vec<audit::Record>;
@@ -254,7 +255,7 @@ operations! {
         JobCreators job_creators(jobs: &[JobId]) -> Vec<(JobId, UserId)>;
         PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
-    Follow {
+    ChangeFeed {
         Ended ended(after: Cursor, until: Timestamp, limit: u32) -> Vec<EndedRun>;
         ChangedJobs changed_jobs(after: Cursor, limit: u32) -> Vec<Job>;
         TallyCursor tally_cursor() -> Cursor;
@@ -271,7 +272,7 @@ operations! {
         Recovered recovered() -> Vec<Alert>;
         RaiseDeadLetters raise_dead_letters() -> u64;
     }
-    Objects {
+    NamedResources {
         PutObject put_object(object: &Object, expected: u32) -> Put;
         RemoveObject remove_object(tenant: TenantId, id: ObjectId, expected: u32) -> Set;
         Object object(id: ObjectId) -> Option<Object>;

@@ -32,9 +32,9 @@ use tokio::sync::{Notify, RwLock};
 
 use crate::author::author;
 use crate::{
-    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, Counts, Cut, DueJobs, FactsFor,
-    Finish, Fire, JobFilter, Joined, NodeInfo, Page, Prepared, Pumped, Reaped, Renewed, Result,
-    RunFilter, RunView, Store, Submitted, Want, asks_for_place,
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, DueJobs,
+    Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Prepared, Reaped, RecordPlan,
+    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, Submitted, asks_for_place,
 };
 
 /// The text of a query, one file each.
@@ -200,7 +200,7 @@ impl Store for SqliteStore {
         self.prompt.read(move |connection| jobs::due(connection, now, ahead, limit, &of)).await
     }
 
-    async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+    async fn fire(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
         let copy = batch.to_vec();
         let fired = self.writer.write(move |tx| runs::fire(tx, &copy)).await;
         self.tell_placed(batch.iter().flat_map(|fire| &fire.runs));
@@ -214,7 +214,7 @@ impl Store for SqliteStore {
         submitted
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
         let done = done.to_vec();
         let pumped = self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await;
         if pumped.as_ref().is_ok_and(|pumped| pumped.left_work) {
@@ -288,7 +288,7 @@ impl Store for SqliteStore {
         applied
     }
 
-    async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+    async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
         let cut = *cut;
         self.writer.write(move |tx| prune::prune(tx, &cut, limit)).await
     }

@@ -12,7 +12,7 @@ use store::{Page, SecretView, Set, StoreError};
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, VaultError>> + Send + 'a>>;
 
 /// The operations of a vault.
-pub trait Keeper: Send + Sync + 'static {
+pub trait SecretService: Send + Sync + 'static {
     /// Stores a value as the version after `expected`; 0 means that the secret must not exist.
     fn put<'a>(
         &'a self,

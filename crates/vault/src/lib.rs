@@ -8,7 +8,7 @@
 //!
 //! This is the only crate that handles keys and encrypted values at the same time. It reads no
 //! file, no variable and no clock: keys and randomness are parameters, encrypted values are in a
-//! [`Safe`](store::Safe).
+//! [`SecretStore`](store::Safe).
 
 mod keeper;
 mod key;
@@ -17,8 +17,8 @@ mod rotate;
 mod seal;
 mod vault;
 
-pub use keeper::{Answer, Health, Keeper, Rotated, VaultError};
+pub use keeper::{Answer, Health, Rotated, SecretService, VaultError};
 pub use key::{BadKey, MasterKey};
 pub use ring::Ring;
 pub use store::{SecretView, Set};
-pub use vault::{Custody, Vault};
+pub use vault::{KeyCustody, Vault};

@@ -12,13 +12,13 @@ use store::{KeptSecret, Page, SecretView, Set, SharedStore, as_author};
 use tokio::sync::{Mutex, RwLock};
 use zeroize::Zeroizing;
 
-use crate::keeper::{Answer, Health, Keeper, Rotated, VaultError};
+use crate::keeper::{Answer, Health, Rotated, SecretService, VaultError};
 use crate::key::MasterKey;
 use crate::ring::Ring;
 use crate::seal::{self, Randomness};
 
 /// The storage of master keys, and whether a new one can be stored there.
-pub trait Custody: Send + Sync + 'static {
+pub trait KeyCustody: Send + Sync + 'static {
     /// Stores exactly these keys, durably, or returns why that is not possible.
     fn keep(&self, ring: &Ring) -> Result<(), String>;
 }
@@ -31,7 +31,7 @@ pub struct Vault {
     pub(crate) ring: RwLock<Ring>,
     /// One rotation at a time.
     pub(crate) rotating: Mutex<()>,
-    pub(crate) custody: Box<dyn Custody>,
+    pub(crate) custody: Box<dyn KeyCustody>,
     pub(crate) random: Box<dyn Fn() -> [u8; 32] + Send + Sync>,
 }
 
@@ -40,7 +40,7 @@ impl Vault {
     pub fn new(
         store: impl Into<SharedStore>,
         ring: Ring,
-        custody: impl Custody,
+        custody: impl KeyCustody,
         random: impl Fn() -> [u8; 32] + Send + Sync + 'static,
     ) -> Self {
         Vault {
@@ -162,7 +162,7 @@ impl Secrets for Vault {
     }
 }
 
-impl Keeper for Vault {
+impl SecretService for Vault {
     fn put<'a>(
         &'a self,
         place: &'a SecretPlace,

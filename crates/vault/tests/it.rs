@@ -11,15 +11,15 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::secret::{Scope, SecretPlace};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::{SqliteOptions, SqliteStore};
-use store::{NodeInfo, Safe, Store};
+use store::{NodeInfo, SecretStore, Store};
 use uuid::Uuid;
-use vault::{Custody, Health, Keeper, MasterKey, Ring, Set, Vault, VaultError};
+use vault::{Health, KeyCustody, MasterKey, Ring, SecretService, Set, Vault, VaultError};
 
 /// Keys that are stored in memory, as they would be in a file.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Vec<Vec<String>>>>);
 
-impl Custody for Memory {
+impl KeyCustody for Memory {
     fn keep(&self, ring: &Ring) -> Result<(), String> {
         let ids = ring.keys().iter().map(|key| key.id().to_owned()).collect();
         self.0.lock().unwrap().push(ids);
@@ -30,7 +30,7 @@ impl Custody for Memory {
 /// Keys that an administrator manages outside of the process.
 struct Elsewhere;
 
-impl Custody for Elsewhere {
+impl KeyCustody for Elsewhere {
     fn keep(&self, _: &Ring) -> Result<(), String> {
         Err("the keys come from a setting".to_owned())
     }

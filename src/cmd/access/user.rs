@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Asking, rows};
 use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -119,7 +119,7 @@ fn passwords() -> Result<(String, String), Failure> {
         let old = rpassword::prompt_password("Your password (not shown): ")?;
         let new = rpassword::prompt_password("The new one: ")?;
         if rpassword::prompt_password("The new one again: ")? != new {
-            return Err(Complaint::new("the new passwords differ").into());
+            return Err(CliError::new("the new passwords differ").into());
         }
         return Ok((old, new));
     }
@@ -129,7 +129,7 @@ fn passwords() -> Result<(String, String), Failure> {
         lines => {
             let text = format!("stdin has {} lines", lines.len());
             let hint = "it must have two: the old password and the new one";
-            Err(Complaint::new(text).hint(hint).into())
+            Err(CliError::new(text).hint(hint).into())
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     table,
 };
 use crate::clock;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 
 /// `EXPR` or `--stdin`, and where to begin.
@@ -70,7 +70,7 @@ pub struct NextArgs {
 pub(super) fn run(args: NextArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let zones = clock::zones();
     let Some(expr) = &args.expr else {
-        let zone = zones.find(&args.tz).map_err(Complaint::about_zone)?;
+        let zone = zones.find(&args.tz).map_err(CliError::about_zone)?;
         let defaults = stdin::Defaults { zone, after: args.after, count: args.count };
         return Ok(stdin::answer_all(io::stdin().lock(), out, zones, &defaults)?);
     };

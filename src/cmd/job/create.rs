@@ -7,7 +7,7 @@ use super::flags::JobFlags;
 use super::next::say_warnings;
 use super::{Asking, name};
 use crate::client::Client;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::document;
 use crate::exit::Failure;
 use crate::output::{self, instant};
@@ -60,7 +60,7 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
         (Some(name), _) => {
             let mut fields = flags.fields()?;
             if !fields.contains_key("payload") {
-                let complaint = Complaint::new("what the job does is missing");
+                let complaint = CliError::new("what the job does is missing");
                 let hint =
                     "give one of --http, --sql, --procedure, --command, --shell or -- COMMAND";
                 return Err(complaint.hint(hint).into());
@@ -72,7 +72,7 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
         (None, Some(file)) => {
             let more = flags.fields()?;
             if let Some(field) = more.keys().next() {
-                let complaint = Complaint::new(format!("the file says what {field} is"));
+                let complaint = CliError::new(format!("the file says what {field} is"));
                 return Err(complaint.hint("with --file, leave the other options out").into());
             }
             document::read(&file)?.into_iter().map(|document| document.fields).collect()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::flags::JobFlags;
 use super::{Asking, name};
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::document;
 use crate::exit::Failure;
 use crate::output;
@@ -72,7 +72,7 @@ fn described(job: &Value) -> Value {
 /// What a person makes of the document; none when it is the same as before.
 fn edit(job: &Value) -> Result<Option<Value>, Failure> {
     if !std::io::stdin().is_terminal() {
-        let complaint = Complaint::new("there is no terminal for an editor");
+        let complaint = CliError::new("there is no terminal for an editor");
         return Err(complaint.hint("say what changes with options, such as --cron").into());
     }
     let before = document::of_job(job, |_| None);
@@ -86,7 +86,7 @@ fn edit(job: &Value) -> Result<Option<Value>, Failure> {
         Some(after) if documents.is_empty() => {
             Ok((after.fields != before).then_some(Value::Object(after.fields)))
         }
-        _ => Err(Complaint::new("the document of one job is expected").into()),
+        _ => Err(CliError::new("the document of one job is expected").into()),
     }
 }
 

@@ -8,7 +8,7 @@ use domain::cluster::{LabelError, Labels};
 use domain::schedule::parse_duration;
 use serde_json::{Map, Value, json};
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 
 mod spread;
@@ -269,7 +269,7 @@ impl JobFlags {
             return Ok(());
         }
         let labels: Labels = self.run_on.join(",").parse().map_err(|error: LabelError| {
-            Complaint::new(format!("--run-on: {error}")).hint("a label looks like zone=eu")
+            CliError::new(format!("--run-on: {error}")).hint("a label looks like zone=eu")
         })?;
         let labels: Map<String, Value> =
             labels.0.into_iter().map(|(key, value)| (key, value.into())).collect();
@@ -285,7 +285,7 @@ impl JobFlags {
             }
             for header in &self.header {
                 let Some((name, value)) = header.split_once(':') else {
-                    let complaint = Complaint::new(format!("--header {header:?} has no colon"));
+                    let complaint = CliError::new(format!("--header {header:?} has no colon"));
                     return Err(complaint.hint("a header looks like 'Accept: text/plain'").into());
                 };
                 payload["headers"][name.trim()] = value.trim().into();
@@ -339,7 +339,7 @@ impl JobFlags {
         }
         for variable in &self.env {
             let Some((name, value)) = variable.split_once('=') else {
-                let complaint = Complaint::new(format!("--env {variable:?} has no value"));
+                let complaint = CliError::new(format!("--env {variable:?} has no value"));
                 return Err(complaint.hint("a variable looks like NAME=VALUE").into());
             };
             payload["environment"][name] = value.into();
@@ -352,7 +352,7 @@ impl JobFlags {
         if self.words.is_empty() {
             return Ok(Some(payload));
         }
-        let complaint = Complaint::new("the words behind -- belong to no command");
+        let complaint = CliError::new("the words behind -- belong to no command");
         Err(complaint.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
     }
 }
@@ -360,7 +360,7 @@ impl JobFlags {
 fn upstream(text: &str) -> Result<Value, Failure> {
     let (job, on) = text.rsplit_once(':').unwrap_or((text, "success"));
     if !matches!(on, "success" | "failure" | "completion") {
-        return Err(Complaint::new(format!("--after {text:?}: {on:?} is no end of a job"))
+        return Err(CliError::new(format!("--after {text:?}: {on:?} is no end of a job"))
             .hint("write JOB, JOB:success, JOB:failure or JOB:completion")
             .into());
     }

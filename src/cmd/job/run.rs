@@ -11,7 +11,7 @@ use super::Asking;
 use crate::client::Client;
 use crate::clock;
 use crate::cmd::run::{follow, is_ended};
-use crate::complaint::{Complaint, visible};
+use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, duration, text};
 
@@ -124,7 +124,7 @@ pub fn wait(client: &Client, id: &str, waiting: &Waiting) -> Result<Value, Failu
         if deadline.is_some_and(|deadline| clock::now() >= deadline) {
             let message = format!("run {id} has not ended; it is {}", text(&run, "status"));
             let hint = format!("it goes on: punctual run show {id}, or punctual run cancel {id}");
-            return Err(Failure::Ended(Exit::Timeout, Complaint::new(message).hint(hint)));
+            return Err(Failure::Ended(Exit::Timeout, CliError::new(message).hint(hint)));
         }
         let ended = run["attempts"].as_array().map_or(0, Vec::len) as u64;
         if let Some(followed) = followed.filter(|followed| *followed <= ended) {
@@ -147,7 +147,7 @@ pub fn outcome(run: &Value) -> Result<(), Failure> {
     if let Some(why) = why.iter().map(|field| text(run, field)).find(|why| !why.is_empty()) {
         message.push_str(&format!(": {why}"));
     }
-    Err(Failure::Ended(Exit::RunFailed, Complaint::new(message)))
+    Err(Failure::Ended(Exit::RunFailed, CliError::new(message)))
 }
 
 /// `NAME=VALUE`, where a value that is not JSON is a text.
@@ -155,7 +155,7 @@ pub(super) fn parameters(texts: &[String]) -> Result<Value, Failure> {
     let mut parameters = json!({});
     for text in texts {
         let Some((name, value)) = text.split_once('=') else {
-            let complaint = Complaint::new(format!("--param {text:?} has no value"));
+            let complaint = CliError::new(format!("--param {text:?} has no value"));
             return Err(complaint.hint("a parameter looks like NAME=VALUE").into());
         };
         parameters[name] =

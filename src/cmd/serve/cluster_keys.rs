@@ -5,7 +5,7 @@ use std::path::Path;
 use server::Keys;
 use vault::Vault;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::data::MASTER_KEY;
 use crate::exit::Failure;
 
@@ -22,11 +22,11 @@ pub async fn check_master_key(vault: &Vault, data: &Path) -> Result<(), Failure>
                  same key with the setting master_key; see docs/cluster.md",
                 file.display()
             );
-            Err(Failure::Failed(Complaint::new(text).hint(hint)))
+            Err(Failure::Failed(CliError::new(text).hint(hint)))
         }
         Err(error) => {
             let text = format!("the master key could not be checked: {error}");
-            Err(Failure::Failed(Complaint::new(text)))
+            Err(Failure::Failed(CliError::new(text)))
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use server::Patience;
+use server::ListenerLimits;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::tls::{Certificate, TlsListener};
 
@@ -16,7 +16,7 @@ pub(super) fn open_door(
     front: &Handle,
     listener: TcpListener,
     router: axum::Router,
-    patience: Patience,
+    patience: ListenerLimits,
     certificate: Option<&Arc<Certificate>>,
     mut closed: tokio::sync::watch::Receiver<()>,
 ) -> Result<tokio::task::JoinHandle<()>, Failure> {
@@ -50,7 +50,7 @@ pub(super) async fn listen_for_sql(
         Err(error) => {
             let text = format!("cannot listen on {address}: {error}");
             let hint = "choose another address with --pg 127.0.0.1:PORT, or --pg none";
-            Err(Failure::Failed(Complaint::new(text).hint(hint)))
+            Err(Failure::Failed(CliError::new(text).hint(hint)))
         }
     }
 }
@@ -63,10 +63,10 @@ pub(super) async fn bind(front: &Handle, address: SocketAddr) -> std::io::Result
 pub(super) fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
     let text = format!("cannot listen on {http}: {error}");
     let complaint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => Complaint::new(text).hint(
+        std::io::ErrorKind::AddrInUse => CliError::new(text).hint(
             "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",
         ),
-        _ => Complaint::new(text),
+        _ => CliError::new(text),
     };
     Failure::Failed(complaint)
 }

@@ -11,7 +11,7 @@ use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{
-    Key, Oidc, Patience, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
+    Key, ListenerLimits, Oidc, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
     UiOptions,
 };
 use store::PostgresAddress;
@@ -19,7 +19,7 @@ use vault::Ring;
 
 use crate::backup;
 use crate::channels::Poster;
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::config::Config;
 use crate::custody;
 use crate::otlp::Collector;
@@ -43,7 +43,7 @@ pub struct Plan {
     pub(super) grace: Duration,
     pub(super) settings: Settings,
     pub(super) options: server::Options,
-    pub(super) patience: Patience,
+    pub(super) patience: ListenerLimits,
     pub(super) agent: agent::Options,
     pub(super) webhook: Option<Webhook>,
     pub(super) poster: Poster,
@@ -62,7 +62,7 @@ pub(super) enum StoreKind {
 
 impl Plan {
     /// Reads the settings.
-    pub fn of(config: &Config) -> Result<Self, Complaint> {
+    pub fn of(config: &Config) -> Result<Self, CliError> {
         let yes_or_no = "true or false";
         let number = "a whole number";
         let http: SocketAddr = config.parse("http", "an address such as 127.0.0.1:8630")?;
@@ -88,7 +88,7 @@ impl Plan {
             {
                 let text =
                     format!("{name}: {address} is reached from outside, and there is no TLS");
-                return Err(Complaint::new(text).hint(
+                return Err(CliError::new(text).hint(
                     "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
                 ));
             }
@@ -97,7 +97,7 @@ impl Plan {
             "sqlite" => StoreKind::Sqlite,
             url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
                 let address = PostgresAddress::parse(url).map_err(|wrong| {
-                    Complaint::new(format!("store: {}: {}", wrong.parameter, wrong.problem))
+                    CliError::new(format!("store: {}: {}", wrong.parameter, wrong.problem))
                 })?;
                 StoreKind::Postgres(address)
             }
@@ -169,7 +169,7 @@ impl Plan {
         let databases = jobs::addresses(config, &data);
         let agent = jobs::options(config, &data)?;
         let poster = Poster::new(&agent.http.allow_private, clock::now)
-            .map_err(|error| Complaint::new(format!("nothing can be posted from here: {error}")))?;
+            .map_err(|error| CliError::new(format!("nothing can be posted from here: {error}")))?;
         let has_tls = certificate.is_some();
         Ok(Plan {
             agent,
@@ -222,7 +222,7 @@ impl Plan {
                 ui: ui(config)?,
             },
             queries: queries(config)?,
-            patience: Patience {
+            patience: ListenerLimits {
                 head: config.duration("api.head_patience")?.unsigned_abs(),
                 body: config.duration("api.body_patience")?.unsigned_abs(),
                 connections_max: config.parse("api.connections_max", number)?,
@@ -234,7 +234,7 @@ impl Plan {
 }
 
 /// How many SQL sessions there may be.
-fn sessions(config: &Config) -> Result<SessionLimits, Complaint> {
+fn sessions(config: &Config) -> Result<SessionLimits, CliError> {
     let number = "a whole number";
     let limits = SessionLimits {
         connections_max: config.parse("sql.connections_max", number)?,
@@ -251,7 +251,7 @@ fn sessions(config: &Config) -> Result<SessionLimits, Complaint> {
 
 /// What is decided about the dashboard. Its path goes into a page as it is, so it has plain
 /// characters only.
-fn ui(config: &Config) -> Result<UiOptions, Complaint> {
+fn ui(config: &Config) -> Result<UiOptions, CliError> {
     let base_path = config.text("ui.base_path").to_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
     let is_path = base_path.starts_with('/') && base_path.ends_with('/');
@@ -263,7 +263,7 @@ fn ui(config: &Config) -> Result<UiOptions, Complaint> {
 }
 
 /// What questions may use.
-fn queries(config: &Config) -> Result<QueryLimits, Complaint> {
+fn queries(config: &Config) -> Result<QueryLimits, CliError> {
     let number = "a whole number";
     let at_least_one = |name: &str| match config.parse::<usize>(name, number)? {
         0 => Err(config.wrong(name, "at least 1")),
@@ -298,7 +298,7 @@ fn node_name(config: &Config, http: SocketAddr) -> String {
     }
 }
 
-fn roles(config: &Config) -> Result<Vec<NodeRole>, Complaint> {
+fn roles(config: &Config) -> Result<Vec<NodeRole>, CliError> {
     let wrong = || config.wrong("engine.roles", "scheduler, agent or both");
     let roles = config.list("engine.roles").map(|role| NodeRole::of(role).ok_or_else(wrong));
     let mut roles: Vec<NodeRole> = roles.collect::<Result<_, _>>()?;

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::complaint::Complaint;
+use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 
 /// The longest wait for a connection.
@@ -234,7 +234,7 @@ async fn connect(address: &Address) -> io::Result<Box<dyn Line>> {
 fn unreachable(address: &Address, error: &io::Error) -> Failure {
     let text = format!("cannot reach the SQL door at {address}: {error}");
     let hint = "is it open (punctual serve --pg ADDR)? name another with --pg";
-    Failure::Ended(Exit::Unreachable, Complaint::new(text).hint(hint))
+    Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
 }
 
 fn trouble(mut fields: ErrorFields<'_>) -> io::Result<Trouble> {
@@ -261,7 +261,7 @@ impl Trouble {
             message.push_str("; ");
             message.push_str(&detail.replace('\n', "; "));
         }
-        let mut complaint = Complaint::new(message);
+        let mut complaint = CliError::new(message);
         if let Some((text, position)) = text.zip(self.position) {
             complaint = complaint.pointing(text, position);
         }

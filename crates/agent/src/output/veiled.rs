@@ -9,7 +9,7 @@ use super::{Mask, Output, Stream, locked};
 /// Takes the output of one attempt and hides what the attempt must not show: the secrets that it
 /// was given so far. Whatever executor it is, everything that it says passes here.
 #[derive(Clone, Default)]
-pub(crate) struct Veiled {
+pub(crate) struct Masked {
     output: Output,
     masks: Arc<Mutex<Masks>>,
 }
@@ -31,9 +31,9 @@ impl Masks {
     }
 }
 
-impl Veiled {
+impl Masked {
     pub fn new(output: Output) -> Self {
-        Veiled { output, masks: Arc::default() }
+        Masked { output, masks: Arc::default() }
     }
 
     /// Hides a value from now on.
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_a_result_says_is_masked_and_stays_json() {
-        let veiled = Veiled::default();
+        let veiled = Masked::default();
         veiled.hide("12345678");
         veiled.hide("nabcd");
         for (result, shown) in [
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_value_that_comes_late_is_hidden_from_then_on() {
-        let veiled = Veiled::default();
+        let veiled = Masked::default();
         assert_eq!(veiled.write(Stream::Stdout, b"later"), b"later");
         veiled.hide("later");
         assert_eq!(veiled.write(Stream::Stdout, b" la"), b" ");

@@ -9,7 +9,7 @@ use crate::job::{Definition, Job};
 
 /// A user with all privileges that were granted directly or through roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct EffectivePrivileges {
     /// The user.
     pub user: User,
     /// Their tenant.
@@ -34,7 +34,7 @@ pub struct Rights {
     pub databases: Vec<String>,
 }
 
-impl Standing {
+impl EffectivePrivileges {
     /// The privileges in a tenant. Only cluster administrators have privileges in other tenants.
     pub fn privileges_in(&self, tenant: TenantId) -> Privileges {
         let everywhere = self.privileges.has(Privilege::AdministerCluster);
@@ -153,9 +153,9 @@ mod tests {
     use crate::job::JobState;
     use crate::partition::Rows;
 
-    fn standing(privileges: &[Privilege]) -> Standing {
+    fn standing(privileges: &[Privilege]) -> EffectivePrivileges {
         let tenant = TenantId(Uuid::from_u128(70));
-        Standing {
+        EffectivePrivileges {
             user: User {
                 id: UserId(Uuid::from_u128(7)),
                 tenant,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::id::JobId;
 use domain::run::AttemptResult;
-use engine::{Courier, Executor, LogCourier, Started, Stop};
+use engine::{Executor, LogNotifier, Notifier, Started, Stop};
 use jiff::Timestamp;
 
 use crate::present::{milliseconds, now};
@@ -61,6 +61,6 @@ impl Executor for Witness {
 }
 
 /// Who is told of alerts: the log, as in every process.
-pub fn couriers() -> Vec<Box<dyn Courier>> {
-    vec![Box::new(LogCourier)]
+pub fn couriers() -> Vec<Box<dyn Notifier>> {
+    vec![Box::new(LogNotifier)]
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use domain::schedule::Zones;
-use engine::Parts;
+use engine::Env;
 use jiff::{SignedDuration, Timestamp};
 
 /// The present.
@@ -14,8 +14,8 @@ pub fn now() -> Timestamp {
 }
 
 /// What a node is given in a real process.
-pub fn parts() -> Parts {
-    Parts {
+pub fn parts() -> Env {
+    Env {
         clock: Arc::new(now),
         steady: Arc::new(now),
         random: Arc::new(random),

@@ -6,15 +6,15 @@ use domain::access::Deed;
 use domain::id::{NodeId, RunId};
 use domain::partition::{Part, Progress};
 use store::{
-    Acknowledgement, Answer, Begun, NodeView, OwnedShard, POLICY, RunView, Set, Setting, Steer,
-    Steered,
+    Acknowledgement, Answer, Begun, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
+    RunView, Set, Setting,
 };
 
-use super::{Acting, no_run};
+use super::{AuthorizedEngine, no_run};
 use crate::error::Result;
 use crate::stats::{HourlyStats, Stats};
 
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     /// How the tenant's jobs are doing.
     pub async fn stats(&self) -> Result<Stats> {
         self.may(Deed::SeeAllRuns)?;
@@ -62,7 +62,7 @@ impl Acting<'_> {
     }
 
     /// Drains, resumes or removes a node.
-    pub async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+    pub async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         self.may(Deed::ChangeCluster)?;
         Ok(self.node().store.steer(node, steer).await?)
     }

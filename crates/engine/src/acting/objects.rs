@@ -5,10 +5,10 @@ use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
 use store::{DeliveryKey, DeliveryView, Page, Put, Set};
 
-use super::Acting;
+use super::AuthorizedEngine;
 use crate::error::Result;
 
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {

@@ -15,7 +15,7 @@ use store::{
     StartFilter, StartKey,
 };
 
-use super::{Acting, no_job, no_run};
+use super::{AuthorizedEngine, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
@@ -25,7 +25,7 @@ const LOOK_MIN: u32 = 200;
 /// So often for one page; a page that is short has a next one.
 const LOOKS_MAX: u32 = 10;
 
-impl Acting<'_> {
+impl AuthorizedEngine<'_> {
     /// Starts a run by hand, under the given id if the server has drawn one before. Durable when it
     /// answers.
     pub async fn trigger(&self, id: JobId, trigger: Trigger, run: Option<RunId>) -> Result<NewRun> {

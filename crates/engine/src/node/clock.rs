@@ -15,7 +15,7 @@ use domain::id::{JobId, TenantId};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Node;
-use crate::Parts;
+use crate::Env;
 
 /// A clock that is further away from the store's is worth an alarm.
 const ALARM: SignedDuration = SignedDuration::from_secs(2);
@@ -39,14 +39,14 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn now(parts: &Parts) -> Self {
+    fn now(parts: &Env) -> Self {
         Asked { wall: parts.now(), steady: (parts.steady)() }
     }
 }
 
 /// How far the machine's clock is ahead of the steady one: all that is known before the store was
 /// heard.
-pub(super) fn ahead_at_first(parts: &Parts) -> i64 {
+pub(super) fn ahead_at_first(parts: &Env) -> i64 {
     let Asked { wall, steady } = Asked::now(parts);
     ahead_us(wall, steady)
 }

@@ -18,7 +18,7 @@ pub(super) type Weights = HashMap<TenantId, u32>;
 
 /// Runs in line for a slot.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct SlotWaiters {
     lines: HashMap<TenantId, Line>,
     /// The tenants of `lines` by their next turns.
     turns: BTreeSet<(i64, TenantId)>,
@@ -36,7 +36,7 @@ struct Line {
     turn: i64,
 }
 
-impl Crowd {
+impl SlotWaiters {
     /// How many they are.
     pub fn len(&self) -> u32 {
         self.len as u32
@@ -106,7 +106,7 @@ impl Crowd {
 
     /// Everybody goes.
     pub fn clear(&mut self) {
-        *self = Crowd::default();
+        *self = SlotWaiters::default();
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn tenants_take_turns_and_times_decide_within_one() {
-        let mut crowd = Crowd::default();
+        let mut crowd = SlotWaiters::default();
         for (of, second, run) in [(1, 3, 13), (1, 1, 11), (1, 2, 12), (2, 9, 21), (3, 5, 31)] {
             crowd.insert(tenant(of), place(second, run));
         }
@@ -145,7 +145,7 @@ mod tests {
 
     /// Whose turns come, of tenants that always have a run in line.
     fn turns(weights: &[(u128, u32)], count: usize) -> Vec<u128> {
-        let mut crowd = Crowd::default();
+        let mut crowd = SlotWaiters::default();
         let weights: Weights = weights.iter().map(|(of, weight)| (tenant(*of), *weight)).collect();
         for of in weights.keys() {
             crowd.insert(*of, place(0, of.0.as_u128()));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::run::Outcome;
-use store::{Applied, Finish, Fire, Verdict};
+use store::{Applied, Finish, RecordPlan, Verdict};
 
 /// Counts of ended runs. Adding to one is a single atomic addition.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Ends {
     }
 
     /// Times that a recorded plan ended without a run.
-    pub fn fired(&self, fire: &Fire) {
+    pub fn fired(&self, fire: &RecordPlan) {
         for entry in &fire.ledger {
             self.add(entry.outcome, entry.count);
         }

@@ -13,7 +13,7 @@ use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant};
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Finish, Verdict, Want};
+use store::{Applied, ClaimRequest, Finish, Verdict};
 
 use super::divide::is_divided;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
@@ -194,7 +194,7 @@ impl Node {
         if released.is_empty() {
             return Ok(());
         }
-        let told = self.store.pump(node, &released, Want::default()).await;
+        let told = self.store.pump(node, &released, ClaimRequest::default()).await;
         let mut state = self.state();
         if told.is_err() && state.id == node {
             state.done.extend(released);
@@ -268,7 +268,7 @@ impl Node {
             .collect();
         let mut applied = HashMap::new();
         if !finishes.is_empty() {
-            let pumped = self.store.pump(node, &finishes, Want::default()).await?;
+            let pumped = self.store.pump(node, &finishes, ClaimRequest::default()).await?;
             for (finish, became) in finishes.iter().zip(&pumped.applied) {
                 self.ends.applied(finish, *became);
                 self.traces.settled(finish, *became, pumped.now);

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use store::Delivery;
 
 use super::Node;
-use crate::courier::Courier;
+use crate::courier::Notifier;
 
 /// When a failed delivery is tried again, by the number of tries; then it is given up.
 const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000];
@@ -44,7 +44,7 @@ impl Node {
     }
 
     /// Delivers what a channel has not had. Answers how many deliveries arrived.
-    pub async fn deliver(&self, courier: &dyn Courier) -> store::Result<usize> {
+    pub async fn deliver(&self, courier: &dyn Notifier) -> store::Result<usize> {
         let mut arrived = 0;
         for (alert, tries) in self.store.undelivered(&courier.wants(), DELIVERIES_MAX).await? {
             let delivery = match courier.deliver(&alert).await {

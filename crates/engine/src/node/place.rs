@@ -2,7 +2,7 @@
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
-use store::Want;
+use store::ClaimRequest;
 
 use super::Node;
 use super::call::Call;
@@ -18,7 +18,7 @@ impl Node {
                 return Ok(0);
             }
             let (held, most) = (state.ahead(), self.settings.batch_max);
-            let want = Want {
+            let want = ClaimRequest {
                 due: PerSlot::from_fn(|slot| state.spare(slot).min(most)),
                 soon: self.settings.prepare_max.saturating_sub(held).min(most),
                 ahead: self.settings.prepare_ahead,

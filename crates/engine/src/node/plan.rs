@@ -6,7 +6,7 @@ use domain::decide::plan::{Horizon, plan, tick};
 use domain::job::{Job, When};
 use domain::run::Origin;
 use jiff::{SignedDuration, Timestamp};
-use store::{DueJobs, Fire};
+use store::{DueJobs, RecordPlan};
 
 use super::Node;
 
@@ -39,13 +39,13 @@ impl Node {
         let until = due.now.saturating_add(self.settings.look_ahead).unwrap_or(Timestamp::MAX);
         let outages = self.outages();
         let horizon = Horizon { now: due.now, outages: &outages, until, ticks_max: TICKS_MAX };
-        let fires: Vec<Fire> =
+        let fires: Vec<RecordPlan> =
             due.jobs.iter().filter_map(|job| self.fire_of(job, &horizon)).collect();
         if fires.is_empty() {
             return Ok(PlanReport::default());
         }
         let fired = self.store.fire(&fires).await?;
-        let won: Vec<&Fire> =
+        let won: Vec<&RecordPlan> =
             fires.iter().zip(&fired).filter(|(_, won)| **won).map(|(fire, _)| fire).collect();
         won.iter().for_each(|fire| self.ends.fired(fire));
         if self.traces.is_on() {
@@ -98,9 +98,9 @@ impl Node {
         Ok(())
     }
 
-    fn fire_of(&self, job: &Job, horizon: &Horizon<'_>) -> Option<Fire> {
+    fn fire_of(&self, job: &Job, horizon: &Horizon<'_>) -> Option<RecordPlan> {
         let next = job.next_run?;
-        let fire = |runs, ledger, new_next| Fire {
+        let fire = |runs, ledger, new_next| RecordPlan {
             job: job.id,
             version: job.version,
             expected_next: next,

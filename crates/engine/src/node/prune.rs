@@ -2,7 +2,7 @@
 
 use domain::job::Retention;
 use jiff::{SignedDuration, Timestamp};
-use store::Cut;
+use store::RetentionCutoff;
 
 use super::Node;
 
@@ -17,7 +17,7 @@ impl Node {
         loop {
             let rules = self.store.retention_rules(after, batch).await?;
             for (job, rule) in &rules {
-                let cut = Cut { job: Some(*job), ..self.cut(*rule, now) };
+                let cut = RetentionCutoff { job: Some(*job), ..self.cut(*rule, now) };
                 gone += self.store.prune(&cut, batch).await?;
             }
             match rules.last() {
@@ -44,14 +44,14 @@ impl Node {
 
     /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as
     /// the others.
-    fn cut(&self, rule: Retention, now: Timestamp) -> Cut {
+    fn cut(&self, rule: Retention, now: Timestamp) -> RetentionCutoff {
         let ago = |days: u32| {
             now.saturating_sub(SignedDuration::from_hours(24 * i64::from(days)))
                 .unwrap_or(Timestamp::MIN)
         };
         let days = rule.days.unwrap_or(self.settings.retention_days);
         let failed_days = rule.failed_days.unwrap_or(self.settings.failed_retention_days).max(days);
-        Cut {
+        RetentionCutoff {
             job: None,
             before: ago(days),
             failed_before: ago(failed_days),

@@ -3,7 +3,7 @@
 use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, ClaimFor, Finish, Submitted, Verdict, Want};
+use store::{Applied, ClaimFor, ClaimRequest, Finish, Submitted, Verdict};
 
 use super::call::Call;
 use super::{Node, State};
@@ -187,10 +187,13 @@ impl Node {
     }
 
     /// What to tell and what to ask; none when there is neither.
-    fn take_news(&self) -> Option<(Call<'_>, Want)> {
+    fn take_news(&self) -> Option<(Call<'_>, ClaimRequest)> {
         let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
-        let mut want = Want { tenant_max: self.settings.tenant_max_concurrent, ..Want::default() };
+        let mut want = ClaimRequest {
+            tenant_max: self.settings.tenant_max_concurrent,
+            ..ClaimRequest::default()
+        };
         if self.seeks(&state) && (state.asks == 0 || state.has_much_to_fill()) {
             let is_beside = state.asks > 0;
             want.due = PerSlot::from_fn(|slot| match slot {

@@ -229,7 +229,7 @@ impl Node {
             let (run, job, facts) = (&due[i], &look.jobs[i], look.facts[i].as_ref());
             let of_job = begun.entry(job.id).or_default();
             let line = state.line_before(run);
-            let here = Here { begun: of_job, count: state.begun.of(job.id), line: &line };
+            let here = LocalRuns { begun: of_job, count: state.begun.of(job.id), line: &line };
             let verdict = match facts {
                 Some(facts) => self.decide(run, job, facts, (here, &outages), now),
                 None if self.is_one_too_many(run, job, here.count) => {
@@ -346,7 +346,7 @@ impl Node {
         run: &ClaimedRun,
         job: &Job,
         facts: &StartFacts,
-        (here, outages): (Here<'_>, &[Outage]),
+        (here, outages): (LocalRuns<'_>, &[Outage]),
         now: Timestamp,
     ) -> Start {
         let (at, definition) = (run.run.scheduled_for, &job.definition);
@@ -360,7 +360,7 @@ impl Node {
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         let window = window(definition, at, previous, next);
         let fate = self.fate(run, definition, outages);
-        let Here { begun: begun_here, count: running_here, line: line_here } = here;
+        let LocalRuns { begun: begun_here, count: running_here, line: line_here } = here;
         let most_running = definition.most_running(self.settings.max_runs_per_job);
         let moment =
             Moment { now, begun_here, running_here, most_running, line_here, fate, window };
@@ -472,7 +472,7 @@ impl Node {
 /// The runs of a job that this node has begun, and how many they are. Only the number is known of a
 /// job whose runs may overlap.
 #[derive(Clone, Copy)]
-struct Here<'a> {
+struct LocalRuns<'a> {
     begun: &'a [ActiveRun],
     count: u32,
     /// Those that wait on this node and come before the run in question.

@@ -11,10 +11,10 @@ use store::{StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::patience::{NOT_EARLY, Patience, WATCH, Watch};
+use super::patience::{Backoff, NOT_EARLY, WATCH, Watch};
 use super::pulse::Vital;
 use super::{Executor, Shared, Stop};
-use crate::courier::{Courier, Couriers};
+use crate::courier::{Notifier, Notifiers};
 use crate::error::EngineError;
 use crate::node::{Node, Started};
 use crate::register::has_every_right;
@@ -51,17 +51,17 @@ const COURIERS_AT_ONCE: usize = 16;
 pub(super) struct Driver {
     pub node: Arc<Node>,
     pub shared: Arc<Shared>,
-    pub hands: Arc<dyn Hands>,
+    pub hands: Arc<dyn Dispatch>,
 }
 
 /// Into whose hands goes what was let in.
-pub(super) trait Hands: Send + Sync {
+pub(super) trait Dispatch: Send + Sync {
     /// A run was let in. Does not wait.
     fn take(self: Arc<Self>, driver: Driver, run: Started);
 }
 
 /// The executor of this process.
-pub(super) struct Here<E>(pub Arc<E>);
+pub(super) struct LocalDispatch<E>(pub Arc<E>);
 
 impl Clone for Driver {
     fn clone(&self) -> Self {
@@ -91,7 +91,7 @@ pub(super) fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-impl<E: Executor> Hands for Here<E> {
+impl<E: Executor> Dispatch for LocalDispatch<E> {
     fn take(self: Arc<Self>, driver: Driver, run: Started) {
         tokio::spawn(async move {
             if !driver.node.may_begin(&run) {
@@ -143,7 +143,7 @@ impl<E: Executor> Hands for Here<E> {
     }
 }
 
-impl<E: Executor> Here<E> {
+impl<E: Executor> LocalDispatch<E> {
     /// Does the work of a run, if it may still be done.
     async fn carry_out(&self, node: &Node, run: Started, mut stop: Stop) -> AttemptResult {
         // Most are admitted at once, and have no room for what a look takes.
@@ -196,7 +196,7 @@ pub(super) async fn refusal(
 
 impl Driver {
     pub async fn plan(self) {
-        let mut patience = Patience::new(&self.shared, "plan");
+        let mut patience = Backoff::new(&self.shared, "plan");
         loop {
             if let Some(report) = patience.after(self.node.plan().await).await {
                 self.shared.pulse.beat(Vital::Plan);
@@ -214,7 +214,7 @@ impl Driver {
     }
 
     pub async fn pump(self) {
-        let mut patience = Patience::new(&self.shared, "pump");
+        let mut patience = Backoff::new(&self.shared, "pump");
         let poll = std_duration(self.node.settings.poll_every);
         loop {
             self.pump_news(&mut patience).await;
@@ -227,14 +227,14 @@ impl Driver {
 
     /// The same where there is more than one pump can do; it does not look by the clock.
     pub async fn help_pump(self) {
-        let mut patience = Patience::in_background(&self.shared, "pump");
+        let mut patience = Backoff::in_background(&self.shared, "pump");
         loop {
             self.pump_news(&mut patience).await;
             self.shared.news.notified().await;
         }
     }
 
-    async fn pump_news(&self, patience: &mut Patience<'_>) {
+    async fn pump_news(&self, patience: &mut Backoff<'_>) {
         while self.node.has_news() {
             // What was let in begins first; what ends at once is told of together.
             let mut ended = self.node.untold();
@@ -256,7 +256,7 @@ impl Driver {
     }
 
     pub async fn start_prepared(self) {
-        let mut patience = Patience::new(&self.shared, "start");
+        let mut patience = Backoff::new(&self.shared, "start");
         let mut watch = Watch::default();
         loop {
             let now = self.node.now();
@@ -280,7 +280,7 @@ impl Driver {
         }
     }
 
-    async fn start_due(&self, patience: &mut Patience<'_>) {
+    async fn start_due(&self, patience: &mut Backoff<'_>) {
         // While the store is asked about some, others begin.
         loop {
             let (one, other) = tokio::join!(self.start_all(), self.start_all());
@@ -342,7 +342,7 @@ impl Driver {
         for run in self.node.become_another() {
             self.shared.stop(run, AttemptEnd::Lost);
         }
-        let mut patience = Patience::new(&self.shared, "join");
+        let mut patience = Backoff::new(&self.shared, "join");
         loop {
             let asked_at = tokio::time::Instant::now();
             if patience.after(self.node.join().await).await.is_some() {
@@ -353,7 +353,7 @@ impl Driver {
     }
 
     pub async fn reap(self) {
-        let mut patience = Patience::new(&self.shared, "reap");
+        let mut patience = Backoff::new(&self.shared, "reap");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
             let report = patience.after(self.node.reap().await).await;
@@ -368,7 +368,7 @@ impl Driver {
 
     /// Does what a node does as one of several.
     pub async fn attend(self) {
-        let mut patience = Patience::new(&self.shared, "attend");
+        let mut patience = Backoff::new(&self.shared, "attend");
         let poll = std_duration(self.node.settings.poll_every);
         let mut watched_at: Option<tokio::time::Instant> = None;
         let mut attended_at: Option<tokio::time::Instant> = None;
@@ -404,7 +404,7 @@ impl Driver {
     }
 
     pub async fn prune(self) {
-        let mut patience = Patience::in_background(&self.shared, "prune");
+        let mut patience = Backoff::in_background(&self.shared, "prune");
         loop {
             let gone = patience.after(self.node.prune().await).await;
             let forgotten = patience.after(self.node.forget_requests().await).await;
@@ -419,7 +419,7 @@ impl Driver {
     }
 
     pub async fn tally(self) {
-        let mut patience = Patience::in_background(&self.shared, "tally");
+        let mut patience = Backoff::in_background(&self.shared, "tally");
         loop {
             let report = patience.after(self.node.tally().await).await;
             if !report.is_some_and(|report| report.more) {
@@ -429,7 +429,7 @@ impl Driver {
     }
 
     pub async fn seal(self) {
-        let mut patience = Patience::in_background(&self.shared, "seal");
+        let mut patience = Backoff::in_background(&self.shared, "seal");
         loop {
             let report = patience.after(self.node.seal().await).await;
             if !report.is_some_and(|report| report.more) {
@@ -440,7 +440,7 @@ impl Driver {
 
     /// Raises alerts.
     pub async fn raise(self) {
-        let mut patience = Patience::in_background(&self.shared, "raise");
+        let mut patience = Backoff::in_background(&self.shared, "raise");
         let poll = std_duration(self.node.settings.poll_every);
         for round in 0_u32.. {
             let raised = if round.is_multiple_of(NEWS_EVERY) {
@@ -454,8 +454,8 @@ impl Driver {
     }
 
     /// Carries them to a channel.
-    pub async fn deliver(self, courier: Box<dyn Courier>) {
-        let mut patience = Patience::in_background(&self.shared, "notify");
+    pub async fn deliver(self, courier: Box<dyn Notifier>) {
+        let mut patience = Backoff::in_background(&self.shared, "notify");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
             patience.after(self.node.deliver(courier.as_ref()).await).await;
@@ -499,7 +499,7 @@ impl Driver {
     ) -> Vec<store::Result<Submitted>> {
         match self.node.submit(&runs).await {
             Ok(submitted) => {
-                let mut patience = Patience::new(&self.shared, "start");
+                let mut patience = Backoff::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
                 self.seek_places();
                 // What was let in begins before anybody is told.
@@ -525,9 +525,9 @@ impl Driver {
 pub(super) async fn notify_present(
     node: Arc<Node>,
     shared: Arc<Shared>,
-    couriers: Arc<dyn Couriers>,
+    couriers: Arc<dyn Notifiers>,
 ) {
-    let mut patience = Patience::in_background(&shared, "notify");
+    let mut patience = Backoff::in_background(&shared, "notify");
     loop {
         tokio::time::sleep(std_duration(node.settings.poll_every)).await;
         let present = match couriers.present().await {

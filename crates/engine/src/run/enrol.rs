@@ -4,7 +4,7 @@ use domain::id::{RunId, TenantId};
 use domain::object::{Object, ObjectKind};
 use store::{Put, Set};
 
-use super::{Engine, Guest};
+use super::{AgentProxy, Engine};
 use crate::error::Result;
 use crate::node::Started;
 
@@ -32,7 +32,7 @@ impl Engine {
     }
 }
 
-impl Guest {
+impl AgentProxy {
     /// The run that the agent was given under a fencing token.
     pub fn sent_run(&self, run: RunId, fence: i64) -> Option<Started> {
         self.find(|started| started.run.grant.run == run && started.token == fence)

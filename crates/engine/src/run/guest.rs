@@ -43,11 +43,11 @@ use store::{Applied, NodeInfo, NodeView};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::driver::{AFTER_GRACE, Driver, Hands, refusal, std_duration};
+use super::driver::{AFTER_GRACE, Dispatch, Driver, refusal, std_duration};
 use super::outbox::{Outbox, count};
 use super::{Engine, Shared};
 use crate::node::{CarriedRun, Elsewhere, Node, Started};
-use crate::settings::{Parts, Settings};
+use crate::settings::{Env, Settings};
 
 /// How long after a change of servers another stand-in may still claim.
 const DOUBTS: Duration = Duration::from_secs(60);
@@ -74,22 +74,22 @@ pub struct Renewal {
 
 /// What an agent is there for.
 #[derive(Clone)]
-pub struct Stay {
+pub struct AgentLimits {
     /// Whether it takes only runs that ask for its labels.
     pub only_placed: bool,
     /// Whether it can do what a job asks for.
     pub can: Arc<dyn Fn(&Job) -> bool + Send + Sync>,
 }
 
-impl Stay {
+impl AgentLimits {
     /// For everything that may be done anywhere.
     pub fn for_all() -> Self {
-        Stay { only_placed: false, can: Arc::new(|_| true) }
+        AgentLimits { only_placed: false, can: Arc::new(|_| true) }
     }
 }
 
 /// The stand-in of an agent.
-pub struct Guest {
+pub struct AgentProxy {
     node: Arc<Node>,
     shared: Arc<Shared>,
     outbox: Arc<Outbox>,
@@ -99,15 +99,15 @@ pub struct Guest {
 }
 
 /// Puts what was let in where the agent fetches it.
-struct Away {
+struct RemoteDispatch {
     outbox: Arc<Outbox>,
     /// Carries out what is for whoever stands in.
-    here: Arc<dyn Hands>,
+    here: Arc<dyn Dispatch>,
     /// The server's own node, and whoever wakes it.
     host: (Arc<Node>, Arc<Shared>),
 }
 
-impl Hands for Away {
+impl Dispatch for RemoteDispatch {
     fn take(self: Arc<Self>, driver: Driver, run: Started) {
         // Rows by which a run is divided are for whoever divides it.
         if run.asks_rows || matches!(run.job.definition.action, Action::Backup(_)) {
@@ -132,7 +132,7 @@ impl Hands for Away {
     }
 }
 
-impl Away {
+impl RemoteDispatch {
     /// Whether there is a server that executes. Others do not reach agents elsewhere.
     async fn a_server_executes(&self) -> bool {
         let executes = |node: &NodeView| {
@@ -162,9 +162,9 @@ impl Engine {
     pub async fn host(
         &self,
         info: NodeInfo,
-        stay: Stay,
+        stay: AgentLimits,
         carried: Option<Carried>,
-    ) -> store::Result<Option<Arc<Guest>>> {
+    ) -> store::Result<Option<Arc<AgentProxy>>> {
         if self.shared.stopping.load(Ordering::Relaxed) {
             return Err(store::StoreError::Unavailable("the server stops".into()));
         }
@@ -177,7 +177,7 @@ impl Engine {
         };
         let store = self.node.store.clone();
         // What an agent begins is not begun by this process.
-        let parts = Parts { start_log: None, ..self.node.parts.clone() };
+        let parts = Env { start_log: None, ..self.node.parts.clone() };
         let node =
             Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
         let node = Arc::new(node);
@@ -209,7 +209,8 @@ impl Engine {
         let store_health = Arc::clone(&self.shared.store_health);
         let shared = Arc::new(Shared { store_health, ..Shared::default() });
         let host = (Arc::clone(&self.node), Arc::clone(&self.shared));
-        let hands = Away { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here), host };
+        let hands =
+            RemoteDispatch { outbox: Arc::clone(&outbox), here: Arc::clone(&self.here), host };
         let driver =
             Driver { node: Arc::clone(&node), shared: Arc::clone(&shared), hands: Arc::new(hands) };
         let mut tasks = JoinSet::new();
@@ -220,7 +221,7 @@ impl Engine {
         tasks.spawn_on(oversee(driver.clone(), Arc::clone(&outbox)), &self.runtime);
         tasks.spawn_on(driver.pump(), &self.runtime);
         let tasks = std::sync::Mutex::new(tasks);
-        let guest = Arc::new(Guest { node, shared, outbox, tasks, doubts_since });
+        let guest = Arc::new(AgentProxy { node, shared, outbox, tasks, doubts_since });
         let mut guests = self.guests();
         guests.retain(|guest| guest.strong_count() > 0);
         guests.push(Arc::downgrade(&guest));
@@ -257,7 +258,7 @@ impl Engine {
     }
 }
 
-impl Guest {
+impl AgentProxy {
     /// The node that it is.
     pub fn id(&self) -> NodeId {
         self.node.id()
@@ -381,7 +382,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for AgentProxy {
     fn drop(&mut self) {
         self.outbox.close();
     }
@@ -425,7 +426,7 @@ async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
 
 /// The agent asks for work.
 struct Asking<'a> {
-    guest: &'a Guest,
+    guest: &'a AgentProxy,
     poll: u64,
 }
 

@@ -79,7 +79,7 @@ impl StoreHealth {
 /// What a step does while the store does not answer: it waits a little longer each time. The first
 /// step of a process that meets an outage of the store logs it, and the last one that the store
 /// answers again logs its end.
-pub(super) struct Patience<'a> {
+pub(super) struct Backoff<'a> {
     shared: &'a Shared,
     step: &'static str,
     /// Whether the scheduler needs the step. Steps that it can do without ask the store too rarely
@@ -92,16 +92,16 @@ pub(super) struct Patience<'a> {
     began_at: Instant,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Backoff<'a> {
     /// Of a step that the scheduler needs, and that is repeated every few seconds at least.
     pub fn new(shared: &'a Shared, step: &'static str) -> Self {
         let began_at = Instant::now();
-        Patience { shared, step, is_vital: true, failures: 0, is_failing: false, began_at }
+        Backoff { shared, step, is_vital: true, failures: 0, is_failing: false, began_at }
     }
 
     /// Of a step that the scheduler can do without for a while.
     pub fn in_background(shared: &'a Shared, step: &'static str) -> Self {
-        Patience { is_vital: false, ..Patience::new(shared, step) }
+        Backoff { is_vital: false, ..Backoff::new(shared, step) }
     }
 
     pub async fn after<T>(&mut self, result: store::Result<T>) -> Option<T> {
@@ -149,7 +149,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-impl Drop for Patience<'_> {
+impl Drop for Backoff<'_> {
     fn drop(&mut self) {
         if self.is_failing {
             self.shared.store_health.recovers();
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(health.fails(Instant::now()), (true, false), "the same outage");
         assert!(!health.recovers() && health.recovers());
         let [mut plan, mut claim, mut late] =
-            ["plan", "claim", "attend"].map(|step| Patience::new(&shared, step));
-        let mut prune = Patience::in_background(&shared, "prune");
+            ["plan", "claim", "attend"].map(|step| Backoff::new(&shared, step));
+        let mut prune = Backoff::in_background(&shared, "prune");
         for patience in [&mut plan, &mut claim, &mut prune] {
             assert_eq!(patience.after(away()).await, None);
         }
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn an_error_that_is_not_about_the_connection_is_no_outage() {
         let shared = Shared::default();
-        let mut plan = Patience::new(&shared, "plan");
+        let mut plan = Backoff::new(&shared, "plan");
         let unreadable = || store::Result::<()>::Err(StoreError::Unreadable("a job".to_owned()));
         plan.after(unreadable()).await;
         assert!(is_well(&shared));

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use domain::alert::Alert;
 use domain::job::{Definition, Overlap, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
-use engine::{Courier, Settings};
+use engine::{Notifier, Settings};
 use jiff::SignedDuration;
 use store::Desk;
 
@@ -20,7 +20,7 @@ struct Postbox {
     refusals: Mutex<u32>,
 }
 
-impl Courier for Postbox {
+impl Notifier for Postbox {
     fn channel(&self) -> &str {
         "postbox"
     }

@@ -6,7 +6,7 @@ use domain::job::Definition;
 use domain::run::AttemptResult;
 use engine::{Settings, as_author};
 use jiff::SignedDuration;
-use store::{Journal, Store};
+use store::{AuditLog, Store};
 
 use crate::world::{Steps, World};
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use domain::alert::Alert;
 use domain::job::{Definition, JobState};
-use engine::{ClockHealth, Courier, Settings};
+use engine::{ClockHealth, Notifier, Settings};
 use jiff::SignedDuration;
 use store::{Change, Changed, Prepared, Store};
 
@@ -17,7 +17,7 @@ use crate::world::{Steps, World, cron, immortal};
 #[derive(Default)]
 struct Postbox(Mutex<Vec<String>>);
 
-impl Courier for Postbox {
+impl Notifier for Postbox {
     fn channel(&self) -> &str {
         "postbox"
     }

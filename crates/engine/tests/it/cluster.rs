@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use domain::cluster::{Class, Lead, NodeRole};
 use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
-use engine::{NodeInfo, Settings, Steer};
+use engine::{NodeControl, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::{Alerts, Channel, Cluster, Desk, Store};
 
@@ -226,7 +226,7 @@ async fn without_a_quorum_a_run_is_put_off_and_neither_fails_nor_is_lost() {
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!((view.state.to_string().as_str(), view.attempts, view.lost), ("PENDING", 0, 0));
     // Somebody says that the other one will not come back.
-    world.store.steer(dead.id(), Steer::Remove).await.unwrap();
+    world.store.steer(dead.id(), NodeControl::Remove).await.unwrap();
     assert_eq!(alive.attend().await.unwrap().acknowledged, 1);
     assert_eq!(alive.work_and_complete().await, 1);
     assert_eq!(state(&world, run).await, "COMPLETED");
@@ -272,7 +272,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     new.renew().await.unwrap();
     old.work().await;
     assert!(old.next_prepared().is_some(), "it has the next minute's run");
-    world.store.steer(old.id(), Steer::Drain).await.unwrap();
+    world.store.steer(old.id(), NodeControl::Drain).await.unwrap();
     old.renew().await.unwrap();
     assert!(old.is_drained());
     assert_eq!(old.next_prepared(), None, "there is nothing to wait for any more");
@@ -293,7 +293,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     assert_eq!(state(&world, running.run.grant.run).await, "COMPLETED");
     assert_eq!(old.attend().await.unwrap().leads, None);
     assert_eq!(new.attend().await.unwrap().leads, Some(epoch + 1));
-    world.store.steer(old.id(), Steer::Resume).await.unwrap();
+    world.store.steer(old.id(), NodeControl::Resume).await.unwrap();
     old.renew().await.unwrap();
     old.trigger(&job).await;
     assert_eq!(old.work().await.len(), 1);
@@ -360,7 +360,7 @@ async fn a_node_with_other_settings_is_told_about_once() {
     }
     let settings = world.store.settings().await.unwrap();
     assert_eq!((settings[0].name.as_str(), settings[0].version), (store::POLICY, 1));
-    leader.notify(&engine::LogCourier).await;
+    leader.notify(&engine::LogNotifier).await;
     let channel = Channel::of_all("new");
     let alerts = world.store.undelivered(&channel, 9).await.unwrap();
     let texts: Vec<&str> = alerts.iter().map(|(alert, _)| alert.kind.name()).collect();

@@ -10,8 +10,8 @@ use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
 use engine::{
-    Applied, Carried, CarriedRun, Elsewhere, Engine, Executor, Guest, NewJob, NodeInfo, Settings,
-    Started, Stay, Stop, Trigger,
+    AgentLimits, AgentProxy, Applied, Carried, CarriedRun, Elsewhere, Engine, Executor, NewJob,
+    NodeInfo, Settings, Started, Stop, Trigger,
 };
 use jiff::SignedDuration;
 use store::Store;
@@ -99,13 +99,13 @@ impl Servers {
     }
 }
 
-async fn host(engine: &Engine, carried: Option<Carried>) -> Option<Arc<Guest>> {
+async fn host(engine: &Engine, carried: Option<Carried>) -> Option<Arc<AgentProxy>> {
     let info = NodeInfo { labels: far(), capacity: both(2), ..NodeInfo::named("far") };
-    engine.host(info, Stay::for_all(), carried).await.unwrap()
+    engine.host(info, AgentLimits::for_all(), carried).await.unwrap()
 }
 
 /// Polls until something comes.
-async fn fetch(guest: &Guest, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
+async fn fetch(guest: &AgentProxy, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
     let has: HashSet<_> = has.iter().map(|run| run.run.grant).collect();
     for _ in 0..60 {
         *poll += 1;
@@ -165,7 +165,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     }
     // A node is its own agent's, and as long as it lives.
     let info = NodeInfo { labels: far(), capacity: both(2), ..NodeInfo::named("thief") };
-    let stolen = servers.b.host(info, Stay::for_all(), Some(carried(&begun))).await.unwrap();
+    let stolen = servers.b.host(info, AgentLimits::for_all(), Some(carried(&begun))).await.unwrap();
     assert!(stolen.is_none());
     at_b.leave().await.unwrap();
     assert!(host(&servers.a, Some(carried(&begun))).await.is_none());

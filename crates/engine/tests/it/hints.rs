@@ -12,10 +12,10 @@ use domain::object::{Object, ObjectKind};
 use domain::partition::Partition;
 use domain::run::AttemptResult;
 use domain::shard::ShardBody;
-use engine::{Engine, Executor, NewJob, NodeInfo, Settings, Started, Stay, Stop, Trigger};
+use engine::{AgentLimits, Engine, Executor, NewJob, NodeInfo, Settings, Started, Stop, Trigger};
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{Objects, Put, Shards, Store};
+use store::{NamedResources, Put, Shards, Store};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -132,7 +132,7 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     };
     until_true(&process, "busy", is_busy).await;
     let can = |job: &Job| !matches!(job.definition.action, Action::Sql(_));
-    let stay = Stay { only_placed: false, can: Arc::new(can) };
+    let stay = AgentLimits { only_placed: false, can: Arc::new(can) };
     let info = NodeInfo { capacity: both(2), ..NodeInfo::named("far") };
     let guest = server.host(info, stay, None).await.unwrap().unwrap();
     let for_server = trigger(&server, &query, None).await;
@@ -167,7 +167,7 @@ async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
     };
     let server = engine(&process, "server", &Worker::default(), plans).await;
     let job = create(&server, "job", Definition::default()).await;
-    let stay = Stay { only_placed: false, can: Arc::new(|_| false) };
+    let stay = AgentLimits { only_placed: false, can: Arc::new(|_| false) };
     let info = NodeInfo { capacity: both(1), ..NodeInfo::named("far") };
     let guest = server.host(info, stay, None).await.unwrap().unwrap();
     let run = trigger(&server, &job, None).await;

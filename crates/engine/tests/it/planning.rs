@@ -7,7 +7,7 @@ use domain::bucket::{BUCKETS, Buckets};
 use domain::cluster::NodeRole;
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Definition, JobState, Overlap, When};
-use engine::{NewJob, Node, NodeInfo, Settings, Steer};
+use engine::{NewJob, Node, NodeControl, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
 use store::{Cluster, RunFilter, Store};
@@ -127,13 +127,13 @@ async fn a_share_moves_when_its_owner_dies_drains_or_comes_back() {
             assert!(node.buckets().count() > before.count(), "each gets a part of it");
         }
     };
-    world.store.steer(gone.id(), Steer::Drain).await.unwrap();
+    world.store.steer(gone.id(), NodeControl::Drain).await.unwrap();
     attend(&nodes).await;
     among_two(&nodes);
     gone.renew().await.unwrap().unwrap();
     gone.attend().await.unwrap();
     assert_eq!(gone.buckets(), Buckets::NONE);
-    world.store.steer(gone.id(), Steer::Resume).await.unwrap();
+    world.store.steer(gone.id(), NodeControl::Resume).await.unwrap();
     gone.attend().await.unwrap();
     attend(&nodes).await;
     assert_eq!(gone.buckets(), first);

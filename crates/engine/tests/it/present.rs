@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::id::{TenantId, UserId};
 use domain::job::{Definition, Job, JobState};
 use domain::schedule::Zones;
-use engine::{Engine, Executor, NewJob, NodeInfo, Parts, Settings};
+use engine::{Engine, Env, Executor, NewJob, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use uuid::Uuid;
@@ -26,8 +26,8 @@ pub fn random() -> u128 {
 }
 
 /// What an engine is made of, with the time of a clock.
-pub fn parts(clock: &Clock) -> Parts {
-    Parts {
+pub fn parts(clock: &Clock) -> Env {
+    Env {
         clock: Arc::clone(clock),
         steady: Arc::clone(clock),
         random: Arc::new(random),
@@ -38,7 +38,7 @@ pub fn parts(clock: &Clock) -> Parts {
 }
 
 /// The same with the real time.
-pub fn real_parts() -> Parts {
+pub fn real_parts() -> Env {
     let clock: Clock = Arc::new(now);
     parts(&clock)
 }

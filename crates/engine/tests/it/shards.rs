@@ -9,7 +9,7 @@ use domain::object::ObjectKind;
 use domain::partition::{Parameters, Partition, Progress, Rows};
 use domain::run::{AttemptResult, Outcome};
 use domain::shard::ShardBody;
-use engine::{NodeInfo, Settings, Started, Steer, Trigger};
+use engine::{NodeControl, NodeInfo, Settings, Started, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
 use store::{Cluster, Shards, Store};
@@ -154,11 +154,11 @@ async fn shards_move_when_a_node_is_lost_drained_or_comes() {
     }
     // Somebody drains the second one: the first has everything.
     let drained = cluster.nodes[1].id();
-    cluster.world.store.steer(drained, Steer::Drain).await.unwrap();
+    cluster.world.store.steer(drained, NodeControl::Drain).await.unwrap();
     cluster.second(&mut done).await;
     assert_eq!(cluster.owned_by(cluster.nodes[0].id()).await.len(), 16);
     // It is resumed, and a node of the name of the lost one comes: everything is as it was.
-    cluster.world.store.steer(drained, Steer::Resume).await.unwrap();
+    cluster.world.store.steer(drained, NodeControl::Resume).await.unwrap();
     let settings = Settings { info: NodeInfo::named("node-2"), ..Settings::default() };
     let back = cluster.world.node_with(settings).await;
     cluster.nodes.push(back);
@@ -484,9 +484,9 @@ async fn a_stale_owner_claims_nothing() {
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let stale: NodeId = cluster.nodes[1].id();
     assert!(!cluster.owned_by(stale).await.is_empty());
-    cluster.world.store.steer(stale, Steer::Drain).await.unwrap();
+    cluster.world.store.steer(stale, NodeControl::Drain).await.unwrap();
     cluster.nodes[0].attend().await.unwrap();
-    cluster.world.store.steer(stale, Steer::Resume).await.unwrap();
+    cluster.world.store.steer(stale, NodeControl::Resume).await.unwrap();
     // It has not heard of anything, and nobody has given the shards back to it.
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;

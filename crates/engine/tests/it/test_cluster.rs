@@ -7,7 +7,7 @@ use domain::object::{Object, ObjectKind};
 use domain::run::{AttemptResult, ErrorCode};
 use domain::shard::{Ownership, ShardBody};
 use engine::{NodeInfo, Settings, Started};
-use store::{Objects, Put, RunFilter, RunView, Shards, Store};
+use store::{NamedResources, Put, RunFilter, RunView, Shards, Store};
 use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World};

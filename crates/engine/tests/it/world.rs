@@ -8,7 +8,7 @@ use domain::job::{Definition, Job, JobState, When};
 use domain::run::AttemptResult;
 use domain::schedule::{DstPolicy, Zones};
 use domain::slot::PerSlot;
-use engine::{Courier, NewJob, Node, Parts, Settings, StartLog, Started, Tracer, Trigger};
+use engine::{Env, NewJob, Node, Notifier, Settings, StartLog, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{RunFilter, RunView, Store};
@@ -88,7 +88,7 @@ impl World {
     ) -> TestNode {
         let [clock, steady] = [0; 2].map(|_| Arc::clone(&self.clock));
         let random = Arc::clone(&self.random);
-        let parts = Parts {
+        let parts = Env {
             steady: Arc::new(move || {
                 let hurried_us = hurried_us.load(Ordering::Relaxed);
                 Timestamp::from_microsecond(steady.load(Ordering::Relaxed) + hurried_us).unwrap()
@@ -176,7 +176,7 @@ pub trait Steps {
     /// Tells the store what ended.
     async fn flush(&self);
     /// Raises alerts and carries them to a channel. Answers how many arrived.
-    async fn notify(&self, courier: &dyn Courier) -> usize;
+    async fn notify(&self, courier: &dyn Notifier) -> usize;
 }
 
 impl Steps for TestNode {
@@ -233,7 +233,7 @@ impl Steps for TestNode {
         }
     }
 
-    async fn notify(&self, courier: &dyn Courier) -> usize {
+    async fn notify(&self, courier: &dyn Notifier) -> usize {
         self.raise_news().await.unwrap();
         self.deliver(courier).await.unwrap()
     }

@@ -9,7 +9,7 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use query::{Column, Row, Value};
-use sql::{Copy, Discard, Parsed, Spot, Statement};
+use sql::{Copy, Discard, Parsed, Spanned, Statement};
 use tokio::time::timeout;
 
 use super::copy::Style;
@@ -99,7 +99,7 @@ impl<'a> Talk<'a> {
 
     /// What a statement does to the connection itself.
     async fn apply(&mut self, statement: &Statement) -> Result<(), Step> {
-        let gone = |sqlstate, what: &str, name: &Spot<String>| {
+        let gone = |sqlstate, what: &str, name: &Spanned<String>| {
             Report::new(sqlstate, format!("there is no {what} {:?}", name.value))
         };
         match statement {

@@ -18,7 +18,7 @@ use super::portal::{Named, Rows};
 use super::report::{self, Report};
 use super::startup::Arrived;
 use super::wire::{Ended, Wire};
-use crate::admission::Guest;
+use crate::admission::SqlLogin;
 use crate::sql::{BlockState, Session};
 
 /// How often it is looked whether the client may still be here. What the engine remembers of a key
@@ -69,7 +69,7 @@ pub(super) struct Portal {
 pub(super) struct Talk<'a> {
     pub(super) door: &'a Door,
     pub(super) wire: Wire,
-    pub(super) guest: Guest,
+    pub(super) guest: SqlLogin,
     pub(super) registered: Registered,
     pub(super) sql: Session,
     pub(super) statements: Named<Arc<Prepared>>,
@@ -135,7 +135,7 @@ pub(crate) async fn run(
 }
 
 /// Who a client is now, or why it has to go.
-pub(super) async fn actor_of(door: &Door, guest: &Guest) -> Result<Actor, Report> {
+pub(super) async fn actor_of(door: &Door, guest: &SqlLogin) -> Result<Actor, Report> {
     match door.app.authority.actor_of(guest).await {
         Ok(Some(actor)) => Ok(actor),
         Ok(None) => Err(Report::new(report::SHUTDOWN, "the key or the user of this session ended")),

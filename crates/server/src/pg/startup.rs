@@ -21,7 +21,7 @@ use super::door::{Door, Tls};
 use super::frame::Frame;
 use super::report::{self, Report};
 use super::wire::{Ended, Wire};
-use crate::admission::Guest;
+use crate::admission::SqlLogin;
 use crate::limit::Caller;
 use crate::problem::Code;
 use crate::scram::{BOUND_MECHANISM, Binding, Exchange, MECHANISM, end_point};
@@ -63,7 +63,7 @@ pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
     /// Who it is.
-    pub(crate) guest: Guest,
+    pub(crate) guest: SqlLogin,
     /// By what their statements are cancelled.
     pub(crate) registered: Registered,
     /// The tenant, as they call it.
@@ -229,7 +229,7 @@ async fn authenticate(
     wire: &mut Wire,
     line: &Line,
     who: &Claim<'_>,
-) -> Result<Result<Guest, Report>, Ended> {
+) -> Result<Result<SqlLogin, Report>, Ended> {
     let Claim { caller, tenant, user } = *who;
     let bound_to = match line {
         Line::Private(Some(bytes)) => Some(bytes.as_slice()),

@@ -8,13 +8,13 @@ use tokio::time::Interval;
 use super::door::Door;
 use super::report::{self, Report};
 use super::session::{LOOK, Over, Step, actor_of};
-use crate::admission::Guest;
+use crate::admission::SqlLogin;
 use crate::sql::RowStream;
 
 /// Watches a client during one statement.
 pub(super) struct Watch<'a> {
     door: &'a Door,
-    guest: Guest,
+    guest: SqlLogin,
     look: Interval,
     /// The same for the whole statement: a wish that comes while rows are sent is not lost.
     wish: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -24,7 +24,7 @@ impl<'a> Watch<'a> {
     /// Watches a client whose wish to cancel is this.
     pub(super) fn new(
         door: &'a Door,
-        guest: Guest,
+        guest: SqlLogin,
         wish: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         Watch { door, guest, look: tokio::time::interval(LOOK), wish: Box::pin(wish) }

@@ -9,7 +9,7 @@ use domain::access::{Deed, may};
 use domain::cluster::{NodeState, fingerprint};
 use domain::id::NodeId;
 use domain::object::ObjectKind;
-use engine::{EngineError, NodeView, Set, Steer, Steered};
+use engine::{EngineError, NodeControl, NodeControlOutcome, NodeView, Set};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -142,20 +142,22 @@ async fn find(app: &App, actor: &Actor, text: &str) -> Result<NodeView> {
 }
 
 /// Steers a node, if the actor may and the node is there.
-async fn steer(app: &App, actor: &Actor, node: &str, steer: Steer) -> Result<NodeId> {
+async fn steer(app: &App, actor: &Actor, node: &str, steer: NodeControl) -> Result<NodeId> {
     may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
     let node = find(app, actor, node).await?;
     let name = &node.info.name;
     match app.engine.by(actor).steer(node.id, steer).await? {
-        Steered::Done => Ok(node.id),
-        Steered::NotFound => {
+        NodeControlOutcome::Done => Ok(node.id),
+        NodeControlOutcome::NotFound => {
             Err(Problem::new(Code::NotFound, format!("the node {name:?} is gone")))
         }
-        Steered::Alive => {
+        NodeControlOutcome::Alive => {
             let text = format!("the node {name:?} is alive; stop it, and it leaves by itself");
             Err(Problem::new(Code::WrongState, text))
         }
-        Steered::Down => Err(Problem::new(Code::WrongState, format!("the node {name:?} is down"))),
+        NodeControlOutcome::Down => {
+            Err(Problem::new(Code::WrongState, format!("the node {name:?} is down")))
+        }
     }
 }
 
@@ -180,7 +182,7 @@ pub(crate) async fn drain(
     actor: Actor,
     Path(node): Path<String>,
 ) -> Result<Json<Worker>> {
-    let node = steer(&app, &actor, &node, Steer::Drain).await?;
+    let node = steer(&app, &actor, &node, NodeControl::Drain).await?;
     shown(&app, &actor, node).await
 }
 
@@ -198,7 +200,7 @@ pub(crate) async fn resume(
     actor: Actor,
     Path(node): Path<String>,
 ) -> Result<Json<Worker>> {
-    let node = steer(&app, &actor, &node, Steer::Resume).await?;
+    let node = steer(&app, &actor, &node, NodeControl::Resume).await?;
     shown(&app, &actor, node).await
 }
 
@@ -219,7 +221,7 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode> {
     may(&actor, Deed::ChangeCluster).map_err(EngineError::from)?;
     let was_agent = revoke(&app, &actor, &node).await?;
-    match steer(&app, &actor, &node, Steer::Remove).await {
+    match steer(&app, &actor, &node, NodeControl::Remove).await {
         // Without its key it falls silent by itself, if it was there at all.
         Err(problem) if was_agent && matches!(problem.code, Code::WrongState | Code::NotFound) => {}
         removed => drop(removed?),

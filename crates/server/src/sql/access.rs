@@ -4,7 +4,8 @@ use domain::access::{Award, Awarded, Deed, Entry, Kind, Record, Role, User, Veri
 use domain::id::{RoleId, UserId};
 use engine::EngineError;
 use sql::{
-    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, Spot, Statement, UserStatement, Verb,
+    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, Spanned, Statement, UserStatement,
+    Verb,
 };
 use uuid::Uuid;
 
@@ -14,13 +15,13 @@ use crate::problem::{Code, Problem};
 use crate::rest::entry::new_id;
 
 impl Session {
-    async fn entry(&self, kind: Kind, name: &Spot<String>) -> Result<Record> {
+    async fn entry(&self, kind: Kind, name: &Spanned<String>) -> Result<Record> {
         let found = self.app.engine.by(&self.actor).entry(kind, &name.value).await;
         found.map_err(|error| SqlError::from(error).or_at(name.at))
     }
 
     /// The entry, or none when it is not there.
-    async fn entry_if(&self, kind: Kind, name: &Spot<String>) -> Result<Option<Record>> {
+    async fn entry_if(&self, kind: Kind, name: &Spanned<String>) -> Result<Option<Record>> {
         match self.app.engine.by(&self.actor).entry(kind, &name.value).await {
             Ok(record) => Ok(Some(record)),
             Err(EngineError::NotFound(_)) => Ok(None),
@@ -130,7 +131,7 @@ impl Session {
     async fn kept(
         &self,
         user: UserId,
-        name: &Spot<String>,
+        name: &Spanned<String>,
         password: &str,
     ) -> Result<(Option<String>, Option<Box<Verifier>>)> {
         // psql's \password sends what PostgreSQL keeps, and not the password.
@@ -176,7 +177,7 @@ impl Session {
 
     /// What a statement is about: something new, or something that is there. None when there is
     /// nothing to do and nobody minds.
-    async fn known(&self, kind: Kind, verb: Verb, name: &Spot<String>) -> Result<Option<Known>> {
+    async fn known(&self, kind: Kind, verb: Verb, name: &Spanned<String>) -> Result<Option<Known>> {
         Ok(match verb {
             Verb::Create | Verb::CreateOrAlter => Some(Known::No),
             Verb::CreateIfAbsent => match self.entry_if(kind, name).await? {
@@ -220,7 +221,7 @@ enum Known {
     Yes(Box<Record>),
 }
 
-fn skipped(kind: &str, verb: Verb, name: &Spot<String>) -> String {
+fn skipped(kind: &str, verb: Verb, name: &Spanned<String>) -> String {
     let name = sql::quoted(&name.value);
     match verb {
         Verb::CreateIfAbsent => format!("{kind} {name} already exists, skipping"),

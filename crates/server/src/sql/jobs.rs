@@ -7,7 +7,7 @@ use domain::job::{Definition, Job, JobState};
 use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
 use engine::{Deletion, NewJob};
 use jiff::Timestamp;
-use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spot};
+use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spanned};
 
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::{Code, Problem};
@@ -17,13 +17,13 @@ use crate::rest::warnings::warnings;
 
 impl Session {
     /// The job of a name or an id.
-    pub(super) async fn job(&self, name: &Spot<String>) -> Result<Job> {
+    pub(super) async fn job(&self, name: &Spanned<String>) -> Result<Job> {
         let found = find::job(&self.app, &self.actor, &name.value).await;
         found.map_err(|problem| SqlError::from(problem).or_at(name.at))
     }
 
     /// The job, or none when it is not there and nobody minds.
-    async fn job_if(&self, name: &Spot<String>, if_exists: bool) -> Result<Option<Job>> {
+    async fn job_if(&self, name: &Spanned<String>, if_exists: bool) -> Result<Option<Job>> {
         match self.job(name).await {
             Ok(job) => Ok(Some(job)),
             Err(error) if if_exists && error.problem.code == Code::JobNotFound => Ok(None),
@@ -38,8 +38,8 @@ impl Session {
     }
 
     /// A time as it was written; the present when nothing was.
-    pub(super) fn time_of(&self, written: Option<&Spot<String>>) -> Result<Timestamp> {
-        let Some(Spot { value, at }) = written else { return Ok(self.app.now()) };
+    pub(super) fn time_of(&self, written: Option<&Spanned<String>>) -> Result<Timestamp> {
+        let Some(Spanned { value, at }) = written else { return Ok(self.app.now()) };
         let time = parse_instant(value, &self.zone(), &self.app.zones);
         time.map_err(|error| SqlError::from(error).or_at(*at))
     }
@@ -211,7 +211,7 @@ impl Session {
         })
     }
 
-    pub(super) async fn pause_job(&self, name: &Spot<String>) -> Result<Answer> {
+    pub(super) async fn pause_job(&self, name: &Spanned<String>) -> Result<Answer> {
         let job = self.job(name).await?;
         let done = self.app.engine.by(&self.actor).pause_job(job.id).await;
         done.map_err(|error| SqlError::from(error).or_at(name.at))?;
@@ -220,7 +220,7 @@ impl Session {
 
     pub(super) async fn resume_job(
         &self,
-        name: &Spot<String>,
+        name: &Spanned<String>,
         catch_up: Option<CatchUpPolicy>,
     ) -> Result<Answer> {
         let job = self.job(name).await?;
@@ -234,6 +234,6 @@ fn of_create(problem: Problem, create: &CreateJob) -> SqlError {
     SqlError::of_clauses(problem, &create.clauses, create.name.at)
 }
 
-fn no_job(name: &Spot<String>) -> String {
+fn no_job(name: &Spanned<String>) -> String {
     format!("job {} does not exist, skipping", sql::quoted(&name.value))
 }

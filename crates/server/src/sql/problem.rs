@@ -2,7 +2,7 @@
 
 use domain::schedule::AtError;
 use engine::EngineError;
-use sql::{Clauses, Refused, RefusedKind, Spot, SyntaxError};
+use sql::{Clauses, Refused, RefusedKind, Spanned, SyntaxError};
 use vault::VaultError;
 
 use crate::problem::{Code, Problem};
@@ -75,7 +75,7 @@ impl SqlError {
         SqlError::new(Code::WrongState, text).with_state("25001")
     }
 
-    pub(super) fn unsupported(verb: &Spot<String>, hint: &str) -> Self {
+    pub(super) fn unsupported(verb: &Spanned<String>, hint: &str) -> Self {
         let text = format!("{} is not supported here", verb.value);
         SqlError::new(Code::NotSupported, text).with_hint(hint).or_at(verb.at)
     }

@@ -6,7 +6,7 @@ use engine::{Backfill, Trigger};
 use jiff::Timestamp;
 use query::Value;
 use serde_json::Map;
-use sql::{BackfillJob, ExecuteJob, Spot};
+use sql::{BackfillJob, ExecuteJob, Spanned};
 
 use super::answer::{BACKFILLED, RETRIED, STARTED, text};
 use super::{Answer, Result, Session, SqlError};
@@ -45,14 +45,14 @@ impl Session {
         Ok(started(&job, new.id, new.scheduled_for))
     }
 
-    pub(super) async fn cancel_run(&self, run: &Spot<RunId>) -> Result<Answer> {
+    pub(super) async fn cancel_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
         let text = format!("cancelled by {} with CANCEL JOB RUN", self.actor.name);
         let done = self.app.engine.by(&self.actor).cancel(run.value, &text).await;
         done.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::done("CANCEL JOB RUN"))
     }
 
-    pub(super) async fn retry_run(&self, run: &Spot<RunId>) -> Result<Answer> {
+    pub(super) async fn retry_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
         let new = self.app.engine.by(&self.actor).redrive(run.value).await;
         let new = new.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::rows(RETRIED, vec![vec![Value::Uuid(new.id.0)]]))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use query::{Cancel, Column, Engine, Prepared, QueryError, State, Value};
-use sql::Spot;
+use sql::Spanned;
 use tokio::sync::oneshot;
 
 use super::stream::{Batches, EndedWith, RowStream, within};
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Reads a question.
-    pub(super) async fn prepare(&self, question: &Spot<String>) -> Result<Prepared> {
+    pub(super) async fn prepare(&self, question: &Spanned<String>) -> Result<Prepared> {
         let text = question.value.clone();
         let Desk { engine, give_back, admitted } = self.desk()?;
         let work = move || {
@@ -98,7 +98,7 @@ impl Session {
     /// read.
     pub(super) async fn select(
         &self,
-        question: &Spot<String>,
+        question: &Spanned<String>,
         parameters: &[Value],
     ) -> Result<Answer> {
         let (text, parameters) = (question.value.clone(), parameters.to_vec());
@@ -137,7 +137,7 @@ impl Session {
     }
 }
 
-fn place_of(question: &Spot<String>) -> (usize, usize) {
+fn place_of(question: &Spanned<String>) -> (usize, usize) {
     (question.at, question.value.len())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::schedule::Zones;
-use sql::Spot;
+use sql::Spanned;
 
 use super::answer::{self, setting_column, text};
 use super::{Answer, Result, Session, SqlError};
@@ -243,7 +243,7 @@ impl Session {
         told.filter_map(|setting| Some((setting.name, self.setting(setting.name)?))).collect()
     }
 
-    pub(super) fn show_setting(&self, name: Option<&Spot<String>>) -> Result<Answer> {
+    pub(super) fn show_setting(&self, name: Option<&Spanned<String>>) -> Result<Answer> {
         let Some(name) = name else {
             let row = |setting: &Setting| {
                 let value = self.settings.get(setting.name).unwrap_or_default();

@@ -6,7 +6,7 @@ use domain::id::JobId;
 use domain::job::{Job, When};
 use engine::{JobFilter, LastRun, RunFilter};
 use query::{Row, Value};
-use sql::Spot;
+use sql::Spanned;
 
 use super::answer::{JOBS, PRINTED, RUNS, or_null, text};
 use super::{Answer, Result, Session};
@@ -20,7 +20,7 @@ const PAGE: u32 = 500;
 const ROWS_MAX: usize = 10_000;
 
 impl Session {
-    pub(super) async fn show_create_job(&self, name: &Spot<String>) -> Result<Answer> {
+    pub(super) async fn show_create_job(&self, name: &Spanned<String>) -> Result<Answer> {
         let job = self.job(name).await?;
         let ids: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();
         let jobs = self.app.engine.by(&self.actor).jobs_by_id(&ids).await?;
@@ -73,7 +73,11 @@ impl Session {
         ]
     }
 
-    pub(super) async fn show_runs(&self, job: &Spot<String>, limit: Option<u32>) -> Result<Answer> {
+    pub(super) async fn show_runs(
+        &self,
+        job: &Spanned<String>,
+        limit: Option<u32>,
+    ) -> Result<Answer> {
         let job = self.job(job).await?;
         let most = limit.map_or(ROWS_MAX, |limit| limit as usize).min(ROWS_MAX);
         let filter = RunFilter::of_job(job.id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent::output::Output;
 use domain::run::Grant;
-use engine::Guest;
+use engine::AgentProxy;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,14 +23,14 @@ pub(super) struct Session {
     pub id: Uuid,
     /// Which process of the agent.
     pub instance: Uuid,
-    pub guest: Arc<Guest>,
+    pub guest: Arc<AgentProxy>,
     heard_at: Mutex<Instant>,
     /// What attempts have said in this session, and how much.
     outputs: Mutex<HashMap<Grant, (Output, u64)>>,
 }
 
 impl Session {
-    pub fn new(id: Uuid, instance: Uuid, guest: Arc<Guest>) -> Self {
+    pub fn new(id: Uuid, instance: Uuid, guest: Arc<AgentProxy>) -> Self {
         Session {
             id,
             instance,

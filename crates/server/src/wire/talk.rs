@@ -12,7 +12,7 @@ use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
 use domain::slot::PerSlot;
-use engine::{Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started, Stay};
+use engine::{AgentLimits, Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wire::shape::{
@@ -132,7 +132,7 @@ pub(super) async fn hello(
     let carried = hello.node.map(|node| Carried { node, begun });
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
-    let stay = Stay { only_placed: hello.exclusive, can: Arc::new(can) };
+    let stay = AgentLimits { only_placed: hello.exclusive, can: Arc::new(can) };
     let Some(guest) = door.engine.host(info, stay, carried).await? else {
         let text = "the lease of that node has ended; its runs are handed on";
         return Err(Problem::new(Code::LeaseLost, text));

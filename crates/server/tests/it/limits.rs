@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use server::{Caller, Options, Patience, Rate};
+use server::{Caller, ListenerLimits, Options, Rate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -108,7 +108,7 @@ struct Door {
     served: tokio::task::JoinHandle<()>,
 }
 
-async fn door(patience: Patience) -> Door {
+async fn door(patience: ListenerLimits) -> Door {
     let world = World::now().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -134,7 +134,12 @@ async fn hear(address: SocketAddr, words: &str) -> String {
 async fn callers_who_dawdle_lose_their_place() {
     let short = Duration::from_millis(300);
     // Two places: those who dawdle take both.
-    let patience = Patience { head: short, body: short, connections_max: 2, ..Patience::default() };
+    let patience = ListenerLimits {
+        head: short,
+        body: short,
+        connections_max: 2,
+        ..ListenerLimits::default()
+    };
     let door = door(patience).await;
     let slow: Vec<_> =
         ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n"]
@@ -164,14 +169,14 @@ async fn callers_who_dawdle_lose_their_place() {
 
 #[tokio::test]
 async fn a_head_has_an_end() {
-    let door = door(Patience::default()).await;
+    let door = door(ListenerLimits::default()).await;
     let long = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nx: {}\r\n\r\n", "y".repeat(100 << 10));
     assert!(hear(door.address, &long).await.starts_with("HTTP/1.1 431"));
 }
 
 #[tokio::test]
 async fn a_server_that_stops_finishes_what_it_has_begun() {
-    let door = door(Patience::default()).await;
+    let door = door(ListenerLimits::default()).await;
     door.world.job("held", "http://held").await;
     let run = door.world.trigger("held").await;
     door.world.begun("held").await;

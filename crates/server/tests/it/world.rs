@@ -17,7 +17,7 @@ use domain::job::Definition;
 use domain::object::Object;
 use domain::run::{AttemptResult, ErrorCode};
 use domain::schedule::Zones;
-use engine::{Engine, Executor, NodeInfo, Parts, Settings, Started, Stop};
+use engine::{Engine, Env, Executor, NodeInfo, Settings, Started, Stop};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ use store::{FullStore, Operation, PostgresOptions, PostgresStore, SharedStore, S
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 use uuid::Uuid;
-use vault::{Custody, MasterKey, Ring, Vault};
+use vault::{KeyCustody, MasterKey, Ring, Vault};
 
 /// Does what the job's endpoint says: `http://ok`, `http://fail`, `http://held`, `http://talk`.
 struct Hands {
@@ -184,7 +184,7 @@ fn random_bytes() -> [u8; 32] {
 /// Keys that live as long as the test.
 struct Memory;
 
-impl Custody for Memory {
+impl KeyCustody for Memory {
     fn keep(&self, _: &Ring) -> Result<(), String> {
         Ok(())
     }
@@ -324,7 +324,7 @@ impl World {
             info: NodeInfo { name: format!("node-{:x}", random()), roles, ..NodeInfo::default() },
             ..Settings::default()
         };
-        let parts = Parts {
+        let parts = Env {
             clock: Arc::new(now.clone()),
             steady: Arc::new(now.clone()),
             random: Arc::new(random),

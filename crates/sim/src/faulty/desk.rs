@@ -5,8 +5,8 @@ use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
 use domain::run::NewRun;
 use store::{
-    Answer, Begun, Desk, LastRun, LiveCounts, Move, NodeView, Objects, OwnedShard, Page, Put,
-    RecentEnd, Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
+    Answer, Begun, Desk, LastRun, LiveCounts, Move, NamedResources, NodeView, OwnedShard, Page,
+    Put, RecentEnd, Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -32,7 +32,7 @@ impl<S: Desk> Desk for FaultyStore<S> {
     }
 }
 
-impl<S: Objects> Objects for FaultyStore<S> {
+impl<S: NamedResources> NamedResources for FaultyStore<S> {
     through! {
         put_object(object: &Object, expected: u32) -> Put;
         remove_object(tenant: TenantId, id: ObjectId, expected: u32) -> Set;

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use store::{
-    Alerts, AuditFilter, Chain, Channel, Cursor, Delivery, DeliveryKey, DeliveryView, EntryFilter,
-    Follow, Given, Identity, Journal, KeptSecret, Page, Reach, Recorded, Removed, Result,
-    Rewrapped, Safe, SecretView, Set,
+    Alerts, AuditFilter, AuditLog, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey,
+    DeliveryView, EntryFilter, Given, Identity, KeptSecret, Page, Reach, Recorded, Removed, Result,
+    Rewrapped, SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;
@@ -30,7 +30,7 @@ impl<S: Alerts> Alerts for FaultyStore<S> {
     }
 }
 
-impl<S: Follow> Follow for FaultyStore<S> {
+impl<S: ChangeFeed> ChangeFeed for FaultyStore<S> {
     through! {
         ended(after: Cursor, until: Timestamp, limit: u32) -> Vec<EndedRun>;
         changed_jobs(after: Cursor, limit: u32) -> Vec<Job>;
@@ -61,7 +61,7 @@ impl<S: Identity> Identity for FaultyStore<S> {
     }
 }
 
-impl<S: Journal> Journal for FaultyStore<S> {
+impl<S: AuditLog> AuditLog for FaultyStore<S> {
     through! {
         record(events: &[Event]) -> ();
         audit(filter: &AuditFilter, from: Option<i64>, limit: u32) -> Vec<audit::Record>;
@@ -75,7 +75,7 @@ impl<S: Journal> Journal for FaultyStore<S> {
     }
 }
 
-impl<S: Safe> Safe for FaultyStore<S> {
+impl<S: SecretStore> SecretStore for FaultyStore<S> {
     through! {
         keep_secret(secret: &KeptSecret) -> Set;
         remove_secret(place: &SecretPlace, expected: u32) -> Set;

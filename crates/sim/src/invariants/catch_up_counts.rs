@@ -5,7 +5,7 @@ use domain::job::Definition;
 use domain::run::{LedgerEntry, Origin, Outcome, ReasonCode};
 use domain::schedule::{CatchUpPolicy, Outage, Schedule};
 use jiff::{SignedDuration, Timestamp};
-use store::Fire;
+use store::RecordPlan;
 
 use super::{Held, Invariant};
 use crate::event::Event;
@@ -56,7 +56,7 @@ impl Invariant for CatchUpCounts {
 
 impl CatchUpCounts {
     /// Up to when the times of a plan were missed, by each outage that the planner can have known.
-    fn missed_until(&self, fire: &Fire, now: Timestamp) -> Vec<Timestamp> {
+    fn missed_until(&self, fire: &RecordPlan, now: Timestamp) -> Vec<Timestamp> {
         let outages = self.outages.iter().map(|outage| outage.until);
         let ended = outages.filter(|until| *until >= fire.expected_next && *until <= now);
         ended.chain([Timestamp::MIN]).map(|until| until.max(now - LATE)).collect()
@@ -66,7 +66,7 @@ impl CatchUpCounts {
 fn is_right(
     schedule: &Schedule,
     definition: &Definition,
-    fire: &Fire,
+    fire: &RecordPlan,
     (missed_until, now): (Timestamp, Timestamp),
 ) -> bool {
     let upto = fire.new_next.map_or(Timestamp::MAX, before);
@@ -139,7 +139,7 @@ fn fates(
 }
 
 /// One run stands for those that were let go, if the policy is LAST.
-fn stands_for(definition: &Definition, fire: &Fire, let_go: usize) -> bool {
+fn stands_for(definition: &Definition, fire: &RecordPlan, let_go: usize) -> bool {
     let stands_for: usize = fire.runs.iter().map(|run| run.coalesced as usize).sum();
     let runs_late = fire.runs.iter().any(|run| run.origin == Origin::CatchUp);
     match definition.catch_up {

@@ -3,7 +3,7 @@
 use domain::bucket::Buckets;
 use domain::cluster::NodeState;
 use jiff::SignedDuration;
-use store::{Cluster, Desk, Steer, Store};
+use store::{Cluster, Desk, NodeControl, Store};
 
 use super::World;
 use crate::clock::SECOND;
@@ -91,7 +91,7 @@ impl World {
     fn resume_nodes(&mut self) {
         let nodes = self.runtime.block_on(self.store.nodes()).unwrap_or_default();
         for node in nodes.iter().filter(|node| node.state == NodeState::Draining) {
-            let steered = self.runtime.block_on(self.store.steer(node.id, Steer::Resume));
+            let steered = self.runtime.block_on(self.store.steer(node.id, NodeControl::Resume));
             self.note(&format!("{} is resumed: {steered:?}", node.info.name));
         }
     }

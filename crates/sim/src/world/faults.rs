@@ -1,6 +1,6 @@
 //! What goes wrong with machines and clocks.
 
-use store::{Cluster, Steer};
+use store::{Cluster, NodeControl};
 
 use super::World;
 use crate::clock::SECOND;
@@ -110,7 +110,7 @@ impl World {
     /// Somebody wants a node to take nothing new, or changes their mind.
     fn drain(&mut self, index: usize) {
         let Some(node) = self.machines[index].node.as_ref().map(|node| node.id()) else { return };
-        let steer = if self.random.percent(50) { Steer::Drain } else { Steer::Resume };
+        let steer = if self.random.percent(50) { NodeControl::Drain } else { NodeControl::Resume };
         let steered = self.runtime.block_on(self.store.steer(node, steer));
         self.note(&format!("m{index} {steer:?}: {steered:?}"));
     }

@@ -6,8 +6,8 @@ use sqlparser::tokenizer::Token;
 use super::job::JOB;
 use crate::reader::Reader;
 use crate::statement::{
-    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, SecretScope, SecretStatement, Spot,
-    Statement, UserStatement, Verb,
+    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, SecretScope, SecretStatement,
+    Spanned, Statement, UserStatement, Verb,
 };
 use crate::syntax::Result;
 
@@ -234,8 +234,8 @@ enum SecretScopeWord {
 }
 
 /// The name of a secret keeps its case: it is used as `${secrets.NAME}`.
-fn as_written(reader: &mut Reader<'_>) -> Result<Spot<String>> {
+fn as_written(reader: &mut Reader<'_>) -> Result<Spanned<String>> {
     let word = reader.word_at(0);
     let name = reader.name(SECRET)?;
-    Ok(Spot { value: word.map_or(name.value, str::to_owned), at: name.at })
+    Ok(Spanned { value: word.map_or(name.value, str::to_owned), at: name.at })
 }

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 
 use crate::clause::Clauses;
 use crate::reader::Reader;
-use crate::statement::{AlterJob, CreateJob, DropJob, IfPresent, Spot, Statement};
+use crate::statement::{AlterJob, CreateJob, DropJob, IfPresent, Spanned, Statement};
 use crate::syntax::{Result, SyntaxError};
 
 /// The words of a catch-up policy.
@@ -109,6 +109,6 @@ pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
     Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))
 }
 
-fn one(reader: &mut Reader<'_>) -> Result<Spot<String>> {
+fn one(reader: &mut Reader<'_>) -> Result<Spanned<String>> {
     reader.name(JOB)
 }

@@ -5,7 +5,7 @@ use domain::id::RunId;
 use super::job::JOB;
 use crate::clause::values;
 use crate::reader::Reader;
-use crate::statement::{BackfillJob, ExecuteJob, ExplainJob, Spot, Statement};
+use crate::statement::{BackfillJob, ExecuteJob, ExplainJob, Spanned, Statement};
 use crate::syntax::Result;
 
 const TIME: &str = "a time in quotes";
@@ -41,9 +41,9 @@ pub(super) fn retry(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::RetryRun(run(reader)?))
 }
 
-fn run(reader: &mut Reader<'_>) -> Result<Spot<RunId>> {
-    let Spot { value, at } = reader.uuid("the UUID of a run")?;
-    Ok(Spot { value: RunId(value), at })
+fn run(reader: &mut Reader<'_>) -> Result<Spanned<RunId>> {
+    let Spanned { value, at } = reader.uuid("the UUID of a run")?;
+    Ok(Spanned { value: RunId(value), at })
 }
 
 pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {

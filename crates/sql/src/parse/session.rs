@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 use crate::literal::Literal;
 use crate::name::{folded, quoted};
 use crate::reader::Reader;
-use crate::statement::{Copy, Discard, SetStatement, Spot, Statement, Transaction};
+use crate::statement::{Copy, Discard, SetStatement, Spanned, Statement, Transaction};
 use crate::syntax::{Result, SyntaxError};
 
 const SETTING: &str = "the name of a setting";
@@ -17,13 +17,13 @@ const SPACED: [(&[&str], &str); 3] = [
     (&["SESSION", "AUTHORIZATION"], "session_authorization"),
 ];
 
-fn setting(reader: &mut Reader<'_>) -> Result<Spot<String>> {
+fn setting(reader: &mut Reader<'_>) -> Result<Spanned<String>> {
     let at = reader.at();
     if let Some((_, name)) = SPACED.iter().find(|(words, _)| reader.eat(words)) {
-        return Ok(Spot { value: (*name).to_owned(), at });
+        return Ok(Spanned { value: (*name).to_owned(), at });
     }
-    let Spot { value, at } = reader.dotted_name(SETTING)?;
-    Ok(Spot { value: folded(&value), at })
+    let Spanned { value, at } = reader.dotted_name(SETTING)?;
+    Ok(Spanned { value: folded(&value), at })
 }
 
 pub(super) fn set(reader: &mut Reader<'_>) -> Result<Statement> {
@@ -36,7 +36,7 @@ pub(super) fn set(reader: &mut Reader<'_>) -> Result<Statement> {
         reader.eat(&["SESSION"]);
     }
     if reader.eat(&["NAMES"]) {
-        let name = Spot { value: "client_encoding".to_owned(), at: reader.at() };
+        let name = Spanned { value: "client_encoding".to_owned(), at: reader.at() };
         let value = value(reader)?;
         return Ok(Statement::Set(SetStatement { name, value, is_local }));
     }
@@ -132,7 +132,7 @@ pub(super) fn rollback(reader: &mut Reader<'_>) -> Result<Statement> {
     noise(reader);
     if reader.eat(&["TO"]) {
         reader.rest();
-        let verb = Spot { value: "ROLLBACK TO SAVEPOINT".to_owned(), at };
+        let verb = Spanned { value: "ROLLBACK TO SAVEPOINT".to_owned(), at };
         let hint = "A transaction block holds one change; ROLLBACK forgets it.";
         return Ok(Statement::Unsupported { verb, hint });
     }
@@ -216,7 +216,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     }
     let Options { csv, header, delimiter, null } = options;
     Ok(Statement::Copy(Copy {
-        query: Spot { value: query, at },
+        query: Spanned { value: query, at },
         csv,
         header,
         delimiter: delimiter.unwrap_or(if csv { ',' } else { '\t' }),

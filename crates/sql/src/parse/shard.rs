@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Token;
 
 use super::access::{drop_verb, new_verb};
 use crate::reader::Reader;
-use crate::statement::{ShardStatement, Spot, Statement, Verb};
+use crate::statement::{ShardStatement, Spanned, Statement, Verb};
 use crate::syntax::Result;
 
 const SHARD: &str = "the name of a shard";
@@ -70,7 +70,7 @@ fn labels(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>> {
         return Ok(Vec::new());
     }
     reader.in_parentheses(|reader| {
-        let Spot { value: label, .. } = reader.text_or_name("a label")?;
+        let Spanned { value: label, .. } = reader.text_or_name("a label")?;
         reader.expect_sign(&Token::Eq)?;
         Ok((label, reader.text_or_name("a value")?.value))
     })

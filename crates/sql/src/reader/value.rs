@@ -9,7 +9,7 @@ use super::Reader;
 use crate::lex::{Lexeme, placeholder};
 use crate::literal::Literal;
 use crate::name::folded;
-use crate::statement::Spot;
+use crate::statement::Spanned;
 use crate::syntax::{Result, SyntaxError};
 
 /// Units of time, for suggestions.
@@ -17,7 +17,7 @@ const UNITS: [&str; 4] = ["SECONDS", "MINUTES", "HOURS", "DAYS"];
 
 impl<'a> Reader<'a> {
     /// A name: unquoted and folded to lower case, quoted, or the value of a placeholder.
-    pub(crate) fn name(&mut self, what: &str) -> Result<Spot<String>> {
+    pub(crate) fn name(&mut self, what: &str) -> Result<Spanned<String>> {
         let at = self.at();
         let value = match self.peek() {
             Some(Lexeme { token: Token::Word(word), .. }) => match word.quote_style {
@@ -31,11 +31,11 @@ impl<'a> Reader<'a> {
             _ => return Err(self.unexpected(what)),
         };
         self.next += 1;
-        Ok(Spot { value, at })
+        Ok(Spanned { value, at })
     }
 
     /// A name with dots: `public.refresh`. Quoted parts stay quoted.
-    pub(crate) fn dotted_name(&mut self, what: &str) -> Result<Spot<String>> {
+    pub(crate) fn dotted_name(&mut self, what: &str) -> Result<Spanned<String>> {
         let mut name = self.name(what)?;
         while self.eat_sign(&Token::Period) {
             let part = self.name(what)?;
@@ -54,15 +54,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A quoted string.
-    pub(crate) fn text(&mut self, what: &str) -> Result<Spot<String>> {
+    pub(crate) fn text(&mut self, what: &str) -> Result<Spanned<String>> {
         let at = self.at();
         if self.eat_placeholder() {
-            return Ok(Spot { value: String::new(), at });
+            return Ok(Spanned { value: String::new(), at });
         }
         match self.peek() {
             Some(Lexeme { token: Token::SingleQuotedString(text), .. }) => {
                 self.next += 1;
-                Ok(Spot { value: text.clone(), at })
+                Ok(Spanned { value: text.clone(), at })
             }
             Some(Lexeme { token: Token::Word(word), .. }) if word.quote_style == Some('"') => {
                 Err(self.unexpected(what).with_hint("Write strings in single quotes."))
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A string or an unquoted word, where both are allowed.
-    pub(crate) fn text_or_name(&mut self, what: &str) -> Result<Spot<String>> {
+    pub(crate) fn text_or_name(&mut self, what: &str) -> Result<Spanned<String>> {
         match self.peek().map(|lexeme| &lexeme.token) {
             Some(Token::SingleQuotedString(_)) => self.text(what),
             _ => self.name(what),
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A whole number.
-    pub(crate) fn whole<T: std::str::FromStr>(&mut self, what: &str) -> Result<Spot<T>> {
+    pub(crate) fn whole<T: std::str::FromStr>(&mut self, what: &str) -> Result<Spanned<T>> {
         let at = self.at();
         let text = match self.peek().map(|lexeme| &lexeme.token) {
             Some(Token::Number(text, false)) => text.clone(),
@@ -89,19 +89,19 @@ impl<'a> Reader<'a> {
         };
         let value = text.parse().map_err(|_| self.unexpected(what))?;
         self.next += 1;
-        Ok(Spot { value, at })
+        Ok(Spanned { value, at })
     }
 
     /// A decimal number.
-    pub(crate) fn decimal(&mut self, what: &str) -> Result<Spot<f64>> {
+    pub(crate) fn decimal(&mut self, what: &str) -> Result<Spanned<f64>> {
         self.whole(what)
     }
 
     /// A literal: string, number, TRUE, FALSE or NULL.
-    pub(crate) fn literal(&mut self, what: &str) -> Result<Spot<Literal>> {
+    pub(crate) fn literal(&mut self, what: &str) -> Result<Spanned<Literal>> {
         let at = self.at();
         if self.eat_placeholder() {
-            return Ok(Spot { value: Literal::Null, at });
+            return Ok(Spanned { value: Literal::Null, at });
         }
         let is_negative = self.is_sign(0, &Token::Minus) && self.is_number(1);
         if is_negative {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                 return Err(self.unexpected(what));
             }
         };
-        Ok(Spot { value, at })
+        Ok(Spanned { value, at })
     }
 
     fn is_number(&self, ahead: usize) -> bool {
@@ -137,14 +137,14 @@ impl<'a> Reader<'a> {
     }
 
     /// One of these keywords.
-    pub(crate) fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Spot<T>> {
+    pub(crate) fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Spanned<T>> {
         let at = self.at();
         let known = || words.iter().map(|(word, _)| *word);
         let found = words.iter().find(|(word, _)| self.is(&[word]));
         match found {
             Some((_, value)) => {
                 self.next += 1;
-                Ok(Spot { value: *value, at })
+                Ok(Spanned { value: *value, at })
             }
             None => {
                 let expected = known().collect::<Vec<_>>().join(", ");
@@ -163,12 +163,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A duration: `90 SECONDS`, `1 HOUR 30 MINUTES`, `90s`, `'1h 30m'`, `INTERVAL '1 day'`.
-    pub(crate) fn duration(&mut self) -> Result<Spot<SignedDuration>> {
+    pub(crate) fn duration(&mut self) -> Result<Spanned<SignedDuration>> {
         const WHAT: &str = "a duration, for example 90 SECONDS or '1h 30m'";
         self.eat(&["INTERVAL"]);
         let at = self.at();
         if self.eat_placeholder() {
-            return Ok(Spot { value: SignedDuration::from_secs(1), at });
+            return Ok(Spanned { value: SignedDuration::from_secs(1), at });
         }
         let mut written = String::new();
         match self.peek().map(|lexeme| &lexeme.token) {
@@ -192,14 +192,14 @@ impl<'a> Reader<'a> {
         }
         let value =
             parse_duration(&written).map_err(|error| SyntaxError::new(at, error.to_string()))?;
-        Ok(Spot { value, at })
+        Ok(Spanned { value, at })
     }
 
     /// A UUID, in quotes or bare.
-    pub(crate) fn uuid(&mut self, what: &str) -> Result<Spot<Uuid>> {
+    pub(crate) fn uuid(&mut self, what: &str) -> Result<Spanned<Uuid>> {
         let at = self.at();
         if self.eat_placeholder() {
-            return Ok(Spot { value: Uuid::nil(), at });
+            return Ok(Spanned { value: Uuid::nil(), at });
         }
         let from = self.next;
         let text = match self.take() {
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
             }
         };
         match text.parse() {
-            Ok(value) => Ok(Spot { value, at }),
+            Ok(value) => Ok(Spanned { value, at }),
             Err(_) => {
                 self.next = from;
                 Err(self.unexpected(what).with_hint("A UUID has 32 hexadecimal digits."))

@@ -17,7 +17,10 @@ use super::pump::{fences, wanted};
 use super::row::{at, claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
-use crate::{Acknowledgement, Cluster, FactsFor, POLICY, Result, Steer, Steered, Want};
+use crate::{
+    Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, POLICY,
+    Result,
+};
 
 impl Cluster for PostgresStore {
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
@@ -52,7 +55,7 @@ impl Cluster for PostgresStore {
         &self,
         node: NodeId,
         epoch: Option<i64>,
-        want: Want,
+        want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         self.shared.claim_placed(node, epoch, want).await
     }
@@ -117,17 +120,21 @@ impl Cluster for PostgresStore {
         Ok(counted.try_get::<_, i64>(0)? == most)
     }
 
-    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         let found = self.shared.query(sql!("node_standing"), values![node.0]).await?;
-        let Some(row) = found.first() else { return Ok(Steered::NotFound) };
+        let Some(row) = found.first() else { return Ok(NodeControlOutcome::NotFound) };
         let name: String = row.try_get(1)?;
         let details = serde_json::json!({ "node": node.0, "name": name }).to_string();
         let by = text(&author()).into_owned();
         let values = values![node.0, steer.name(), by, details];
         if !self.shared.query(sql!("node_steer"), values).await?.is_empty() {
-            return Ok(Steered::Done);
+            return Ok(NodeControlOutcome::Done);
         }
-        Ok(if steer == Steer::Remove { Steered::Alive } else { Steered::Down })
+        Ok(if steer == NodeControl::Remove {
+            NodeControlOutcome::Alive
+        } else {
+            NodeControlOutcome::Down
+        })
     }
 }
 
@@ -144,7 +151,7 @@ impl Shared {
         &self,
         node: NodeId,
         epoch: Option<i64>,
-        want: Want,
+        want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = fences(want);
         // Almost always nobody asks for this place, and then the gate need not be passed.

@@ -13,7 +13,7 @@ use super::pipeline::{Pipeline, values};
 use super::row::{signed, state_name, text, unsigned, us};
 use super::runs::push_fires;
 use crate::author::author;
-use crate::{Change, Changed, Fire, Prepared, Result, StoreError};
+use crate::{Change, Changed, Prepared, RecordPlan, Result, StoreError};
 
 impl Shared {
     /// Changes go in waves: those that cannot touch each other share a transaction.
@@ -41,7 +41,8 @@ impl Shared {
             follow_up(wave, &mut pipeline);
         }
         audit(wave, &mut pipeline);
-        let plans: Vec<&Fire> = wave.iter().filter_map(|change| change.plan.as_ref()).collect();
+        let plans: Vec<&RecordPlan> =
+            wave.iter().filter_map(|change| change.plan.as_ref()).collect();
         if !plans.is_empty() {
             push_fires(plans, &mut pipeline);
         }

@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, job, origin, outcome, unsigned, us};
-use crate::{Cursor, Follow, Result, StoreError};
+use crate::{ChangeFeed, Cursor, Result, StoreError};
 
-impl Follow for PostgresStore {
+impl ChangeFeed for PostgresStore {
     async fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Result<Vec<EndedRun>> {
         let values = values![us(after.at), after.id, us(until), i64::from(limit)];
         self.shared.query(sql!("ended_after"), values).await?.iter().map(ended_run).collect()

@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, text, us};
-use crate::{AuditFilter, Chain, Journal, Result};
+use crate::{AuditFilter, AuditLog, Chain, Result};
 
-impl Journal for PostgresStore {
+impl AuditLog for PostgresStore {
     async fn record(&self, events: &[Event]) -> Result<()> {
         let column = |part: fn(&Event) -> &str| -> Vec<_> {
             events.iter().map(|event| text(part(event))).collect()

@@ -10,9 +10,9 @@ use super::pipeline::{Pipeline, values};
 use super::row::{at, signed, text, unsigned};
 use crate::author::author;
 use crate::objects::page;
-use crate::{Objects, Page, Put, Result, Set, StoreError};
+use crate::{NamedResources, Page, Put, Result, Set, StoreError};
 
-impl Objects for PostgresStore {
+impl NamedResources for PostgresStore {
     async fn put_object(&self, new: &Object, expected: u32) -> Result<Put> {
         let (id, tenant) = (new.id.0, new.tenant.0);
         let (name, body) = (text(&new.name), text(&new.body));

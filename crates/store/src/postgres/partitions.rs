@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::Shared;
 use super::pipeline::values;
 use super::row::{at, us};
-use crate::{Cut, Result, StoreError};
+use crate::{Result, RetentionCutoff, StoreError};
 
 use plan::Range;
 
@@ -79,7 +79,10 @@ impl Shared {
 
     /// Makes the partitions that are needed soon and drops those that are old. Answers how many rows
     /// went, and the partitions whose rows are to be deleted one by one.
-    pub(super) async fn keep_partitions(&self, cut: &Cut) -> Result<(u64, Vec<Uuid>, Vec<Uuid>)> {
+    pub(super) async fn keep_partitions(
+        &self,
+        cut: &RetentionCutoff,
+    ) -> Result<(u64, Vec<Uuid>, Vec<Uuid>)> {
         let (ranges, now) = self.ranges().await?;
         let retention = now.duration_since(cut.before).max(SignedDuration::ZERO);
         if let Some((range, bounds)) = plan::cut(&ranges, now, plan::length_for(retention)) {
@@ -163,7 +166,7 @@ impl Shared {
     }
 
     /// Makes one partition of several, with what of them has to stay.
-    async fn merge(&self, old: &[Range], cut: &Cut) -> Changed {
+    async fn merge(&self, old: &[Range], cut: &RetentionCutoff) -> Changed {
         let mut client = self.pool.get().await?;
         let tx = client.transaction().await?;
         let all: Vec<&Range> = old.iter().collect();

@@ -5,10 +5,10 @@ use domain::id::RunId;
 use super::Shared;
 use super::pipeline::values;
 use super::row::us;
-use crate::{Cut, Result};
+use crate::{Result, RetentionCutoff};
 
 impl Shared {
-    pub(super) async fn prune(&self, cut: &Cut, limit: u32) -> Result<u64> {
+    pub(super) async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
         let (before, failed_before) = (us(cut.before), us(cut.failed_before));
         let limit = i64::from(limit);
         let newest = RunId::last_of(cut.before.max(cut.failed_before));

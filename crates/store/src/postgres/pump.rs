@@ -33,7 +33,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::row::{at, newly_claimed, outcome, signed, span_us, unsigned};
 use super::runs::known;
 use super::{Shared, first, lock_of};
-use crate::{Applied, CHANGED_JOBS_MAX, Finish, Pumped, Result, Want};
+use crate::{Applied, CHANGED_JOBS_MAX, ClaimRequest, Exchanged, Finish, Result};
 
 /// So much is a large claim.
 const FRONT_CLAIM_MIN: i64 = 100;
@@ -45,10 +45,15 @@ const FRONT_LOOKS_MAX: i32 = 8;
 const DEPTH_MAX: i64 = 1_024;
 
 impl Shared {
-    pub(super) async fn pump(&self, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+    pub(super) async fn pump(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
         let fences = fences(want);
         if done.is_empty() && fences == 0 {
-            return Ok(Pumped::at(self.now().await?));
+            return Ok(Exchanged::at(self.now().await?));
         }
         // Where there was nothing, there mostly is nothing, and then the gate need not be passed.
         let tidy = done.is_empty() && self.holdings().spent().is_empty();
@@ -57,7 +62,7 @@ impl Shared {
             let is_due = concat!(sql!("lanes"), sql!("claim_due"));
             let due = self.query_one(is_due, values![node.0, ahead]).await?;
             if !due.try_get::<_, bool>(0)? {
-                return Ok(Pumped::at(at(due.try_get(1)?)));
+                return Ok(Exchanged::at(at(due.try_get(1)?)));
             }
         }
         let claiming = self.claiming.read().await;
@@ -107,12 +112,12 @@ impl Shared {
         let applied = self.known(done.iter().collect(), applied).await?;
         let thin = self.holdings().thin();
         self.split(thin).await;
-        Ok(Pumped { applied, claimed, changed_jobs, now, left_work })
+        Ok(Exchanged { applied, claimed, changed_jobs, now, left_work })
     }
 
     /// Where tenants have much and little work, an even share of each does not fill a claim: the
     /// next one looks deeper, until it does.
-    fn look_deeper(&self, want: Want, claimed: &[ClaimedRun]) {
+    fn look_deeper(&self, want: ClaimRequest, claimed: &[ClaimedRun]) {
         for slot in SlotKind::ALL.into_iter().filter(|slot| want.due[*slot] > 0) {
             let count = claimed.iter().filter(|claimed| claimed.run.slot == slot).count();
             let depth = self.depth[slot].load(Ordering::Relaxed);
@@ -166,19 +171,19 @@ impl Shared {
 }
 
 /// How many numbers a claim may need.
-pub(super) fn fences(want: Want) -> i64 {
+pub(super) fn fences(want: ClaimRequest) -> i64 {
     i64::from(want.due.total()) + i64::from(want.soon)
 }
 
 /// How many due runs of each kind of slot are wanted, in the order of the kinds.
-pub(super) fn wanted(want: Want) -> Vec<i64> {
+pub(super) fn wanted(want: ClaimRequest) -> Vec<i64> {
     SlotKind::ALL.map(|slot| i64::from(want.due[slot])).to_vec()
 }
 
 fn claim(
     pipeline: &mut Pipeline<'_>,
     node: NodeId,
-    want: Want,
+    want: ClaimRequest,
     depth: [i64; SlotKind::ALL.len()],
 ) -> usize {
     let tenant_max = want.tenant_max.map(signed);

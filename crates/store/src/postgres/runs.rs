@@ -11,10 +11,10 @@ use super::Shared;
 use super::alerts::EndAlerts;
 use super::pipeline::{Pipeline, Value, ends_of, sparse, uniform, values};
 use super::row::{lane_of, signed, text, us};
-use crate::{Fire, Result};
+use crate::{RecordPlan, Result};
 
 impl Shared {
-    pub(super) async fn fire(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+    pub(super) async fn fire(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
         let mut fired = Vec::with_capacity(batch.len());
         let mut rest = batch;
         while !rest.is_empty() {
@@ -28,7 +28,7 @@ impl Shared {
         Ok(fired)
     }
 
-    async fn fire_jobs(&self, batch: &[Fire]) -> Result<Vec<bool>> {
+    async fn fire_jobs(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
         let mut pipeline = Pipeline::default();
         let fire = push_fires(batch.iter().collect(), &mut pipeline);
         let answers = pipeline.commit(&self.pool).await?;
@@ -39,7 +39,7 @@ impl Shared {
 }
 
 /// Adds plans to a transaction, at most one for each job. Answers which step tells what was done.
-pub(super) fn push_fires<'a>(batch: Vec<&'a Fire>, pipeline: &mut Pipeline<'a>) -> usize {
+pub(super) fn push_fires<'a>(batch: Vec<&'a RecordPlan>, pipeline: &mut Pipeline<'a>) -> usize {
     let mut ordered = batch.clone();
     // Always in the same order, so that two of these cannot wait for each other.
     ordered.sort_unstable_by_key(|fire| fire.job);

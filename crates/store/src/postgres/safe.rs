@@ -10,9 +10,9 @@ use super::pipeline::values;
 use super::row::{at, signed, text, unsigned};
 use crate::author::author;
 use crate::safe::place_audit;
-use crate::{KeptSecret, Page, Result, Rewrapped, Safe, Sealed, SecretView, Set};
+use crate::{KeptSecret, Page, Result, Rewrapped, Sealed, SecretStore, SecretView, Set};
 
-impl Safe for PostgresStore {
+impl SecretStore for PostgresStore {
     async fn keep_secret(&self, secret: &KeptSecret) -> Result<Set> {
         let KeptSecret { place, version, sealed, changed_by } = secret;
         let (tenant, job) = place.scope.ids();

@@ -22,7 +22,7 @@ use super::nodes::is_alive;
 use super::row::{claimed, us};
 use super::writer::Tx;
 use crate::lane::{LANES, slot_of};
-use crate::{Applied, Finish, Pumped, Result, StoreError, Want};
+use crate::{Applied, ClaimRequest, Exchanged, Finish, Result, StoreError};
 
 /// A run in the queue, and what the writer has to remember of it.
 pub(super) struct Queued {
@@ -63,10 +63,15 @@ impl Shares {
     }
 }
 
-pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -> Result<Pumped> {
+pub(super) fn pump(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    done: &[Finish],
+    want: ClaimRequest,
+) -> Result<Exchanged> {
     if !is_alive(tx.connection, node)? {
         let applied = vec![Applied::Stale; done.len()];
-        return Ok(Pumped { applied, ..Pumped::at(tx.now) });
+        return Ok(Exchanged { applied, ..Exchanged::at(tx.now) });
     }
     let Finished { applied, mut woken } = finish(tx, node, done, want.due.total())?;
     let claimed = claim(tx, node, want)?;
@@ -76,10 +81,10 @@ pub(super) fn pump(tx: &mut Tx<'_>, node: NodeId, done: &[Finish], want: Want) -
         }
     }
     let left_work = !woken.is_empty();
-    Ok(Pumped { applied, claimed, left_work, ..Pumped::at(tx.now) })
+    Ok(Exchanged { applied, claimed, left_work, ..Exchanged::at(tx.now) })
 }
 
-fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
+fn claim(tx: &mut Tx<'_>, node: NodeId, want: ClaimRequest) -> Result<Vec<ClaimedRun>> {
     if want.due.total() == 0 && want.soon == 0 {
         return Ok(Vec::new());
     }
@@ -92,7 +97,7 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: Want) -> Result<Vec<ClaimedRun>> {
 pub(super) fn claim_from(
     tx: &mut Tx<'_>,
     node: NodeId,
-    want: Want,
+    want: ClaimRequest,
     lanes: &[Lane],
 ) -> Result<Vec<Queued>> {
     let shares = Shares::read(tx)?;
@@ -204,7 +209,7 @@ fn due(tx: &Tx<'_>, lanes: &[Lane], limits: PerSlot<u32>) -> Result<Vec<Queued>>
 
 /// Runs that become due within `want.ahead`, earliest first. What is prepared starts by itself, so
 /// a tenant that is counted gets its runs when they are due.
-fn soon(tx: &Tx<'_>, lanes: &[Lane], want: Want, shares: &Shares) -> Result<Vec<Queued>> {
+fn soon(tx: &Tx<'_>, lanes: &[Lane], want: ClaimRequest, shares: &Shares) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
     if want.soon == 0 || want.tenant_max.is_some() {
         return Ok(runs);
@@ -224,7 +229,7 @@ fn choose(
     tx: &mut Tx<'_>,
     mut due: Vec<Queued>,
     lanes: &[Lane],
-    want: Want,
+    want: ClaimRequest,
     shares: &Shares,
 ) -> Vec<Queued> {
     let lanes_of = |slot| lanes.iter().filter(|lane| slot_of(lane.1) == slot).count();

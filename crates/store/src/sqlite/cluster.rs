@@ -13,7 +13,10 @@ use super::writer::Tx;
 use super::{SqliteStore, journal, nodes, shards, wake};
 use crate::author::author;
 use crate::lane::{LANES, lane};
-use crate::{Acknowledgement, Cluster, POLICY, Result, Steer, Steered, StoreError, Want};
+use crate::{
+    Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, POLICY, Result,
+    StoreError,
+};
 
 impl Cluster for SqliteStore {
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
@@ -36,7 +39,7 @@ impl Cluster for SqliteStore {
         &self,
         node: NodeId,
         epoch: Option<i64>,
-        want: Want,
+        want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         // Almost always nobody asks for a place, and then the writer need not be asked.
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
@@ -110,7 +113,7 @@ impl Cluster for SqliteStore {
         .await
     }
 
-    async fn steer(&self, node: NodeId, steer: Steer) -> Result<Steered> {
+    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         let by = author();
         self.writer.write(move |tx| steer_node(tx, node, steer, by)).await
     }
@@ -165,7 +168,7 @@ fn claim_placed(
     tx: &mut Tx<'_>,
     node: NodeId,
     epoch: Option<i64>,
-    want: Want,
+    want: ClaimRequest,
 ) -> Result<Vec<ClaimedRun>> {
     let Some(offer) = offer(tx.connection, node, epoch)? else { return Ok(Vec::new()) };
     let mut lanes = Vec::new();
@@ -239,29 +242,34 @@ fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
     Ok(woken)
 }
 
-fn steer_node(tx: &mut Tx<'_>, node: NodeId, steer: Steer, by: String) -> Result<Steered> {
+fn steer_node(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    steer: NodeControl,
+    by: String,
+) -> Result<NodeControlOutcome> {
     let found: Option<(bool, String)> = tx
         .connection
         .prepare_cached(sql!("node_standing"))?
         .query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((buried, name)) = found else { return Ok(Steered::NotFound) };
+    let Some((buried, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
     let connection = tx.connection;
     let draining = |yes: bool| -> Result<usize> {
         Ok(connection.prepare_cached(sql!("node_steer"))?.execute((node.0, yes))?)
     };
     match (steer, buried) {
-        (Steer::Remove, false) => return Ok(Steered::Alive),
-        (Steer::Drain | Steer::Resume, true) => return Ok(Steered::Down),
-        (Steer::Drain, false) => draining(true)?,
-        (Steer::Resume, false) => draining(false)?,
-        (Steer::Remove, true) => {
+        (NodeControl::Remove, false) => return Ok(NodeControlOutcome::Alive),
+        (NodeControl::Drain | NodeControl::Resume, true) => return Ok(NodeControlOutcome::Down),
+        (NodeControl::Drain, false) => draining(true)?,
+        (NodeControl::Resume, false) => draining(false)?,
+        (NodeControl::Remove, true) => {
             connection.prepare_cached(sql!("node_remove"))?.execute((node.0, tx.now_us()))?
         }
     };
     let details = serde_json::json!({ "node": node.0, "name": name });
     journal::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
-    Ok(Steered::Done)
+    Ok(NodeControlOutcome::Done)
 }
 
 /// Something that concerns no tenant.

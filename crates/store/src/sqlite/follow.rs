@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::ends::outcome_of;
 use super::row::{at, at_opt, job, origin, us};
-use crate::{Cursor, Follow, Result, StoreError};
+use crate::{ChangeFeed, Cursor, Result, StoreError};
 
-impl Follow for SqliteStore {
+impl ChangeFeed for SqliteStore {
     async fn ended(&self, after: Cursor, until: Timestamp, limit: u32) -> Result<Vec<EndedRun>> {
         self.read(move |connection| {
             let mut query = connection.prepare_cached(sql!("ended_after"))?;

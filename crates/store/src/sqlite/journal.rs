@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::row::{at, us};
 use super::writer::Tx;
-use crate::{AuditFilter, Chain, Journal, Result};
+use crate::{AuditFilter, AuditLog, Chain, Result};
 
-impl Journal for SqliteStore {
+impl AuditLog for SqliteStore {
     async fn record(&self, events: &[Event]) -> Result<()> {
         let events = events.to_vec();
         self.writer.write(move |tx| events.iter().try_for_each(|event| insert(tx, event))).await

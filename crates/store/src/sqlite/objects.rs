@@ -11,9 +11,9 @@ use super::writer::Tx;
 use super::{SqliteStore, journal, safe};
 use crate::author::author;
 use crate::objects::{audit, page};
-use crate::{Objects, Page, Put, Result, Set, StoreError};
+use crate::{NamedResources, Page, Put, Result, Set, StoreError};
 
-impl Objects for SqliteStore {
+impl NamedResources for SqliteStore {
     async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
         let (object, by) = (object.clone(), author());
         self.writer

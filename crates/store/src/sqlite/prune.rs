@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::row::us;
 use super::writer::Tx;
 use crate::lane::LANES;
-use crate::{Cut, Result};
+use crate::{Result, RetentionCutoff};
 
-pub(super) fn prune(tx: &mut Tx<'_>, cut: &Cut, limit: u32) -> Result<u64> {
+pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
     let (before, failed_before) = (us(cut.before), us(cut.failed_before));
     let Some(job) = cut.job else {
         // An id carries the nominal time, and nothing ends before that.

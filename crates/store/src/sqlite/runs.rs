@@ -13,9 +13,9 @@ use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
 use super::{journal, nodes, rows};
-use crate::{ClaimFor, Fire, Result, Submitted};
+use crate::{ClaimFor, RecordPlan, Result, Submitted};
 
-pub(super) fn fire(tx: &mut Tx<'_>, batch: &[Fire]) -> Result<Vec<bool>> {
+pub(super) fn fire(tx: &mut Tx<'_>, batch: &[RecordPlan]) -> Result<Vec<bool>> {
     let mut fires = tx.connection.prepare_cached(sql!("job_fire"))?;
     let mut fired = Vec::with_capacity(batch.len());
     let mut runs = Vec::new();

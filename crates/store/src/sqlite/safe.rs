@@ -10,9 +10,9 @@ use super::writer::Tx;
 use super::{SqliteStore, journal};
 use crate::author::author;
 use crate::safe::place_audit;
-use crate::{KeptSecret, Page, Result, Rewrapped, Safe, Sealed, SecretView, Set};
+use crate::{KeptSecret, Page, Result, Rewrapped, Sealed, SecretStore, SecretView, Set};
 
-impl Safe for SqliteStore {
+impl SecretStore for SqliteStore {
     async fn keep_secret(&self, secret: &KeptSecret) -> Result<Set> {
         let secret = secret.clone();
         self.writer

@@ -4,8 +4,8 @@ use domain::access::{Award, Awarded, Entry, Privilege, Role, User};
 use domain::id::{RoleId, TenantId, UserId};
 use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
-use store::{Desk, Given, Identity, KeptSecret, Prepared, Recorded, Removed, Safe, Sealed};
-use store::{Store, Want};
+use store::{ClaimRequest, Store};
+use store::{Desk, Given, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, stop};
@@ -36,7 +36,7 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
     assert!(lab.store.set("limit", Some("1"), 0).await.is_err());
     assert!(lab.store.keep_secret(&secret).await.is_err());
-    let pumped = lab.store.pump(node, std::slice::from_ref(&finish), Want::default()).await;
+    let pumped = lab.store.pump(node, std::slice::from_ref(&finish), ClaimRequest::default()).await;
     assert!(pumped.is_err());
     rename("audit_gone", "audit").await;
     assert_eq!(lab.stored(&job).await.unwrap().version, 1);

@@ -13,8 +13,8 @@ use domain::run::{
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Applied, Change, Changed, FactsFor, Finish, NodeInfo, Prepared, RunView, Store, Submitted,
-    Verdict, Want,
+    Applied, Change, Changed, ClaimRequest, FactsFor, Finish, NodeInfo, Prepared, RunView, Store,
+    Submitted, Verdict,
 };
 use uuid::Uuid;
 
@@ -41,13 +41,13 @@ pub fn processes(count: u32) -> PerSlot<u32> {
 }
 
 /// Room for so many due runs.
-pub fn want(due: u32) -> Want {
-    Want { due: processes(due), ..Want::default() }
+pub fn want(due: u32) -> ClaimRequest {
+    ClaimRequest { due: processes(due), ..ClaimRequest::default() }
 }
 
 /// Room for so many runs that are due within an hour.
-pub fn want_soon(soon: u32) -> Want {
-    Want { soon, ahead: seconds(3_600), ..Want::default() }
+pub fn want_soon(soon: u32) -> ClaimRequest {
+    ClaimRequest { soon, ahead: seconds(3_600), ..ClaimRequest::default() }
 }
 
 pub fn tenant(number: u128) -> TenantId {
@@ -303,7 +303,7 @@ impl<B: Bench> Lab<B> {
         run
     }
 
-    pub async fn claim(&self, node: NodeId, want: Want) -> Vec<ClaimedRun> {
+    pub async fn claim(&self, node: NodeId, want: ClaimRequest) -> Vec<ClaimedRun> {
         self.store.pump(node, &[], want).await.unwrap().claimed
     }
 
@@ -323,7 +323,7 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn finish(&self, node: NodeId, finish: Finish) -> Applied {
-        self.store.pump(node, &[finish], Want::default()).await.unwrap().applied.remove(0)
+        self.store.pump(node, &[finish], ClaimRequest::default()).await.unwrap().applied.remove(0)
     }
 
     pub async fn view(&self, run: RunId) -> RunView {

@@ -12,8 +12,8 @@ use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::Timestamp;
 use store::postgres::PostgresStore;
 use store::{
-    Change, ClaimFor, Cluster, Finish, Fire, NodeInfo, Prepared, Replaces, Shards, Store, Verdict,
-    Want,
+    Change, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Prepared, RecordPlan, Replaces,
+    Shards, Store, Verdict,
 };
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
@@ -102,7 +102,7 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         let claim = Some(ClaimFor { node, max: processes(3) });
         held.extend(store.submit(&runs, claim).await.unwrap().claimed);
         held.extend(store.pump(node, &[], want(8)).await.unwrap().claimed);
-        let ahead = Want { soon: 4, ahead: seconds(600), ..Want::default() };
+        let ahead = ClaimRequest { soon: 4, ahead: seconds(600), ..ClaimRequest::default() };
         held.extend(store.pump(node, &[], ahead).await.unwrap().claimed);
         let grants: Vec<_> = held.iter().map(|held| held.grant).rev().collect();
         store.begin(node, &grants).await.unwrap();
@@ -176,7 +176,7 @@ async fn edit(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice) {
 async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
     while stage.goes_on() {
         let due = store.due_jobs(seconds(3_600), 10, &Buckets::ALL).await.unwrap();
-        let fires: Vec<Fire> = due
+        let fires: Vec<RecordPlan> = due
             .jobs
             .iter()
             .filter_map(|job| {
@@ -195,7 +195,7 @@ async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
                         ..like.clone()
                     }
                 };
-                Some(Fire {
+                Some(RecordPlan {
                     job: job.id,
                     version: job.version,
                     expected_next: next,

@@ -9,7 +9,8 @@ use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState, Wait};
 use store::postgres::PostgresStore;
 use store::{
-    Applied, Change, Changed, ClaimFor, Desk, FactsFor, Prepared, Store, StoreError, Verdict, Want,
+    Applied, Change, Changed, ClaimFor, ClaimRequest, Desk, FactsFor, Prepared, Store, StoreError,
+    Verdict,
 };
 use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};
@@ -244,7 +245,9 @@ async fn an_end_under_way_is_not_missed() {
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &first));
     let ending =
-        tokio::spawn(async move { store.pump(node, &[done], Want::default()).await.unwrap() });
+        tokio::spawn(
+            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
+        );
     held_up(&look, 1, || false).await;
     let store = Arc::clone(&lab.store);
     let starting = tokio::spawn(async move {
@@ -252,7 +255,7 @@ async fn an_end_under_way_is_not_missed() {
         let about = FactsFor { upstream: vec![cause.id], ..question(&held) };
         if store.facts(node, &[about]).await.unwrap()[0].upstream == known {
             let wait = untried(&held, Verdict::Wait(Wait::Upstream, None));
-            store.pump(node, &[wait], Want::default()).await.unwrap();
+            store.pump(node, &[wait], ClaimRequest::default()).await.unwrap();
         }
     });
     // It may have to wait for the end, or not. Either is right, as long as it does not miss it.
@@ -282,7 +285,9 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &held));
     let ending =
-        tokio::spawn(async move { store.pump(node, &[done], Want::default()).await.unwrap() });
+        tokio::spawn(
+            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
+        );
     held_up(&look, 1, || false).await;
     let (store, again) = (Arc::clone(&lab.store), held.run.clone());
     let sending = tokio::spawn(async move {

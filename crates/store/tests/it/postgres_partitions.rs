@@ -12,7 +12,7 @@ use domain::job::{Job, Retention};
 use domain::run::{Outcome, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
-use store::{Applied, Cut, Desk, RunFilter, StartFilter, Store, Want};
+use store::{Applied, ClaimRequest, Desk, RetentionCutoff, RunFilter, StartFilter, Store};
 use tokio_postgres::Client;
 
 use crate::bench::Bench;
@@ -69,9 +69,14 @@ async fn partitions(client: &Client) -> Vec<i32> {
 }
 
 /// What is kept for 30 days, and failures for 90.
-async fn usual(lab: &Lab<PostgresBench>) -> Cut {
+async fn usual(lab: &Lab<PostgresBench>) -> RetentionCutoff {
     let now = lab.now().await;
-    Cut { job: None, before: now - days(30), failed_before: now - days(90), keep_last: None }
+    RetentionCutoff {
+        job: None,
+        before: now - days(30),
+        failed_before: now - days(90),
+        keep_last: None,
+    }
 }
 
 /// Prunes until nothing goes any more.
@@ -102,7 +107,7 @@ async fn end_now(
     held.sort_by_key(|held| runs.iter().position(|run| run.id == held.run.id));
     let done: Vec<_> =
         held.iter().zip(outcomes).map(|(held, outcome)| ended(node, held, *outcome)).collect();
-    let pumped = lab.store.pump(node, &done, Want::default()).await.unwrap();
+    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     assert_eq!(pumped.applied.len(), runs.len());
     ids_of(&runs)
 }
@@ -320,8 +325,11 @@ async fn an_end_has_a_place_whatever_the_time_is() {
         // First without partitions for this time, then with them.
         for _ in 0..2 {
             runs.extend(end_now(&lab, node, &job, &[Outcome::Completed]).await);
-            let cut =
-                Cut { before: Timestamp::MIN, failed_before: Timestamp::MIN, ..usual(&lab).await };
+            let cut = RetentionCutoff {
+                before: Timestamp::MIN,
+                failed_before: Timestamp::MIN,
+                ..usual(&lab).await
+            };
             lab.store.prune(&cut, 9).await.unwrap();
             partitions(&client).await;
         }
@@ -389,7 +397,8 @@ async fn nodes_prune_at_once_while_runs_end() {
             let mut calls = 0_u32;
             while !done.load(Ordering::SeqCst) || calls < 3 {
                 let before = now - days(10 + 7 * shift);
-                let cut = Cut { job: None, before, failed_before: before, keep_last: None };
+                let cut =
+                    RetentionCutoff { job: None, before, failed_before: before, keep_last: None };
                 store.prune(&cut, 9).await.unwrap();
                 calls += 1;
             }
@@ -405,7 +414,7 @@ async fn nodes_prune_at_once_while_runs_end() {
         lab.submit(&due).await;
         let held = lab.claim(node, want(99)).await;
         let ends: Vec<_> = held.iter().map(|held| ended(node, held, Outcome::Completed)).collect();
-        let applied = lab.store.pump(node, &ends, Want::default()).await.unwrap().applied;
+        let applied = lab.store.pump(node, &ends, ClaimRequest::default()).await.unwrap().applied;
         assert_eq!(applied, vec![Applied::Ended(Outcome::Completed); 5]);
         runs.extend(ids_of(&due));
     }

@@ -8,7 +8,7 @@ use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{ClaimedRun, Outcome, Wait};
 use store::postgres::PostgresStore;
-use store::{Change, ClaimFor, FactsFor, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Change, ClaimFor, ClaimRequest, FactsFor, Prepared, RunFilter, Store, Verdict};
 use tokio_postgres::Client;
 
 use crate::bench::Bench;
@@ -70,9 +70,9 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
             _ => completed(node, held),
         });
         let done: Vec<_> = done.collect();
-        store.pump(node, &done, Want::default()).await.unwrap();
+        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
         // What was ended before is found in history.
-        store.pump(node, &done, Want::default()).await.unwrap();
+        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
         store.cancel(runs[9].id, &stop()).await.unwrap();
         store.run(runs[10].id).await.unwrap();
         store.jobs_by_id(&[job.id]).await.unwrap();

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::launcher::{Init, Launcher, Running, Streams};
 use super::{ExternalOptions, LOST_GRACE};
 use crate::exec::RESULT_BYTES_MAX;
-use crate::output::{Stream, Veiled};
+use crate::output::{Masked, Stream};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::scratch::Scratch;
 use crate::sandbox::spec::{self, Command, Ended, Limits, Message, Spec};
@@ -114,12 +114,12 @@ impl<'a> Launched<'a> {
     pub async fn answer(self) -> Told {
         let (_quiet, requests) = tokio::sync::watch::channel(None);
         let stop = &mut Stop::new(requests);
-        let ending = self.finish(&Veiled::default(), stop, Duration::ZERO).await;
+        let ending = self.finish(&Masked::default(), stop, Duration::ZERO).await;
         ending.told
     }
 
     /// Waits for the end, or brings it about.
-    pub async fn finish(mut self, output: &Veiled, stop: &mut Stop, grace: Duration) -> Ending {
+    pub async fn finish(mut self, output: &Masked, stop: &mut Stop, grace: Duration) -> Ending {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
         let mut streams = [Stream::Stdout, Stream::Stderr].map(Pump::new);
@@ -279,7 +279,7 @@ impl Pump {
         Pump { stream, bytes: 0, first: Vec::new(), last: VecDeque::new() }
     }
 
-    async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Veiled) {
+    async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Masked) {
         let Some(mut from) = from else { return };
         let mut buffer = vec![0; 64 << 10];
         // A pipe that cannot be read any more has ended.

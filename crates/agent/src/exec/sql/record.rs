@@ -4,7 +4,7 @@ use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
 
 use crate::exec::{Failure, RESULT_BYTES_MAX};
-use crate::output::{Stream, Veiled};
+use crate::output::{Masked, Stream};
 
 /// The most rows that the result of an attempt keeps.
 pub(super) const RESULT_ROWS_MAX: u64 = 1_000;
@@ -20,7 +20,7 @@ impl Failure {
 
 /// The record of an attempt while it runs.
 pub(super) struct Record {
-    output: Veiled,
+    output: Masked,
     /// Statements that were carried out.
     pub statements: u64,
     /// Rows that they changed.
@@ -39,7 +39,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn new(output: Veiled) -> Self {
+    pub fn new(output: Masked) -> Self {
         Record {
             output,
             statements: 0,
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn rows_are_objects_in_the_order_of_their_columns() {
-        let mut record = Record::new(Veiled::default());
+        let mut record = Record::new(Masked::default());
         record.columns(["b", "a", "b", "b"].into_iter());
         record.row([json!(1), json!("x\n"), json!(null), json!([2])].into_iter());
         let result = record.finish(Ok(()), None, json!({}));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_last_rows_count() {
-        let mut record = Record::new(Veiled::default());
+        let mut record = Record::new(Masked::default());
         record.columns(["a"].into_iter());
         record.row([json!(1)].into_iter());
         record.columns(["b"].into_iter());
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_result_stays_within_its_limits_and_is_a_beginning() {
         for (rows, width) in [(1_001, 1), (10, 20_000), (1, RESULT_BYTES_MAX)] {
-            let mut record = Record::new(Veiled::default());
+            let mut record = Record::new(Masked::default());
             record.columns(["n", "text"].into_iter());
             for n in 0..rows {
                 // One small row after a large one must not slip in.

@@ -6,7 +6,7 @@ use domain::id::TenantId;
 use domain::run::{Outcome, RunState};
 use jiff::Timestamp;
 use store::sqlite::{CopyProgress, Restore, SqliteStore, copy, newest_schema_version, revive};
-use store::{Applied, AuditFilter, Journal, RunFilter, Store, StoreError};
+use store::{Applied, AuditFilter, AuditLog, RunFilter, Store, StoreError};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, seconds, want};

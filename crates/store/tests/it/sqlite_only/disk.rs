@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use domain::run::NewRun;
 use store::sqlite::SqliteStore;
-use store::{ClaimFor, Store, StoreError, Want};
+use store::{ClaimFor, ClaimRequest, Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::child::{self, Heard};
@@ -110,7 +110,7 @@ async fn a_full_disk_refuses_and_recovers() {
     let again = store.submit(&refused.0, None).await.unwrap();
     assert_eq!(again.accepted.len(), 20);
     answered.extend(refused.0);
-    let limited = Want { tenant_max: Some(10), ..want(20) };
+    let limited = ClaimRequest { tenant_max: Some(10), ..want(20) };
     assert_eq!(lab.claim(node, limited).await.len(), 10);
     let counts = store.counts().await.unwrap();
     assert_eq!((counts.live.running + counts.live.queued) as usize, answered.len());

@@ -80,7 +80,7 @@ async fn what_tenants_hold_still_counts() {
     let held = lab.line(node, &job, 2).await;
     let lab = reopened(lab).await;
     let waiting = lab.due(&job).await;
-    let limited = store::Want { tenant_max: Some(2), ..want(9) };
+    let limited = store::ClaimRequest { tenant_max: Some(2), ..want(9) };
     assert_eq!(lab.claim(node, limited).await, []);
     lab.finish(node, completed(node, &held[0])).await;
     assert_eq!(ids(&lab.claim(node, limited).await), [waiting.id]);

@@ -5,7 +5,7 @@ use domain::id::{NodeId, ObjectId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::run::{LedgerEntry, Outcome, Reason, ReasonCode};
-use store::{Alerts, Channel, Delivery, Finish, Fire, Objects, Store, Verdict};
+use store::{Alerts, Channel, Delivery, Finish, NamedResources, RecordPlan, Store, Verdict};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -138,7 +138,7 @@ pub async fn a_missed_time_raises_an_alert<B: Bench>(lab: &Lab<B>) {
         reason: reason(ReasonCode::StartDeadline, "too late"),
     };
     let missed = tick(Outcome::Missed, first);
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: first,

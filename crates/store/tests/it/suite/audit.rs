@@ -7,8 +7,8 @@ use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use domain::secret::{Scope, SecretPlace};
 use store::{
-    AuditFilter, Cancelled, Chain, Changed, Desk, Journal, KeptSecret, Objects, Prepared, Safe,
-    Sealed, Set, Store, Want, as_author,
+    AuditFilter, AuditLog, Cancelled, Chain, Changed, ClaimRequest, Desk, KeptSecret,
+    NamedResources, Prepared, Sealed, SecretStore, Set, Store, as_author,
 };
 
 use crate::bench::Bench;
@@ -47,7 +47,7 @@ async fn record<B: Bench>(lab: &Lab<B>, count: usize) {
 }
 
 /// Seals up to so many rows, as a node does. Answers whether it was the first.
-async fn seal<S: Journal>(store: &S, tenant: TenantId, limit: u32) -> bool {
+async fn seal<S: AuditLog>(store: &S, tenant: TenantId, limit: u32) -> bool {
     let rows = store.unsealed(limit).await.unwrap();
     let head = store.chain(tenant).await.unwrap().head;
     let mut last = head;
@@ -192,9 +192,9 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
         retried(node, &again, seconds(1)),
     ];
     let finished_at = done.iter().map(|finish| finish.attempt.clone()).collect::<Vec<_>>();
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     // Sent again, it says nothing new.
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     let lists = async |tenant| -> Vec<Record> {
         let rows = all(lab, tenant).await.into_iter();
         rows.filter(|row| row.event.kind == Kind::RunsEnded).collect()

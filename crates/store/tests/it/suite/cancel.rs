@@ -155,7 +155,7 @@ pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) 
         let done = [completed(node, &claimed)];
         let why = stop();
         let (pumped, cancelled) = tokio::join!(
-            lab.store.pump(node, &done, store::Want::default()),
+            lab.store.pump(node, &done, store::ClaimRequest::default()),
             door.cancel(claimed.run.id, &why)
         );
         let applied = pumped.unwrap().applied.remove(0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState};
-use store::{Applied, ClaimFor, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Applied, ClaimFor, ClaimRequest, Prepared, RunFilter, Store, Verdict};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -52,8 +52,8 @@ pub async fn only_what_is_due_is_claimed<B: Bench>(lab: &Lab<B>) {
 pub async fn room_for_none_takes_none<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     lab.due(&job).await;
-    assert_eq!(lab.claim(node, Want::default()).await, []);
-    assert_eq!(lab.claim(node, Want { due: processes(0), ..want_soon(5) }).await, []);
+    assert_eq!(lab.claim(node, ClaimRequest::default()).await, []);
+    assert_eq!(lab.claim(node, ClaimRequest { due: processes(0), ..want_soon(5) }).await, []);
 }
 
 pub async fn no_more_is_claimed_than_wanted<B: Bench>(lab: &Lab<B>) {
@@ -88,7 +88,7 @@ pub async fn due_runs_come_before_prepared_ones<B: Bench>(lab: &Lab<B>) {
     let soon = NewRun { priority: 9, ..lab.run(&job, now + minutes(10)) };
     let due = NewRun { priority: 0, ..lab.run(&job, now - seconds(1)) };
     lab.submit(&[soon.clone(), due.clone()]).await;
-    let claimed = lab.claim(node, Want { due: processes(5), ..want_soon(5) }).await;
+    let claimed = lab.claim(node, ClaimRequest { due: processes(5), ..want_soon(5) }).await;
     assert_eq!(ids(&claimed), [due.id, soon.id]);
 }
 

@@ -8,8 +8,8 @@ use domain::id::{NodeId, TenantId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use store::{
-    Applied, AuditFilter, ClaimFor, Cluster, Cut, Desk, Journal, NodeInfo, Prepared, Steer,
-    Steered, Store, Verdict, Want,
+    Applied, AuditFilter, AuditLog, ClaimFor, ClaimRequest, Cluster, Desk, NodeControl,
+    NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, Store, Verdict,
 };
 use tokio::task::JoinSet;
 
@@ -89,7 +89,7 @@ pub async fn only_an_active_scheduler_takes_the_lead<B: Bench>(lab: &Lab<B>) {
     let agent = node(lab, "agent", &[NodeRole::Agent], "").await;
     assert_eq!(lab.store.take_lead(agent).await.unwrap().node, None);
     let draining = scheduler(lab, "draining").await;
-    lab.store.steer(draining, Steer::Drain).await.unwrap();
+    lab.store.steer(draining, NodeControl::Drain).await.unwrap();
     assert_eq!(lab.store.take_lead(draining).await.unwrap().node, None);
     assert_eq!(lab.store.take_lead(NodeId(lab.id())).await.unwrap().node, None);
     let planner = node(lab, "planner", &[NodeRole::Scheduler], "").await;
@@ -199,12 +199,12 @@ pub async fn placed_runs_are_prepared_and_counted<B: Bench>(lab: &Lab<B>) {
     let far = run(now + minutes(60));
     lab.submit(&runs).await;
     lab.submit(std::slice::from_ref(&far)).await;
-    let want = Want { due: processes(1), soon: 5, ahead: minutes(10), tenant_max: None };
+    let want = ClaimRequest { due: processes(1), soon: 5, ahead: minutes(10), tenant_max: None };
     let claimed = lab.store.claim_placed(node, None, want).await.unwrap();
     assert_eq!(ids(&claimed), [runs[0].id, runs[2].id]);
-    let counted = Want { due: processes(9), soon: 0, tenant_max: Some(2), ..want };
+    let counted = ClaimRequest { due: processes(9), soon: 0, tenant_max: Some(2), ..want };
     assert_eq!(lab.store.claim_placed(node, None, counted).await.unwrap(), []);
-    let more = Want { tenant_max: Some(3), ..counted };
+    let more = ClaimRequest { tenant_max: Some(3), ..counted };
     assert_eq!(ids(&lab.store.claim_placed(node, None, more).await.unwrap()), [runs[1].id]);
 }
 
@@ -240,9 +240,9 @@ pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &
 pub async fn a_drained_node_is_handed_nothing_that_is_placed<B: Bench>(lab: &Lab<B>) {
     let node = node(lab, "eu", &NodeRole::ALL, "zone=eu").await;
     due(lab, &job_of(lab, "in eu", Class::LocalSafe, "zone=eu").await).await;
-    lab.store.steer(node, Steer::Drain).await.unwrap();
+    lab.store.steer(node, NodeControl::Drain).await.unwrap();
     assert_eq!(placed(lab, node, None).await, []);
-    lab.store.steer(node, Steer::Resume).await.unwrap();
+    lab.store.steer(node, NodeControl::Resume).await.unwrap();
     assert_eq!(placed(lab, node, None).await.len(), 1);
 }
 
@@ -270,7 +270,7 @@ pub async fn a_planned_run_has_the_place_of_its_job<B: Bench>(lab: &Lab<B>) {
     job.next_run = Some(now - seconds(5));
     lab.create(&job).await;
     let tick = NewRun { place: job.definition.place(), ..lab.tick(&job, now - seconds(5)) };
-    let fire = store::Fire {
+    let fire = store::RecordPlan {
         job: job.id,
         version: 1,
         expected_next: now - seconds(5),
@@ -336,7 +336,7 @@ pub async fn who_fell_silent_counts_until_it_is_removed<B: Bench>(lab: &Lab<B>) 
     lab.store.reap(9).await.unwrap();
     assert_eq!(state_of(lab, dead).await, NodeState::Down);
     assert_eq!(lab.store.acknowledge_runs(alive).await.unwrap(), 0, "one of two");
-    assert_eq!(lab.store.steer(dead, Steer::Remove).await.unwrap(), Steered::Done);
+    assert_eq!(lab.store.steer(dead, NodeControl::Remove).await.unwrap(), NodeControlOutcome::Done);
     assert_eq!(state_of(lab, dead).await, NodeState::Gone);
     assert_eq!(lab.store.acknowledge_runs(alive).await.unwrap(), 1, "one of one");
 }
@@ -361,21 +361,33 @@ pub async fn a_node_is_drained_and_learns_of_it<B: Bench>(lab: &Lab<B>) {
     };
     assert!(!draining().await);
     for _ in 0..2 {
-        assert_eq!(lab.store.steer(node, Steer::Drain).await.unwrap(), Steered::Done);
+        assert_eq!(
+            lab.store.steer(node, NodeControl::Drain).await.unwrap(),
+            NodeControlOutcome::Done
+        );
     }
     assert!(draining().await);
     assert_eq!(state_of(lab, node).await, NodeState::Draining);
-    assert_eq!(lab.store.steer(node, Steer::Remove).await.unwrap(), Steered::Alive);
-    assert_eq!(lab.store.steer(node, Steer::Resume).await.unwrap(), Steered::Done);
+    assert_eq!(
+        lab.store.steer(node, NodeControl::Remove).await.unwrap(),
+        NodeControlOutcome::Alive
+    );
+    assert_eq!(lab.store.steer(node, NodeControl::Resume).await.unwrap(), NodeControlOutcome::Done);
     assert!(!draining().await);
     assert_eq!(state_of(lab, node).await, NodeState::Active);
     let nobody = NodeId(lab.id());
-    assert_eq!(lab.store.steer(nobody, Steer::Drain).await.unwrap(), Steered::NotFound);
+    assert_eq!(
+        lab.store.steer(nobody, NodeControl::Drain).await.unwrap(),
+        NodeControlOutcome::NotFound
+    );
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    assert_eq!(lab.store.steer(node, Steer::Drain).await.unwrap(), Steered::Down);
-    assert_eq!(lab.store.steer(node, Steer::Remove).await.unwrap(), Steered::Done);
-    assert_eq!(lab.store.steer(node, Steer::Remove).await.unwrap(), Steered::NotFound);
+    assert_eq!(lab.store.steer(node, NodeControl::Drain).await.unwrap(), NodeControlOutcome::Down);
+    assert_eq!(lab.store.steer(node, NodeControl::Remove).await.unwrap(), NodeControlOutcome::Done);
+    assert_eq!(
+        lab.store.steer(node, NodeControl::Remove).await.unwrap(),
+        NodeControlOutcome::NotFound
+    );
     let filter = AuditFilter::of(domain::id::TenantId::CLUSTER);
     let audit = lab.store.audit(&filter, None, 9).await.unwrap();
     let outcomes: Vec<&str> = audit.iter().rev().map(|row| row.event.outcome.as_str()).collect();
@@ -385,7 +397,7 @@ pub async fn a_node_is_drained_and_learns_of_it<B: Bench>(lab: &Lab<B>) {
 
 pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
     let first = scheduler(lab, "a").await;
-    lab.store.steer(first, Steer::Drain).await.unwrap();
+    lab.store.steer(first, NodeControl::Drain).await.unwrap();
     lab.expire(first).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(state_of(lab, first).await, NodeState::Down);
@@ -449,9 +461,9 @@ pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
     let c = node(lab, "c", &[NodeRole::Scheduler], "").await;
     node(lab, "agent", &[NodeRole::Agent], "").await;
     assert_eq!(schedulers().await, [a, b, c]);
-    lab.store.steer(a, Steer::Drain).await.unwrap();
+    lab.store.steer(a, NodeControl::Drain).await.unwrap();
     assert_eq!(schedulers().await, [b, c]);
-    lab.store.steer(a, Steer::Resume).await.unwrap();
+    lab.store.steer(a, NodeControl::Resume).await.unwrap();
     lab.store.leave(b).await.unwrap();
     lab.expire(c).await;
     assert_eq!(schedulers().await, [a, c], "nobody has buried it yet");
@@ -465,7 +477,7 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     let other = job_of(lab, "other", Class::LeaderOnly, "").await;
     let waits = due(lab, &other).await;
     let far = lab.now().await + minutes(60);
-    let all = Cut { job: None, before: far, failed_before: far, keep_last: None };
+    let all = RetentionCutoff { job: None, before: far, failed_before: far, keep_last: None };
     for _ in 0..2 {
         let run = due(lab, &job).await;
         // What is still needed stays, whatever goes.

@@ -5,7 +5,7 @@ use domain::job::{Job, JobState, When};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Grant, Outcome, ReasonCode, RunState, Wait,
 };
-use store::{Applied, ClaimFor, Finish, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Applied, ClaimFor, ClaimRequest, Finish, Prepared, RunFilter, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -81,13 +81,13 @@ pub async fn an_end_that_is_sent_again_answers_the_same<B: Bench>(lab: &Lab<B>) 
         assert_eq!(lab.finish(node, finish.clone()).await, first);
         // Two copies in one call are no different.
         let twice = [finish.clone(), finish];
-        let applied = lab.store.pump(node, &twice, Want::default()).await.unwrap().applied;
+        let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
         assert_eq!(applied, [first, first]);
         assert_eq!(lab.view(claimed.run.id).await, before);
     }
     let claimed = lab.started(node, &job).await;
     let twice = [completed(node, &claimed), completed(node, &claimed)];
-    let applied = lab.store.pump(node, &twice, Want::default()).await.unwrap().applied;
+    let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
 }
 
@@ -131,7 +131,7 @@ pub async fn a_retry_is_due_after_its_delay<B: Bench>(lab: &Lab<B>) {
     assert_eq!(view.scheduled_for, claimed.run.scheduled_for);
     assert_eq!((view.state, view.attempts, view.lost), (RunState::Pending, 1, 0));
     assert_eq!(lab.claim(node, want(9)).await, []);
-    let soon = Want { soon: 1, ahead: minutes(6), ..Want::default() };
+    let soon = ClaimRequest { soon: 1, ahead: minutes(6), ..ClaimRequest::default() };
     let again = lab.claim(node, soon).await.remove(0);
     assert_eq!((again.attempts, again.lost), (1, 0));
     assert_eq!(again.run.due_at, view.due_at);
@@ -205,7 +205,7 @@ async fn refuses<B: Bench>(lab: &Lab<B>, node: NodeId, old: &ClaimedRun, how: &s
         untried(old, Verdict::Release),
         untried(old, Verdict::Wait(Wait::Overlap, None)),
     ];
-    let applied = lab.store.pump(node, &writes, Want::default()).await.unwrap().applied;
+    let applied = lab.store.pump(node, &writes, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Stale; 4], "after {how}");
     assert!(!lab.store.facts(node, &[question(old)]).await.unwrap()[0].held, "after {how}");
     assert_eq!(lab.view(old.run.id).await, before, "after {how}");

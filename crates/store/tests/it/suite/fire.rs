@@ -6,19 +6,19 @@ use domain::bucket::Buckets;
 use domain::job::{Job, JobState};
 use domain::run::{LedgerEntry, Outcome, ReasonCode, RunState};
 use jiff::Timestamp;
-use store::{Cancelled, Fire, Prepared, RunFilter, Store};
+use store::{Cancelled, Prepared, RecordPlan, RunFilter, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ids, ids_of, minutes, reason, seconds, stop, want};
 
 /// A job that is due, and the plan of its next three ticks.
-async fn planned<B: Bench>(lab: &Lab<B>, name: &str) -> (Job, Fire) {
+async fn planned<B: Bench>(lab: &Lab<B>, name: &str) -> (Job, RecordPlan) {
     let first = lab.ago(60).await;
     let mut job = lab.draft(name).await;
     job.next_run = Some(first);
     lab.create(&job).await;
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: job.version,
         expected_next: first,
@@ -59,7 +59,7 @@ pub async fn a_plan_is_recorded_and_the_next_time_moves<B: Bench>(lab: &Lab<B>) 
 
 pub async fn a_job_may_have_no_next_time<B: Bench>(lab: &Lab<B>) {
     let (job, fire) = planned(lab, "job").await;
-    let fire = Fire { new_next: None, ..fire };
+    let fire = RecordPlan { new_next: None, ..fire };
     assert_eq!(lab.store.fire(std::slice::from_ref(&fire)).await.unwrap(), [true]);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, None);
     assert!(lab.store.due_jobs(seconds(3_600), 9, &Buckets::ALL).await.unwrap().jobs.is_empty());
@@ -83,10 +83,10 @@ pub async fn a_plan_that_is_sent_again_changes_nothing<B: Bench>(lab: &Lab<B>) {
 pub async fn a_plan_of_another_time_or_version_is_refused<B: Bench>(lab: &Lab<B>) {
     let (job, fire) = planned(lab, "job").await;
     let wrong = [
-        Fire { expected_next: fire.expected_next - seconds(1), ..fire.clone() },
-        Fire { version: fire.version + 1, ..fire.clone() },
-        Fire { version: fire.version - 1, ..fire.clone() },
-        Fire { job: domain::id::JobId(lab.id()), ..fire.clone() },
+        RecordPlan { expected_next: fire.expected_next - seconds(1), ..fire.clone() },
+        RecordPlan { version: fire.version + 1, ..fire.clone() },
+        RecordPlan { version: fire.version - 1, ..fire.clone() },
+        RecordPlan { job: domain::id::JobId(lab.id()), ..fire.clone() },
     ];
     assert_eq!(lab.store.fire(&wrong).await.unwrap(), [false; 4]);
     assert_eq!(runs_of(lab, &job).await, 0);
@@ -100,7 +100,7 @@ pub async fn only_an_enabled_job_fires<B: Bench>(lab: &Lab<B>) {
         job.state = state;
         lab.update(&mut job, Prepared::Keep).await;
         // Even a planner that knows the version is too late.
-        let fires = [fire.clone(), Fire { version: job.version, ..fire }];
+        let fires = [fire.clone(), RecordPlan { version: job.version, ..fire }];
         assert_eq!(lab.store.fire(&fires).await.unwrap(), [false, false], "{state:?}");
         assert_eq!(runs_of(lab, &job).await, 0);
     }
@@ -110,7 +110,7 @@ pub async fn a_stale_plan_does_not_stop_the_others<B: Bench>(lab: &Lab<B>) {
     let (first, fire_first) = planned(lab, "first").await;
     let (stale, fire_stale) = planned(lab, "stale").await;
     let (last, fire_last) = planned(lab, "last").await;
-    let fire_stale = Fire { version: 9, ..fire_stale };
+    let fire_stale = RecordPlan { version: 9, ..fire_stale };
     let fired = lab.store.fire(&[fire_first, fire_stale, fire_last]).await.unwrap();
     assert_eq!(fired, [true, false, true]);
     assert_eq!(
@@ -123,7 +123,7 @@ pub async fn times_without_a_run_are_one_row<B: Bench>(lab: &Lab<B>) {
     let (job, fire) = planned(lab, "job").await;
     let first = fire.expected_next;
     let range = entry(&job, first - minutes(9), first - minutes(1), 9);
-    let fire = Fire { ledger: vec![range.clone()], ..fire };
+    let fire = RecordPlan { ledger: vec![range.clone()], ..fire };
     assert_eq!(lab.store.fire(std::slice::from_ref(&fire)).await.unwrap(), [true]);
     let view = lab.view(range.id).await;
     assert_eq!(view.state, RunState::Ended(Outcome::Missed));
@@ -148,7 +148,7 @@ pub async fn a_tick_has_one_row<B: Bench>(lab: &Lab<B>) {
     let ledger = fire.runs[1..].iter().map(|run| run.scheduled_for);
     let ledger = ledger.map(|at| entry(&job, at, at, 1)).collect();
     let expected_next = fire.new_next.unwrap();
-    let again = Fire { expected_next, new_next: None, ledger, ..fire.clone() };
+    let again = RecordPlan { expected_next, new_next: None, ledger, ..fire.clone() };
     assert_eq!(lab.store.fire(&[again]).await.unwrap(), [true]);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, None);
     assert_eq!(runs_of(lab, &job).await, 3);

@@ -4,7 +4,9 @@ use domain::id::JobId;
 use domain::job::JobState;
 use domain::run::{Outcome, RunState};
 use domain::tally::{Key, Measure};
-use store::{Cursor, Desk, Follow, LastRun, Prepared, RecentEnd, RunFilter, Store, Verdict, Want};
+use store::{
+    ChangeFeed, ClaimRequest, Cursor, Desk, LastRun, Prepared, RecentEnd, RunFilter, Store, Verdict,
+};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -30,7 +32,7 @@ pub async fn ended_runs_come_in_the_order_of_their_ends<B: Bench>(lab: &Lab<B>) 
         done.push(finish);
         expected.push((ends[place], held.run.id));
     }
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     expected.sort();
     let mut seen = Vec::new();
     let mut cursor = Cursor::from(now - minutes(99));

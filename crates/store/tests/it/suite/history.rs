@@ -4,7 +4,9 @@ use domain::id::{NodeId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::{NewRun, Outcome, RunState};
 use jiff::Timestamp;
-use store::{Applied, ClaimFor, Cut, Desk, RunFilter, StartFilter, Store, Want};
+use store::{
+    Applied, ClaimFor, ClaimRequest, Desk, RetentionCutoff, RunFilter, StartFilter, Store,
+};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, ids_of, minutes, processes, retried, seconds, want};
@@ -42,7 +44,7 @@ async fn end<B: Bench>(lab: &Lab<B>, node: NodeId, runs: &[NewRun]) {
             ended(node, held, outcome)
         })
         .collect();
-    let applied = lab.store.pump(node, &done, Want::default()).await.unwrap().applied;
+    let applied = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap().applied;
     assert!(applied.iter().all(|applied| matches!(applied, Applied::Ended(_))), "{applied:?}");
 }
 
@@ -119,7 +121,7 @@ pub async fn retention_goes_by_the_end_and_not_by_the_time<B: Bench>(lab: &Lab<B
     let runs = due(lab, &job, &times).await;
     end(lab, node, &runs).await;
     let now = lab.now().await;
-    let before = |at| Cut { job: None, before: at, failed_before: at, keep_last: None };
+    let before = |at| RetentionCutoff { job: None, before: at, failed_before: at, keep_last: None };
     assert_eq!(lab.store.prune(&before(now - minutes(30)), 99).await.unwrap(), 0);
     assert_eq!(listed(lab, &RunFilter::of_job(job.id), 99).await.len(), runs.len() + 1);
     // Nothing ends before its time, so what lies ahead stays.

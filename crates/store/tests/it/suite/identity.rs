@@ -10,8 +10,8 @@ use domain::id::{KeyId, RoleId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::Outcome;
 use store::{
-    AuditFilter, Change, Changed, EntryFilter, Given, Identity, Journal, Prepared, Reach, Recorded,
-    Removed, Store, Want, as_author,
+    AuditFilter, AuditLog, Change, Changed, ClaimRequest, EntryFilter, Given, Identity, Prepared,
+    Reach, Recorded, Removed, Store, as_author,
 };
 use uuid::Uuid;
 
@@ -423,8 +423,11 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.claim(node, want_soon(9)).await, []);
     let done = [ended(node, &held[0], Outcome::Completed)];
-    let pumped =
-        lab.store.pump(node, &done, Want { due: processes(9), ..Want::default() }).await.unwrap();
+    let pumped = lab
+        .store
+        .pump(node, &done, ClaimRequest { due: processes(9), ..ClaimRequest::default() })
+        .await
+        .unwrap();
     assert_eq!(pumped.claimed.len(), 1);
 }
 

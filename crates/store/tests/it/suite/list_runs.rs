@@ -3,7 +3,7 @@
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{LedgerEntry, NewRun, Origin, Outcome, ReasonCode, RunState};
-use store::{Fire, RunFilter, RunsOf, Store, Verdict, Want};
+use store::{ClaimRequest, RecordPlan, RunFilter, RunsOf, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, ids_of, minutes, reason, seconds, stop, tenant, want};
@@ -46,7 +46,7 @@ async fn end<B: Bench>(lab: &Lab<B>, node: NodeId, ends: &[(&NewRun, Outcome)]) 
             None => crate::lab::untried(held, Verdict::Release),
         })
         .collect();
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
 }
 
 /// A run dies and waits for somebody to look at it.
@@ -81,7 +81,7 @@ pub async fn a_tenant_sees_all_its_runs_and_no_others<B: Bench>(lab: &Lab<B>) {
         outcome: Outcome::Skipped,
         reason: reason(ReasonCode::CatchUp, "gone"),
     };
-    let fire = Fire {
+    let fire = RecordPlan {
         job: second.id,
         version: 1,
         expected_next: now - minutes(50),
@@ -171,7 +171,7 @@ pub async fn what_is_rare_is_found_in_short_pages<B: Bench>(lab: &Lab<B>) {
     for _ in 0..3 {
         let held = lab.claim(node, want(1_000)).await;
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        lab.store.pump(node, &done, Want::default()).await.unwrap();
+        lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     }
     for of in [RunsOf::Tenant(job.tenant), RunsOf::Job(job.id)] {
         let filter = RunFilter { origin: Some(Origin::Schedule), ..RunFilter::new(of) };

@@ -4,7 +4,7 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
-use store::{Applied, ClaimFor, Desk, Finish, NodeInfo, Replaces, Store, Verdict, Want};
+use store::{Applied, ClaimFor, ClaimRequest, Desk, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -278,7 +278,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     let due = lab.due(&job).await;
     let soon = lab.run(&job, lab.now().await + minutes(10));
     lab.submit(std::slice::from_ref(&soon)).await;
-    let held = lab.claim(node, Want { due: processes(9), ..want_soon(9) }).await;
+    let held = lab.claim(node, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(held.len(), 2);
     let kept = lab.started(other, &job).await;
     lab.store.leave(node).await.unwrap();
@@ -287,7 +287,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
     let reaped = lab.store.reap(9).await.unwrap();
     assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]), "leaving is no loss");
-    let again = lab.claim(other, Want { due: processes(9), ..want_soon(9) }).await;
+    let again = lab.claim(other, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(ids(&again), [due.id, soon.id]);
     for (again, before) in again.iter().zip(&held) {
         assert_eq!(again.run, before.run);

@@ -2,7 +2,7 @@
 
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
-use store::{Objects, Put, Set};
+use store::{NamedResources, Put, Set};
 use uuid::Uuid;
 
 use crate::bench::Bench;

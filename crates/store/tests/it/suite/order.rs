@@ -6,7 +6,7 @@ use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::NewRun;
 use jiff::Timestamp;
-use store::{Store, Want};
+use store::{ClaimRequest, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -57,7 +57,7 @@ pub async fn what_a_tenant_holds_counts<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(2)).await), [first[3].id, second[3].id]);
     // Three ends later, the second tenant holds less than the first.
     let done: Vec<_> = claimed.iter().map(|claimed| completed(node, claimed)).collect();
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     let late = of(lab, &job, tenant(2), now - seconds(1));
     lab.submit(std::slice::from_ref(&late)).await;
     assert_eq!(ids(&lab.claim(node, want(1)).await), [late.id]);
@@ -101,7 +101,7 @@ pub async fn a_tenant_holds_no_more_than_it_may<B: Bench>(lab: &Lab<B>) {
     let single = of(lab, &job, tenant(2), now - seconds(1));
     lab.submit(&crowd).await;
     lab.submit(std::slice::from_ref(&single)).await;
-    let limited = Want { tenant_max: Some(2), ..want(10) };
+    let limited = ClaimRequest { tenant_max: Some(2), ..want(10) };
     let claimed = lab.claim(node, limited).await;
     assert_eq!(ids(&claimed), [crowd[0].id, single.id, crowd[1].id]);
     assert_eq!(lab.claim(other, limited).await, [], "the limit holds for all nodes together");
@@ -120,7 +120,7 @@ pub async fn racing_nodes_keep_a_tenants_limit<B: Bench>(lab: &Lab<B>) {
     for n in 0..12 {
         let store = Arc::clone(&doors[n % 2]);
         let node = lab.node_behind(&store).await;
-        let limited = Want { tenant_max: Some(7), ..want(3) };
+        let limited = ClaimRequest { tenant_max: Some(7), ..want(3) };
         tasks.spawn(async move { store.pump(node, &[], limited).await.unwrap().claimed.len() });
     }
     assert_eq!(tasks.join_all().await.into_iter().sum::<usize>(), 7);

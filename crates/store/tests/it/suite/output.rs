@@ -1,7 +1,7 @@
 //! Short outputs of attempts, and since when runs are under way.
 
 use domain::run::{Outcome, RunState};
-use store::{Applied, Cut, Desk, Finish, Store};
+use store::{Applied, Desk, Finish, RetentionCutoff, Store};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, minutes, retried, seconds};
@@ -31,7 +31,7 @@ pub async fn a_short_output_is_kept_with_its_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(said(silent.run.id, 1).await, None);
     // It goes with the history.
     let now = lab.now().await + minutes(1);
-    let cut = Cut { job: None, before: now, failed_before: now, keep_last: None };
+    let cut = RetentionCutoff { job: None, before: now, failed_before: now, keep_last: None };
     assert_eq!(lab.store.prune(&cut, 99).await.unwrap(), 2);
     assert_eq!(said(first.run.id, 1).await, None);
     assert_eq!(said(first.run.id, 2).await, None);

@@ -3,7 +3,7 @@
 use domain::job::{Job, JobState};
 use domain::run::RunState;
 use jiff::Timestamp;
-use store::{Applied, Changed, Fire, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Applied, Changed, ClaimRequest, Prepared, RecordPlan, RunFilter, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -23,7 +23,7 @@ async fn prepared_as<B: Bench>(lab: &Lab<B>, name: &str) -> (Job, [Timestamp; 4]
     job.next_run = Some(times[0]);
     lab.create(&job).await;
     let runs = times[..3].iter().map(|at| lab.tick(&job, *at)).collect();
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: times[0],
@@ -105,7 +105,7 @@ pub async fn a_grant_of_a_vanished_run_is_worthless<B: Bench>(lab: &Lab<B>) {
     let live = lab.store.counts().await.unwrap().live;
     assert_eq!((live.queued, live.running, live.pending), (1, 0, 0), "the first is due");
     // The plan is made again; whoever asks gets the runs.
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: job.version,
         expected_next: times[1],
@@ -151,7 +151,7 @@ pub async fn a_tick_is_early_until_its_time_has_come<B: Bench>(lab: &Lab<B>) {
     jittered.due_at = times[1];
     let by_hand = lab.run(&job, times[1]);
     lab.submit(&[jittered.clone(), by_hand.clone()]).await;
-    let held = lab.claim(node, Want { due: processes(9), ..want_soon(9) }).await;
+    let held = lab.claim(node, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(held.len(), 5);
     let questions: Vec<_> = held.iter().map(question).collect();
     let facts = lab.store.facts(node, &questions).await.unwrap();
@@ -207,7 +207,7 @@ pub async fn a_schedule_does_not_change_before_it_is_planned<B: Bench>(lab: &Lab
     // What leaves the schedule alone is no problem.
     assert_eq!(lab.change(&changed, Some(1), Prepared::Keep).await, Changed::Done);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(late));
-    let planned = Fire {
+    let planned = RecordPlan {
         job: job.id,
         version: 2,
         expected_next: late,

@@ -4,7 +4,7 @@ use domain::id::{NodeId, RunId};
 use domain::job::{Job, JobState, Retention};
 use domain::run::{LedgerEntry, Outcome, ReasonCode};
 use jiff::Timestamp;
-use store::{Cut, Fire, Prepared, RunFilter, Store, Want};
+use store::{ClaimRequest, Prepared, RecordPlan, RetentionCutoff, RunFilter, Store};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, reason, retried, seconds, want};
@@ -28,7 +28,7 @@ async fn history<B: Bench>(
         (made.started_at, made.finished_at) = (now - minutes(*ago + 1), now - minutes(*ago));
         finish
     });
-    lab.store.pump(node, &done.collect::<Vec<_>>(), Want::default()).await.unwrap();
+    lab.store.pump(node, &done.collect::<Vec<_>>(), ClaimRequest::default()).await.unwrap();
     runs.into_iter().map(|run| run.id).collect()
 }
 
@@ -42,8 +42,8 @@ async fn kept<B: Bench>(lab: &Lab<B>, runs: &[RunId]) -> Vec<usize> {
     kept
 }
 
-fn cut(before: Timestamp) -> Cut {
-    Cut { job: None, before, failed_before: before, keep_last: None }
+fn cut(before: Timestamp) -> RetentionCutoff {
+    RetentionCutoff { job: None, before, failed_before: before, keep_last: None }
 }
 
 use Outcome::{Cancelled, Completed, Failed, Timeout};
@@ -64,12 +64,16 @@ pub async fn failures_are_kept_longer<B: Bench>(lab: &Lab<B>) {
     let (node, now, job) = (lab.node().await, lab.now().await, lab.job("job").await);
     let ends = [(90, Failed), (90, Timeout), (60, Failed), (60, Timeout), (60, Completed)];
     let runs = history(lab, node, &job, &ends).await;
-    let old = Cut { failed_before: now - minutes(75), ..cut(now - minutes(45)) };
+    let old = RetentionCutoff { failed_before: now - minutes(75), ..cut(now - minutes(45)) };
     assert_eq!(lab.store.prune(&old, 99).await.unwrap(), 3);
     assert_eq!(kept(lab, &runs).await, [2, 3]);
     // The same for one job, and the other way round.
-    let old =
-        Cut { job: Some(job.id), before: now - minutes(99), failed_before: now, keep_last: None };
+    let old = RetentionCutoff {
+        job: Some(job.id),
+        before: now - minutes(99),
+        failed_before: now,
+        keep_last: None,
+    };
     assert_eq!(lab.store.prune(&old, 99).await.unwrap(), 2);
 }
 
@@ -93,7 +97,7 @@ pub async fn a_job_with_its_own_rule_is_left_alone<B: Bench>(lab: &Lab<B>) {
     }
     assert_eq!(lab.store.prune(&cut(now - minutes(45)), 99).await.unwrap(), 1);
     assert_eq!(kept(lab, &runs).await, [0, 1, 2]);
-    let own = Cut { job: Some(jobs[1].id), ..cut(now - minutes(45)) };
+    let own = RetentionCutoff { job: Some(jobs[1].id), ..cut(now - minutes(45)) };
     assert_eq!(lab.store.prune(&own, 99).await.unwrap(), 1);
     assert_eq!(kept(lab, &runs).await, [0, 2]);
 }
@@ -143,7 +147,7 @@ pub async fn a_deleted_job_has_a_rule_until_nothing_is_left<B: Bench>(lab: &Lab<
     lab.update(&mut job, Prepared::Drop).await;
     let rules = async || lab.store.retention_rules(None, 9).await.unwrap();
     let later = now + minutes(900);
-    let all = Cut { job: Some(job.id), keep_last: Some(0), ..cut(later) };
+    let all = RetentionCutoff { job: Some(job.id), keep_last: Some(0), ..cut(later) };
     // The common rule leaves it alone.
     assert_eq!(lab.store.prune(&cut(now - minutes(80)), 9).await.unwrap(), 1);
     assert_eq!((kept(lab, &runs).await.len(), kept(lab, &others).await.len()), (3, 0));
@@ -165,11 +169,11 @@ pub async fn the_newest_so_many_are_kept<B: Bench>(lab: &Lab<B>) {
     let ends = [50, 10, 40, 20, 30].map(|ago| (ago, Completed));
     let runs = history(lab, node, &job, &ends).await;
     let others = history(lab, node, &other, &ends).await;
-    let rule = Cut { job: Some(job.id), keep_last: Some(2), ..cut(now - minutes(99)) };
+    let rule = RetentionCutoff { job: Some(job.id), keep_last: Some(2), ..cut(now - minutes(99)) };
     assert_eq!(lab.store.prune(&rule, 99).await.unwrap(), 3);
     assert_eq!(kept(lab, &runs).await, [1, 3]);
     assert_eq!(kept(lab, &others).await.len(), 5);
-    let none = Cut { keep_last: Some(0), ..rule };
+    let none = RetentionCutoff { keep_last: Some(0), ..rule };
     assert_eq!(lab.store.prune(&none, 99).await.unwrap(), 2);
 }
 
@@ -179,7 +183,7 @@ pub async fn no_more_goes_at_once_than_asked_for<B: Bench>(lab: &Lab<B>) {
     let runs = history(lab, node, &job, &ends).await;
     assert_eq!(lab.store.prune(&cut(now), 5).await.unwrap(), 5);
     assert_eq!(kept(lab, &runs).await.len(), 7);
-    let both = Cut { job: Some(job.id), keep_last: Some(1), ..cut(now - minutes(82)) };
+    let both = RetentionCutoff { job: Some(job.id), keep_last: Some(1), ..cut(now - minutes(82)) };
     assert_eq!(lab.store.prune(&both, 4).await.unwrap(), 4);
     assert_eq!(lab.store.prune(&both, 99).await.unwrap(), 2);
     assert_eq!(kept(lab, &runs).await, [11]);
@@ -219,7 +223,7 @@ pub async fn only_history_is_pruned<B: Bench>(lab: &Lab<B>) {
         outcome: Outcome::Skipped,
         reason: reason(ReasonCode::CatchUp, "gone"),
     };
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: now - minutes(50),
@@ -229,7 +233,7 @@ pub async fn only_history_is_pruned<B: Bench>(lab: &Lab<B>) {
     };
     lab.store.fire(&[fire]).await.unwrap();
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
-    let all = Cut { job: Some(job.id), keep_last: Some(0), ..cut(now + minutes(9)) };
+    let all = RetentionCutoff { job: Some(job.id), keep_last: Some(0), ..cut(now + minutes(9)) };
     assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 1);
     assert_eq!(lab.store.run(entry.id).await.unwrap(), None);
     assert_eq!(

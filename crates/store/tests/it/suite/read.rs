@@ -7,7 +7,9 @@ use std::task::Poll;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, RunState, Wait};
-use store::{Counts, Desk, JobFilter, LiveCounts, Prepared, RunFilter, Store, Verdict, Want};
+use store::{
+    ClaimRequest, Counts, Desk, JobFilter, LiveCounts, Prepared, RunFilter, Store, Verdict,
+};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -55,7 +57,7 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
         match n % 3 {
             0 => drop(lab.store.cancel(run.id, &stop()).await.unwrap()),
             _ => {
-                let held = lab.claim(node, Want { tenant_max: None, ..want(99) }).await;
+                let held = lab.claim(node, ClaimRequest { tenant_max: None, ..want(99) }).await;
                 let done: Vec<_> = held
                     .iter()
                     .map(|held| match held.run.id == run.id {
@@ -63,7 +65,7 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
                         false => untried(held, Verdict::Release),
                     })
                     .collect();
-                lab.store.pump(node, &done, Want::default()).await.unwrap();
+                lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
             }
         }
     }
@@ -175,10 +177,10 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
         retried(node, &held[1], minutes(9)),
         untried(&held[2], Verdict::Wait(Wait::Upstream, None)),
     ];
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     // One that is to come, one that is prepared, two that are due.
     lab.submit(&[lab.run(&job, now + minutes(10))]).await;
-    lab.claim(node, Want { soon: 1, ahead: minutes(20), ..Want::default() }).await;
+    lab.claim(node, ClaimRequest { soon: 1, ahead: minutes(20), ..ClaimRequest::default() }).await;
     let oldest = lab.run(&job, now - seconds(30));
     let newer = lab.run(&job, now - seconds(20));
     lab.submit(&[lab.run(&job, now + minutes(30)), newer, oldest.clone()]).await;

@@ -11,7 +11,7 @@ use domain::partition::part_again;
 use domain::run::{NewRun, Origin, RunState};
 use jiff::Timestamp;
 use store::{
-    AuditFilter, Cancelled, ClaimFor, Cursor, Follow, Identity, Journal, Prepared, Recorded,
+    AuditFilter, AuditLog, Cancelled, ChangeFeed, ClaimFor, Cursor, Identity, Prepared, Recorded,
     Shards, Store, Whole,
 };
 

@@ -4,7 +4,7 @@ use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::JobState;
 use domain::object::{Object, ObjectKind};
 use domain::secret::{Scope, SecretPlace};
-use store::{KeptSecret, Objects, Prepared, Rewrapped, Safe, Sealed, Set};
+use store::{KeptSecret, NamedResources, Prepared, Rewrapped, Sealed, SecretStore, Set};
 use uuid::Uuid;
 
 use crate::bench::Bench;

@@ -8,8 +8,8 @@ use domain::partition::part_again;
 use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
-    Applied, Cancelled, Cluster, Cut, Desk, FactsFor, Move, NodeInfo, Objects, Prepared, Put, Set,
-    Shards, Store, Verdict, Want, Whole,
+    Applied, Cancelled, ClaimRequest, Cluster, Desk, FactsFor, Move, NamedResources, NodeInfo,
+    Prepared, Put, RetentionCutoff, Set, Shards, Store, Verdict, Whole,
 };
 use uuid::Uuid;
 
@@ -251,7 +251,7 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
         attempt.result = AttemptResult::completed();
     }
     let done = [ends, waits];
-    let pumped = lab.store.pump(node, &done, Want::default()).await.unwrap();
+    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
     assert_eq!(lab.claim_one(node).await.run.id, run.run.id);
 }
@@ -310,7 +310,7 @@ pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     lab.finish(node, completed(node, &whole)).await;
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0, "its history is there");
     let before = lab.now().await + seconds(3_600);
-    let cut = Cut { job: None, before, failed_before: before, keep_last: None };
+    let cut = RetentionCutoff { job: None, before, failed_before: before, keep_last: None };
     while lab.store.prune(&cut, 9).await.unwrap() > 0 {}
     assert_eq!(lab.store.run(run.run.id).await.unwrap(), None);
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 1);
@@ -356,7 +356,8 @@ pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
         kept
     };
     let before = now - minutes(99);
-    let rule = Cut { job: Some(job.id), before, failed_before: before, keep_last: Some(2) };
+    let rule =
+        RetentionCutoff { job: Some(job.id), before, failed_before: before, keep_last: Some(2) };
     let (all, gone) = ((true, 3), (false, 0));
     // Parts go before their run, and no more at once than asked for.
     assert_eq!(lab.store.prune(&rule, 3).await.unwrap(), 3);
@@ -364,7 +365,7 @@ pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.prune(&rule, 99).await.unwrap(), 5);
     assert_eq!(kept().await, [gone, gone, all, all, all]);
     assert_eq!(lab.store.prune(&rule, 99).await.unwrap(), 0);
-    let none = Cut { keep_last: Some(0), ..rule };
+    let none = RetentionCutoff { keep_last: Some(0), ..rule };
     assert_eq!(lab.store.prune(&none, 99).await.unwrap(), 8);
     assert_eq!(kept().await, [gone, gone, gone, gone, all]);
 }

@@ -7,7 +7,9 @@ use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::NewRun;
 use domain::slot::{PerSlot, SlotKind};
-use store::{ClaimFor, Cluster, Identity, NodeInfo, Prepared, Recorded, Store, Verdict, Want};
+use store::{
+    ClaimFor, ClaimRequest, Cluster, Identity, NodeInfo, Prepared, Recorded, Store, Verdict,
+};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -31,8 +33,8 @@ async fn caller<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
     job
 }
 
-fn slots(process: u32, http: u32) -> Want {
-    Want { due: PerSlot { process, http }, ..Want::default() }
+fn slots(process: u32, http: u32) -> ClaimRequest {
+    ClaimRequest { due: PerSlot { process, http }, ..ClaimRequest::default() }
 }
 
 pub async fn each_kind_of_slot_is_filled_for_itself<B: Bench>(lab: &Lab<B>) {
@@ -141,7 +143,7 @@ pub async fn a_changed_action_moves_the_runs_of_its_job<B: Bench>(lab: &Lab<B>) 
             node = domain::id::NodeId(lab.id());
             lab.store.join(node, &eu, minutes(60)).await.unwrap();
         }
-        let claim = async |want: Want| match labels {
+        let claim = async |want: ClaimRequest| match labels {
             "" => lab.claim(node, want).await,
             _ => lab.store.claim_placed(node, None, want).await.unwrap(),
         };
@@ -172,7 +174,7 @@ pub async fn a_limit_counts_every_kind<B: Bench>(lab: &Lab<B>) {
         .map(|n| lab.run(if n % 2 == 0 { &worker } else { &caller }, now - seconds(60 - n)))
         .collect();
     lab.submit(&runs).await;
-    let limited = Want { tenant_max: Some(3), ..slots(9, 9) };
+    let limited = ClaimRequest { tenant_max: Some(3), ..slots(9, 9) };
     let mut claimed = ids(&lab.claim(node, limited).await);
     claimed.sort_unstable();
     let mut expected = ids_of(&runs[..3]);
@@ -196,10 +198,10 @@ pub async fn a_counted_tenant_is_handed_nothing_ahead<B: Bench>(lab: &Lab<B>) {
             NewRun { place: placed.definition.place(), ..lab.run(&placed, soon + seconds(n)) };
         lab.submit(&[lab.run(&plain, soon + seconds(n)), in_eu]).await;
     }
-    let counted = Want { tenant_max: Some(1), due: processes(9), ..want_soon(9) };
+    let counted = ClaimRequest { tenant_max: Some(1), due: processes(9), ..want_soon(9) };
     assert_eq!(lab.claim(node, counted).await, []);
     assert_eq!(lab.store.claim_placed(node, None, counted).await.unwrap(), []);
-    let free = Want { tenant_max: None, ..counted };
+    let free = ClaimRequest { tenant_max: None, ..counted };
     assert_eq!(lab.claim(node, free).await.len(), 3);
     assert_eq!(lab.store.claim_placed(node, None, free).await.unwrap().len(), 3);
 }

@@ -3,7 +3,10 @@
 use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{LedgerEntry, NewRun, Outcome, ReasonCode, RunState};
-use store::{Cut, Desk, Fire, RunFilter, RunView, StartFilter, StartKey, Store, Want};
+use store::{
+    ClaimRequest, Desk, RecordPlan, RetentionCutoff, RunFilter, RunView, StartFilter, StartKey,
+    Store,
+};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, reason, retried, seconds, stop, want};
@@ -64,7 +67,7 @@ async fn varied<B: Bench>(lab: &Lab<B>, job: &Job) {
         finish
     });
     let done: Vec<_> = done.collect();
-    lab.store.pump(node, &done, Want::default()).await.unwrap();
+    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     // One had two attempts, and one was cancelled while it waited for its second.
     let twice = lab.started(node, job).await;
     lab.finish(node, retried(node, &twice, seconds(0))).await;
@@ -129,7 +132,7 @@ pub async fn a_run_that_is_gone_has_no_start<B: Bench>(lab: &Lab<B>) {
         outcome: Outcome::Missed,
         reason: reason(ReasonCode::Overlap, "nobody was there"),
     };
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: now - minutes(300),
@@ -142,10 +145,10 @@ pub async fn a_run_that_is_gone_has_no_start<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed(lab, &filter, None, 999).await.len(), 51);
     let later = now + minutes(900);
     for job in [Some(job.id), None] {
-        let cut = Cut { job, before: later, failed_before: later, keep_last: Some(5) };
+        let cut = RetentionCutoff { job, before: later, failed_before: later, keep_last: Some(5) };
         lab.store.prune(&cut, 25).await.unwrap();
     }
-    let cut = Cut { job: None, before: later, failed_before: later, keep_last: None };
+    let cut = RetentionCutoff { job: None, before: later, failed_before: later, keep_last: None };
     while lab.store.prune(&cut, 10).await.unwrap() > 0 {}
     assert_eq!(listed(lab, &filter, None, 999).await, []);
 }

@@ -6,7 +6,7 @@ use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::partition::part_again;
 use domain::run::{Event, NewRun, Outcome, RunState, TRANSITIONS, Wait};
-use store::{Finish, Shards, Store, Verdict, Want, Whole};
+use store::{ClaimRequest, Finish, Shards, Store, Verdict, Whole};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -45,7 +45,7 @@ impl<B: Bench> Seen<'_, B> {
         run
     }
 
-    async fn claim(&mut self, run: &NewRun, want: Want) -> domain::run::ClaimedRun {
+    async fn claim(&mut self, run: &NewRun, want: ClaimRequest) -> domain::run::ClaimedRun {
         let (lab, node) = (self.lab, self.node);
         let claimed = self.step(run.id, Event::Claim, lab.claim(node, want)).await;
         assert_eq!(claimed.len(), 1);

@@ -10,8 +10,8 @@ use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::Timestamp;
 use store::{
-    Applied, Cancelled, Change, ClaimFor, Cut, FactsFor, Finish, NodeInfo, Prepared, RunFilter,
-    Store, Verdict, Want,
+    Applied, Cancelled, Change, ClaimFor, ClaimRequest, FactsFor, Finish, NodeInfo, Prepared,
+    RetentionCutoff, RunFilter, Store, Verdict,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -165,7 +165,8 @@ async fn trouble<S: Store>(
         };
         store.define(&[change]).await.unwrap();
         let all = Timestamp::UNIX_EPOCH;
-        let cut = Cut { job: Some(job.id), before: all, failed_before: all, keep_last: None };
+        let cut =
+            RetentionCutoff { job: Some(job.id), before: all, failed_before: all, keep_last: None };
         assert_eq!(store.prune(&cut, 10).await.unwrap(), 0);
         let page = store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap().items;
         let once: HashSet<_> = page.iter().map(|run| run.id).collect();
@@ -184,7 +185,7 @@ async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
         let held = lab.claim(node, want(100)).await;
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        lab.store.pump(node, &done, store::Want::default()).await.unwrap();
+        lab.store.pump(node, &done, store::ClaimRequest::default()).await.unwrap();
         let counts = lab.store.counts().await.unwrap();
         if counts.live.running + counts.live.queued + counts.live.pending == 0 {
             return fences;
@@ -273,7 +274,7 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
         let done = held.iter().zip(&facts).map(|(held, facts)| decided(node, held, facts));
         // Each by itself: who asks or waits besides passes other locks than who only ends.
         for finish in done {
-            store.pump(node, &[finish], Want::default()).await.unwrap();
+            store.pump(node, &[finish], ClaimRequest::default()).await.unwrap();
         }
     }
 }

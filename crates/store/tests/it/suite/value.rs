@@ -7,7 +7,7 @@ use domain::run::{
     AttemptResult, ErrorCode, LedgerEntry, NewRun, Origin, Outcome, ReasonCode, RunState, Wait,
 };
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Fire, NodeInfo, Prepared, RunFilter, Store, Verdict, Want};
+use store::{Applied, ClaimRequest, NodeInfo, Prepared, RecordPlan, RunFilter, Store, Verdict};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -88,7 +88,7 @@ pub async fn a_range_may_stand_for_ages<B: Bench>(lab: &Lab<B>) {
         outcome: Outcome::Skipped,
         reason: reason(ReasonCode::CatchUp, &"for ages ".repeat(1_000)),
     };
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: first,
@@ -114,7 +114,7 @@ pub async fn times_reach_their_limits<B: Bench>(lab: &Lab<B>) {
     assert_eq!(claimed.run, ancient);
     lab.finish(node, completed(node, &claimed)).await;
     assert_eq!(lab.view(ancient.id).await.due_at, ancient.due_at);
-    let all = Want { soon: 9, ahead: SignedDuration::MAX, ..Want::default() };
+    let all = ClaimRequest { soon: 9, ahead: SignedDuration::MAX, ..ClaimRequest::default() };
     let claimed = lab.claim(node, all).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].run, never);
@@ -138,7 +138,7 @@ pub async fn finer_times_are_cut<B: Bench>(lab: &Lab<B>) {
     let fine = lab.ago(60).await + SignedDuration::from_nanos(789);
     job.next_run = Some(fine);
     lab.create(&job).await;
-    let fire = Fire {
+    let fire = RecordPlan {
         job: job.id,
         version: 1,
         expected_next: fine,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
-use store::{Applied, Cancelled, Finish, Store, Verdict, Want};
+use store::{Applied, Cancelled, ClaimRequest, Finish, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -173,7 +173,7 @@ pub async fn a_wait_leaves_the_run_as_it_was<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(9).await.unwrap();
     let again = lab.claim_one(node).await;
     assert_eq!((again.run, again.attempts, again.lost), (run, 0, 0));
-    let pumped = lab.store.pump(node, &[], Want::default()).await.unwrap();
+    let pumped = lab.store.pump(node, &[], ClaimRequest::default()).await.unwrap();
     assert_eq!((pumped.applied, pumped.claimed), (vec![], vec![]));
 }
 
@@ -222,7 +222,7 @@ pub async fn a_node_that_takes_nothing_leaves_one_in_line_and_says_so<B: Bench>(
     });
     assert!(is_pending.await, "nothing has happened yet");
     let done = [Finish { followers: 3, ..completed(node, &held[0]) }];
-    let pumped = lab.store.pump(node, &done, Want::default()).await.unwrap();
+    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
     assert!(pumped.left_work);
     tokio::time::timeout(Duration::from_secs(30), hint).await.expect("a hint");
     let other = lab.node().await;

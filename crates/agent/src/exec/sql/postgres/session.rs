@@ -15,7 +15,7 @@ use super::PostgresDatabase;
 use super::failure::connecting;
 use crate::Attempt;
 use crate::exec::Failure;
-use crate::output::{Stream, Veiled};
+use crate::output::{Masked, Stream};
 
 /// A server whose client has vanished does not keep its locks for hours.
 const VANISHED: &str = "SELECT set_config(name, value, false) FROM (VALUES
@@ -108,7 +108,7 @@ impl Drop for Guard {
 }
 
 /// Writes what the server says besides.
-fn show(notice: &DbError, output: &Veiled) {
+fn show(notice: &DbError, output: &Masked) {
     let mut text = format!("{}: {}\n", notice.severity(), notice.message());
     for (label, part) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {
         if let Some(part) = part {
