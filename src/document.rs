@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use server::shape::job::READ_ONLY;
 
 use crate::complaint::CliError;
 use crate::exit::Failure;
@@ -22,18 +23,10 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// The deepest folder that is looked into.
 const FOLDER_DEPTH_MAX: usize = 16;
 
-/// What an answer tells about a job and a document does not say.
-const TOLD_ONLY: [&str; 9] = [
-    "job_id",
-    "created_by",
-    "next_run_time",
-    "last_run_time",
-    "last_status",
-    "created_at",
-    "updated_at",
-    "version",
-    "warnings",
-];
+/// Whether a field of an answer is no part of a document: the server's own, and the version.
+fn is_told_only(field: &str) -> bool {
+    field == "version" || READ_ONLY.contains(&field)
+}
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
 const ORDER: [&str; 16] = [
@@ -200,9 +193,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
 /// The document that describes a job of a server. `name_of` finds the names of its upstream jobs.
 pub fn of_job(job: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
     let mut fields = job.as_object().cloned().unwrap_or_default();
-    for field in TOLD_ONLY {
-        fields.remove(field);
-    }
+    fields.retain(|field, _| !is_told_only(field));
     // A job that runs is what a document means when it does not say.
     if matches!(fields.get("status").and_then(Value::as_str), Some("ACTIVE" | "COMPLETED")) {
         fields.remove("status");

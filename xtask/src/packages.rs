@@ -75,9 +75,9 @@ impl Packages {
         let (from, folder) = (self.source()?, self.folder()?);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let npm = |more: &[&str], place: &Path| {
+        let npm = |words: &[&str], place: &Path| {
             let mut npm = Command::new("npm");
-            npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).args(more);
+            npm.args(words).args(["--no-audit", "--no-fund", "--loglevel=error"]);
             run_command(npm.current_dir(place))
         };
         match self {
@@ -98,10 +98,11 @@ impl Packages {
             }
             Packages::Node => {
                 self.copy_lists(&from, &folder)?;
-                npm(&[], &folder)?;
+                npm(&["ci"], &folder)?;
             }
-            // In its place, because the tools look for packages above the source.
-            Packages::Ui => npm(&["--ignore-scripts"], &from)?,
+            // In its place, because the tools look for packages above the source. Not by `ci`, which
+            // refuses a list without the optional packages of every other platform.
+            Packages::Ui => npm(&["install", "--no-save", "--ignore-scripts"], &from)?,
         }
         let list = self.lists().last().context("no list")?;
         fs::copy(from.join(list), folder.join("installed")).context("installed")?;

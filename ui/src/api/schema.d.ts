@@ -131,7 +131,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows a channel, without its secret. */
+        /** Shows a channel, without its secret and the rest of its address. */
         get: operations["get_alert_channel"];
         /** Replaces a channel. Without a secret it keeps the one that it has. */
         put: operations["replace_alert_channel"];
@@ -1361,7 +1361,9 @@ export interface components {
              */
             name?: string;
             /**
-             * @description Where alerts are posted to.
+             * @description Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+             *     key: it is never shown again. A change with the address as it is shown keeps the one that is
+             *     there.
              * @example https://hooks.example.com/punctual
              */
             url?: string;
@@ -1397,7 +1399,9 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where alerts are posted to.
+             * @description Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+             *     key: it is never shown again. A change with the address as it is shown keeps the one that is
+             *     there.
              * @example https://hooks.example.com/punctual
              */
             url: string;
@@ -1434,7 +1438,7 @@ export interface components {
             channel_id: string;
             /** @description Its name. */
             name: string;
-            /** @description Where alerts are posted to. */
+            /** @description Where alerts are posted to, with `***` for what comes after the host. */
             url: string;
             /** @description Whether something signs them. */
             has_secret: boolean;
@@ -1620,8 +1624,8 @@ export interface components {
              * @description What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
              *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
              *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
-             *     `BACKUP`, `NODE_CHANGED`, `JOB_BACKFILLED`, `RUN_RETRIED`, `DEAD_LETTER_ACKNOWLEDGED` or
-             *     `TESTED`.
+             *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
+             *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
              */
             event_type: string;
             /** @description Who; empty for what the schedule did. */
@@ -1631,6 +1635,11 @@ export interface components {
              * @description The job.
              */
             job_id?: string | null;
+            /**
+             * Format: uuid
+             * @description The user who created the job.
+             */
+            job_creator_id?: string | null;
             /**
              * Format: uuid
              * @description The execution.
@@ -1653,6 +1662,11 @@ export interface components {
              * @description When that began.
              */
             started_at?: string | null;
+            /**
+             * Format: int64
+             * @description Rows that its statement changed.
+             */
+            rows_affected?: number | null;
             /** @description What else is to be known. */
             details?: string;
             /**
@@ -2013,8 +2027,18 @@ export interface components {
             reason?: string | null;
             /** @description Why it ended so, as a sentence. */
             reason_message?: string | null;
-            /** @description Who asked for it. */
+            /** @description What asked for it. */
             origin: components["schemas"]["Origin"];
+            /**
+             * @description The name of the user who asked for it, or their id when they were removed; absent for what
+             *     the schedule or another execution asked for.
+             */
+            requested_by?: string | null;
+            /**
+             * Format: uuid
+             * @description The id of that user.
+             */
+            requested_by_id?: string | null;
             /**
              * Format: date-time
              * @description The time that it stands for.
@@ -2602,7 +2626,7 @@ export interface components {
                 channel_id: string;
                 /** @description Its name. */
                 name: string;
-                /** @description Where alerts are posted to. */
+                /** @description Where alerts are posted to, with `***` for what comes after the host. */
                 url: string;
                 /** @description Whether something signs them. */
                 has_secret: boolean;
@@ -2755,8 +2779,8 @@ export interface components {
                  * @description What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
                  *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
                  *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
-                 *     `BACKUP`, `NODE_CHANGED`, `JOB_BACKFILLED`, `RUN_RETRIED`, `DEAD_LETTER_ACKNOWLEDGED` or
-                 *     `TESTED`.
+                 *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
+                 *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
                  */
                 event_type: string;
                 /** @description Who; empty for what the schedule did. */
@@ -2766,6 +2790,11 @@ export interface components {
                  * @description The job.
                  */
                 job_id?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The user who created the job.
+                 */
+                job_creator_id?: string | null;
                 /**
                  * Format: uuid
                  * @description The execution.
@@ -2788,6 +2817,11 @@ export interface components {
                  * @description When that began.
                  */
                 started_at?: string | null;
+                /**
+                 * Format: int64
+                 * @description Rows that its statement changed.
+                 */
+                rows_affected?: number | null;
                 /** @description What else is to be known. */
                 details?: string;
                 /**
@@ -2878,8 +2912,18 @@ export interface components {
                 reason?: string | null;
                 /** @description Why it ended so, as a sentence. */
                 reason_message?: string | null;
-                /** @description Who asked for it. */
+                /** @description What asked for it. */
                 origin: components["schemas"]["Origin"];
+                /**
+                 * @description The name of the user who asked for it, or their id when they were removed; absent for what
+                 *     the schedule or another execution asked for.
+                 */
+                requested_by?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The id of that user.
+                 */
+                requested_by_id?: string | null;
                 /**
                  * Format: date-time
                  * @description The time that it stands for.
@@ -4295,7 +4339,8 @@ export interface components {
             scheduled_time: string | null;
             /**
              * Format: uuid
-             * @description The id of the execution, a version 7 UUID: sent again, it starts nothing more.
+             * @description A version 7 UUID of the client's choice: sent again for the same job, it starts nothing more
+             *     and gets the same answer. The answer has the id that the execution is known by.
              * @default null
              */
             execution_id: string | null;
@@ -7791,6 +7836,8 @@ export interface operations {
                 job_type?: string;
                 /** @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`. */
                 payload_type?: string;
+                /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
+                purpose?: string;
             };
             header?: never;
             path?: never;
