@@ -122,7 +122,10 @@ impl<S: Store> FaultyStore<S> {
                 continue;
             }
             // A node whose clock is ahead begins a part before it is due by the store's clock.
-            let has_begun = finish.attempt.is_some() && from == RunState::Pending;
+            // It may also find the job of such a part deleted.
+            let is_judged =
+                finish.grant.run.is_part() && event == run::Event::End(Outcome::Skipped);
+            let has_begun = (finish.attempt.is_some() || is_judged) && from == RunState::Pending;
             let from = if has_begun { RunState::Running } else { from };
             let claim = claimed.iter().find(|run| run.run.id == finish.grant.run);
             let to = claim.map(|run| unclaimed(run, at));
