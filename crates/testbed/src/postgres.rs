@@ -125,10 +125,11 @@ pub fn free_port() -> io::Result<u16> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let end = range.split_whitespace().next().and_then(|first| first.parse().ok());
     let (first, end) = (10_000, end.unwrap_or(32_768_u32).max(10_001));
-    let asked = ASKED.fetch_add(1, Ordering::Relaxed);
     let start = std::process::id().wrapping_mul(0x9e37_79b9) >> 8;
-    for step in 0..end - first {
-        let place = start.wrapping_add(asked).wrapping_add(step) % (end - first);
+    for _ in 0..end - first {
+        // Each port is tried once, so that two calls never answer the same one.
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        let place = start.wrapping_add(asked) % (end - first);
         let port = u16::try_from(first + place).unwrap_or(u16::MAX);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
