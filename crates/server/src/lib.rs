@@ -35,6 +35,7 @@ mod sweeper;
 mod sys;
 mod trials;
 mod ui;
+mod week_plan;
 mod wire;
 
 use std::sync::Arc;

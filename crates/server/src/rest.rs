@@ -13,6 +13,7 @@ mod backfill;
 mod backups;
 pub(crate) mod browser_session;
 mod bulk;
+mod calendar;
 mod databases;
 mod dead_letters;
 pub(crate) mod entry;
@@ -37,6 +38,7 @@ pub(crate) mod shards;
 mod sql;
 mod stats;
 mod tenants;
+pub(crate) mod upcoming;
 mod users;
 mod verbs;
 pub(crate) mod warnings;
@@ -52,6 +54,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
         .routes(routes!(outlook::next_runs))
+        .routes(routes!(calendar::calendar))
+        .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
@@ -70,7 +74,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::series))
         .routes(routes!(stats::job_stats))
         .routes(routes!(attention::attention))
-        .routes(routes!(schedule::upcoming))
+        .routes(routes!(upcoming::upcoming))
+        .routes(routes!(upcoming::heat))
         .routes(routes!(schedule::preview))
         .routes(routes!(databases::create, databases::list))
         .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))

@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
-import { login, openPage, settled, startServer, until } from './world.mjs';
+import { login, openPage, pressUntil, settled, startServer, until, untilEqual } from './world.mjs';
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
-const title = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true });
+const title = (page, name) => heading(page, name).waitFor();
 
 export const journeys = {
   async loginByLinkPasswordAndKey({ server, browser }) {
@@ -14,7 +15,7 @@ export const journeys = {
     const { page, check, context } = await openPage(browser, { expected });
     await page.goto(server.link);
     await page.getByRole('navigation', { name: 'Pages' }).waitFor();
-    assert.ok(!page.url().includes('token'), page.url());
+    await until('an address without the token', () => !page.url().includes('token'));
     await page.getByLabel('Account of admin').click();
     await button(page, 'Log out').click();
     await title(page, 'Log in to Punctual');
@@ -54,8 +55,9 @@ export const journeys = {
     await button(page, 'Create job').click();
     await title(page, 'made-here');
     await button(page, 'Run now…').waitFor();
-    await page.keyboard.press('r');
-    await page.getByRole('dialog').getByRole('button', { name: 'Run now' }).click();
+    const runNow = page.getByRole('dialog').getByRole('button', { name: 'Run now' });
+    await pressUntil(page, ['r'], runNow);
+    await runNow.click();
     await page.getByRole('link', { name: 'Open it' }).click();
     await title(page, /made-here/);
     const output = page.getByRole('region', { name: 'Lines of the output' });
@@ -66,8 +68,8 @@ export const journeys = {
     await until('more ticks', async () => (await ticks()) > first + 2);
     await page.keyboard.press('/');
     await page.keyboard.type('begun');
+    await until('the search in the address', () => page.url().includes('q=begun'));
     await page.getByText('1 of 1 lines').waitFor();
-    assert.ok(page.url().includes('q=begun'), page.url());
     await button(page, 'Cancel…').click();
     await page.getByLabel('Reason').fill('seen enough');
     await button(page, 'Cancel the run').click();
@@ -88,9 +90,7 @@ export const journeys = {
   async jobsAppearAndAreFound({ server, browser, seeded }) {
     const { page, check, context } = await openPage(browser);
     await login(page, server.url, server.key);
-    await page.keyboard.press('g');
-    await page.keyboard.press('j');
-    await title(page, 'Jobs');
+    await pressUntil(page, ['g', 'j'], heading(page, 'Jobs'));
     await page.getByRole('link', { name: 'nightly-ledger' }).waitFor();
     await server.call('POST', '/v1/jobs', { name: 'appears-by-itself', job_type: 'MANUAL', payload: { type: 'NOOP' } });
     await page.getByRole('link', { name: 'appears-by-itself' }).waitFor();
@@ -100,19 +100,18 @@ export const journeys = {
     // A part of the name, in any case, by the keyboard alone.
     await page.keyboard.press('/');
     await page.keyboard.type('LEDGER');
+    await until('the filter in the address', () => page.url().includes('q=LEDGER'));
     await page.getByRole('link', { name: 'appears-by-itself' }).waitFor({ state: 'detached' });
-    assert.ok(page.url().includes('q=LEDGER'), page.url());
+    await untilEqual('rows', ['nightly-ledger'], () => page.locator('[data-row]').allInnerTexts());
     await page.getByLabel('Filter jobs').blur();
-    await page.keyboard.press('j');
-    await page.keyboard.press('Enter');
-    await title(page, 'nightly-ledger');
+    await pressUntil(page, ['j', 'Enter'], heading(page, 'nightly-ledger'));
     await page.goBack();
     await title(page, 'Jobs');
-    assert.equal(await page.getByLabel('Filter jobs').inputValue(), 'LEDGER');
+    await untilEqual('the filter', 'LEDGER', () => page.getByLabel('Filter jobs').inputValue());
     // Search from everywhere.
     await page.keyboard.press('Control+k');
     await page.getByRole('combobox', { name: 'Search' }).fill('digest');
-    await page.getByRole('option', { name: /mail-digest/ }).waitFor();
+    await page.getByRole('option', { name: /mail-digest/, selected: true }).waitFor();
     await page.keyboard.press('Enter');
     await title(page, 'mail-digest');
     await check('jobs');
@@ -138,8 +137,9 @@ export const journeys = {
     assert.ok(text.includes('line 0 of the output\nline 1 of the output'), text.slice(0, 80));
     await page.goto(`${server.url}/ui/runs/${seeded.talker}#L120`);
     await page.reload();
-    await until('the linked line', async () => (await output.locator('.linked').count()) === 1);
-    assert.equal(await output.locator('.linked').innerText(), 'line 119 of the output');
+    // The line of stderr may come before or after it: the two streams have no common order.
+    await until('the linked line', async () => /^line 11[89] of the output$/.test(await output.locator('.linked[data-n="120"]').innerText()));
+    assert.equal(await output.locator('.linked').count(), 1);
     const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
     assert.ok((await download.suggestedFilename()).endsWith('.log'));
     await page.getByLabel('Streams').selectOption('stderr');
@@ -176,7 +176,7 @@ export const journeys = {
     await server.call('PATCH', '/v1/jobs/edited', { priority: 7 });
     await button(page, 'Save').click();
     await page.getByText('Version 2 was saved meanwhile').waitFor();
-    assert.equal(await page.getByLabel('Description').inputValue(), 'mine');
+    await untilEqual('the typed text', 'mine', () => page.getByLabel('Description').inputValue());
     await button(page, 'Save mine over version 2').click();
     await title(page, 'edited');
     const saved = await server.call('GET', '/v1/jobs/edited');
@@ -198,8 +198,9 @@ export const journeys = {
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
     await page.getByText('Paused: nothing starts').waitFor();
     await button(page, 'Resume…').waitFor();
-    await page.keyboard.press('Shift+P');
-    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    const resume = page.getByRole('dialog').getByRole('button', { name: 'Resume' });
+    await pressUntil(page, ['Shift+P'], resume);
+    await resume.click();
     await button(page, 'Pause…').waitFor();
     await button(page, 'Delete…').click();
     assert.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled());
@@ -215,14 +216,13 @@ export const journeys = {
     await login(page, server.url, server.key);
     await title(page, /need attention/);
     const row = page.getByRole('row', { name: /import-orders/ });
-    await row.getByText(/Failed 2 times in a row/i).waitFor();
+    // Its own schedule may add a run to the two of the seed.
+    await row.getByText(/Failed \d+ times in a row/i).waitFor();
     await row.getByRole('link', { name: 'Open log' }).click();
     await title(page, /import-orders/);
     await page.getByRole('region', { name: 'Attempts' }).getByRole('button', { name: /#1 failed/ }).click();
-    assert.ok(page.url().includes('attempt=1'), page.url());
-    await page.keyboard.press('g');
-    await page.keyboard.press('o');
-    await page.getByRole('heading', { name: 'Running now' }).waitFor();
+    await until('the attempt in the address', () => page.url().includes('attempt=1'));
+    await pressUntil(page, ['g', 'o'], page.getByRole('heading', { name: 'Running now' }));
     await page.getByRole('link', { name: 'rebuild-index' }).first().waitFor();
     await page.getByText('staging').first().waitFor();
     await check('overview');
@@ -264,7 +264,9 @@ export const journeys = {
     await page.goto(`${server.url}/ui/jobs/nightly-ledger`);
     await title(page, 'nightly-ledger');
     await page.keyboard.press('r');
-    assert.equal(await page.getByRole('dialog').count(), 0);
+    // A key that the page knows shows that it has read the one before.
+    await pressUntil(page, ['?'], page.getByRole('dialog', { name: 'Keys' }));
+    assert.equal(await page.getByRole('dialog').count(), 1, 'the key r opened a dialog');
     await check('viewer');
     await context.close();
   },
@@ -286,7 +288,7 @@ export const journeys = {
     await again.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
     await again.getByRole('button', { name: 'Log in', exact: true }).click();
     await again.waitFor({ state: 'detached' });
-    assert.equal(await page.getByLabel('Description').inputValue(), 'typed before');
+    await untilEqual('the typed text', 'typed before', () => page.getByLabel('Description').inputValue());
     await check('session');
     await context.close();
   },
@@ -303,13 +305,13 @@ export const journeys = {
         answer.pipe(response);
         answer.on('error', () => response.destroy());
       });
-      asked.on('error', () => response.writeHead(502).end());
+      asked.on('error', () => (response.headersSent ? response.destroy() : response.writeHead(502).end()));
       request.pipe(asked);
     });
     await new Promise((done) => proxy.listen(0, '127.0.0.1', done));
     const url = `http://127.0.0.1:${proxy.address().port}/x`;
     try {
-      const lost = (text) => /status of 502|ERR_(INCOMPLETE|CONNECTION|EMPTY)/.test(text);
+      const lost = (text) => /status of 502|net::ERR_/.test(text);
       const { page, check, context } = await openPage(browser, { expected: lost });
       await login(page, url, server.key);
       await title(page, 'No job yet');

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { journeys } from './journeys.mjs';
 import { seed } from './seed.mjs';
 import { takeShots } from './shots.mjs';
-import { lastPage, login, openPage, settled, startBrowser, startServer, startService } from './world.mjs';
+import { closePages, login, openPage, openPages, settled, startBrowser, startServer, startService } from './world.mjs';
 
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -80,7 +80,9 @@ try {
       console.log(`ok    ${name} (${Date.now() - began} ms)`);
     } catch (error) {
       code = 1;
-      console.log(`FAILED ${name}\n${error.stack}\nThe page was:\n${await lastPage()}`);
+      console.log(`FAILED ${name} (${Date.now() - began} ms)\n${error.stack}\n${await openPages()}`);
+    } finally {
+      await closePages();
     }
   }
 } finally {
