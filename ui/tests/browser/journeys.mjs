@@ -244,6 +244,118 @@ export const journeys = {
     await context.close();
   },
 
+  async calendarShowsWhatRanAndWhatDoesNotExist({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/jobs/nightly-ledger`);
+    await page.getByRole('link', { name: 'Calendar', exact: true }).click();
+    const calendar = page.getByRole('grid', { name: /^Days from/ });
+    await calendar.getByRole('button', { name: /completed/ }).first().click();
+    const day = page.getByRole('region', { name: 'Times of the day' });
+    await day.getByText('COMPLETED').first().waitFor();
+    await until('the day in the address', () => /day=\d{4}-\d\d-\d\d/.test(page.url()));
+    // The job is due at 02:30 in Berlin, which does not exist on the last Sunday of March.
+    await page.goto(`${server.url}/ui/jobs/nightly-ledger/calendar?from=2027-03-01&day=2027-03-28`);
+    await calendar.getByRole('button', { name: /Sunday 28 March.*23 hours.*1 that do not exist/ }).waitFor();
+    await page.getByRole('heading', { name: /Sun,? 28 Mar 2027, 23 hours/ }).waitFor();
+    await day.getByText('02:30 does not exist on this day').waitFor();
+    // With many times a day is a picture of its hours; by the keyboard alone to the day with 25.
+    await page.goto(`${server.url}/ui/jobs/quarter-hourly/calendar?from=2027-10-04&day=2027-10-30`);
+    await day.getByText('00', { exact: true }).waitFor();
+    await calendar.getByRole('button', { name: /Saturday 30 October/ }).focus();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: /Sun,? 31 Oct 2027, 25 hours/ }).waitFor();
+    await day.getByText('first pass, UTC+2').waitFor();
+    await day.getByText('second pass, UTC+1').waitFor();
+    await untilEqual('times of a day of 25 hours', 100, () => day.getByRole('link').count());
+    await check('calendar');
+    await context.close();
+  },
+
+  async runsWithTypedParametersAndBackfills({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await server.call('POST', '/v1/jobs', {
+      name: 'parametrised', cron_expression: '0 * * * *', payload: { type: 'NOOP' }, parameters: { region: 'eu', limit: 10, dry: true, ids: [1] },
+    });
+    await page.goto(`${server.url}/ui/jobs/parametrised`);
+    await button(page, 'Run now…').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('region').fill('us');
+    await dialog.getByLabel('limit').fill('many');
+    await dialog.getByLabel('dry').uncheck();
+    await dialog.getByRole('button', { name: 'Run now' }).click();
+    await dialog.getByRole('alert').getByText('limit must be a number').waitFor();
+    await dialog.getByLabel('limit').fill('20');
+    await dialog.getByRole('button', { name: 'Run now' }).click();
+    await page.getByRole('link', { name: 'Open it' }).click();
+    await title(page, /parametrised/);
+    const id = page.url().split('/').pop().split('?')[0];
+    const run = await server.call('GET', `/v1/executions/${id}`);
+    assert.deepEqual(run.parameters, { region: 'us', limit: 20, dry: false, ids: [1] });
+    // A backfill says what would run before anything does.
+    await page.goto(`${server.url}/ui/jobs/parametrised`);
+    await button(page, 'Backfill…').waitFor();
+    await pressUntil(page, ['b'], dialog);
+    await dialog.getByLabel('From').fill('2026-10-25T00:00:00');
+    await dialog.getByLabel('Until').fill('2026-10-25T06:00:00');
+    // The clocks of the browser go back in that night.
+    await dialog.getByText('8 runs', { exact: true }).waitFor();
+    assert.equal((await server.call('GET', '/v1/jobs/parametrised/executions?origin=BACKFILL')).data.length, 0);
+    await dialog.getByRole('button', { name: 'Start 8 runs' }).click();
+    await page.getByRole('link', { name: 'Show them' }).click();
+    await page.getByText('Only runs of origin').waitFor();
+    await untilEqual('runs of the backfill', 8, () => page.locator('[data-row]').count());
+    await check('backfill');
+    await context.close();
+  },
+
+  async fleetShowsWhenItIsBusy({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/lab`);
+    await page.getByRole('link', { name: 'Fleet', exact: true }).click();
+    await page.getByText('The busiest minute of the week is').waitFor();
+    const cell = page.getByRole('gridcell').getByRole('button', { name: / 02:00: \d+ starts?, at most 2 in a minute/ }).first();
+    await cell.click();
+    const minutes = page.getByRole('region', { name: 'Minutes of the hour' });
+    await minutes.getByRole('row', { name: /02:30.*nightly-ledger.*quarter-hourly/ }).waitFor();
+    await until('the hour in the address', () => page.url().includes('hour='));
+    await page.reload();
+    await minutes.getByRole('link', { name: 'nightly-ledger' }).waitFor();
+    await check('fleet');
+    await context.close();
+  },
+
+  async administratorsSeeOtherTenants({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 404') });
+    await server.call('POST', '/v1/tenants', { name: 'acme' });
+    await login(page, server.url, server.key);
+    await page.getByLabel('Account of admin').click();
+    await page.getByRole('navigation', { name: 'Tenants' }).getByRole('link', { name: 'acme' }).click();
+    await page.getByText('tenant acme', { exact: true }).waitFor();
+    await title(page, 'No job yet');
+    await page.getByRole('link', { name: 'Jobs', exact: true }).click();
+    await page.getByRole('link', { name: 'New job' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('of-acme');
+    await page.getByLabel('Cron expression').fill('0 3 * * *');
+    await page.getByLabel('Action').selectOption('NOOP');
+    await button(page, 'Create job').click();
+    await title(page, 'of-acme');
+    assert.ok(page.url().endsWith('/ui/t/acme/jobs/of-acme'), page.url());
+    await page.reload();
+    await title(page, 'of-acme');
+    await page.getByLabel('Updates: live').waitFor();
+    assert.equal((await server.call('GET', '/v1/jobs?q=of-acme')).data.length, 0, 'the job is one of the own tenant');
+    await page.goto(`${server.url}/ui/t/nowhere/`);
+    await page.getByText('there is no tenant').waitFor();
+    await page.getByRole('link', { name: 'Your own tenant' }).click();
+    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+    await check('tenants');
+    await context.close();
+  },
+
   async viewersAreOfferedNothingThatTheyMayNot({ server, browser, seeded }) {
     const { page, check, context } = await openPage(browser);
     await page.goto(`${server.url}/ui/jobs/nightly-ledger`);
@@ -256,7 +368,7 @@ export const journeys = {
       await page.goto(`${server.url}/ui/${path}`);
       await page.locator('main h1').waitFor();
       await settled(page);
-      for (const name of ['Run now…', 'Pause…', 'Resume…', 'Edit', 'Delete…', 'New job', 'Cancel…', 'Retry…']) {
+      for (const name of ['Run now…', 'Backfill…', 'Pause…', 'Resume…', 'Edit', 'Delete…', 'New job', 'Cancel…', 'Retry…']) {
         assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, `${path} offers ${name}`);
         assert.equal(await page.getByRole('link', { name, exact: true }).count(), 0, `${path} offers ${name}`);
       }

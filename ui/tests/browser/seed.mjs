@@ -17,6 +17,7 @@ export async function seed({ call }, service) {
   await job({ name: 'mail-digest', interval_seconds: 3600, tags: ['mail'], payload: noop });
   // It must still run when the last journey looks at it, however slow the machine is.
   await job({ name: 'rebuild-index', job_type: 'MANUAL', overlap: 'ALLOW', timeout_seconds: 7200, payload: { endpoint: `${service}/slow`, method: 'GET' } });
+  await job({ name: 'quarter-hourly', cron_expression: '*/15 * * * *', timezone: 'Europe/Berlin', payload: noop });
   await job({ name: 'vacuum', cron_expression: '0 4 * * SUN', status: 'PAUSED', payload: noop });
   await job({ name: 'report', job_type: 'DEPENDENT', depends_on: ['nightly-ledger'], payload: noop });
   await job({
