@@ -27,6 +27,7 @@ mod keys;
 mod logs;
 pub(crate) mod nodes;
 mod objects;
+pub(crate) mod oidc_login;
 mod outlook;
 mod roles;
 mod schedule;

@@ -311,6 +311,37 @@ export const journeys = {
     await context.close();
   },
 
+  async versionsAreComparedAndRestored({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await server.call('POST', '/v1/jobs', { name: 'versioned', cron_expression: '0 2 * * *', payload: { endpoint: 'https://example.com/a' } });
+    await server.call('PATCH', '/v1/jobs/versioned', { cron_expression: '0 3 * * *' });
+    await server.call('PATCH', '/v1/jobs/versioned', { priority: 8 });
+    await page.goto(`${server.url}/ui/jobs/versioned/definition`);
+    const versions = page.getByRole('region', { name: 'Versions' });
+    await versions.getByRole('row', { name: /^3 ?present/ }).waitFor();
+    await versions.getByRole('button', { name: 'What version 2 changed' }).click();
+    const difference = page.getByRole('region', { name: 'Difference' });
+    await difference.getByText('14 times disappear, 14 times appear').waitFor();
+    await difference.getByRole('row', { name: /cron_expression 0 2 \* \* \* 0 3 \* \* \*/ }).waitFor();
+    await until('the version in the address', () => page.url().includes('v=2'));
+    await versions.getByRole('button', { name: 'Restore version 1' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('priority').waitFor();
+    await dialog.getByRole('button', { name: 'Restore version 1' }).click();
+    await versions.getByRole('row', { name: /^4 ?present/ }).waitFor();
+    const job = await server.call('GET', '/v1/jobs/versioned');
+    assert.deepEqual([job.version, job.cron_expression, job.priority], [4, '0 2 * * *', 5]);
+    // A change that comes while the dialog is open is not overwritten.
+    await versions.getByRole('button', { name: 'Restore version 2' }).click();
+    await dialog.getByText('cron_expression').waitFor();
+    await server.call('PATCH', '/v1/jobs/versioned', { priority: 9 });
+    await check('versions');
+    await dialog.getByRole('button', { name: 'Restore version 2' }).click();
+    await dialog.getByText('was changed meanwhile').waitFor();
+    await context.close();
+  },
+
   async fleetShowsWhenItIsBusy({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     await login(page, server.url, server.key);

@@ -237,8 +237,11 @@ async fn a_calendar_has_days_of_23_and_25_hours() {
     assert_eq!(day["minutes"], 1500);
     let ticks = day["ticks"].as_array().unwrap();
     assert_eq!(ticks.len(), 50, "{day}");
-    let twice: Vec<&Value> =
-        ticks.iter().filter(|it| it["local"] == "2026-10-25T02:30:00").map(|it| &it["fold"]).collect();
+    let twice: Vec<&Value> = ticks
+        .iter()
+        .filter(|it| it["local"] == "2026-10-25T02:30:00")
+        .map(|it| &it["fold"])
+        .collect();
     assert_eq!(twice, [&json!("FIRST"), &json!("SECOND")]);
     for (path, field) in [
         ("calendar?from=2026-03-32", "from"),
