@@ -19,6 +19,8 @@ export const tenant: string | undefined = named === undefined ? undefined : deco
 export const tenantBase = (name: string): string => `${uiBase}t/${encodeURIComponent(name)}/`;
 
 if (tenant !== undefined) {
+  // What the page has loaded by a relative address stays where it is.
+  for (const link of document.querySelectorAll<HTMLLinkElement>('link[href]')) link.setAttribute('href', link.href);
   const base = document.querySelector('base');
   if (base) base.href = tenantBase(tenant);
 }

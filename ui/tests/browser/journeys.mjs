@@ -177,10 +177,11 @@ export const journeys = {
     await button(page, 'Save').click();
     await page.getByText('Version 2 was saved meanwhile').waitFor();
     await untilEqual('the typed text', 'mine', () => page.getByLabel('Description').inputValue());
-    await button(page, 'Save mine over version 2').click();
+    await page.getByRole('region', { name: 'Conflict' }).getByRole('row', { name: /priority/ }).waitFor();
+    await button(page, 'Apply my changes on version 2').click();
     await title(page, 'edited');
     const saved = await server.call('GET', '/v1/jobs/edited');
-    assert.deepEqual([saved.description, saved.run_on, saved.payload.headers, saved.version], ['mine', { zone: 'eu' }, { 'x-a': 'b' }, 3]);
+    assert.deepEqual([saved.description, saved.priority, saved.run_on, saved.payload.headers, saved.version], ['mine', 7, { zone: 'eu' }, { 'x-a': 'b' }, 3]);
     await page.goto(`${server.url}/ui/jobs/edited/edit`);
     await page.getByLabel('Cron expression').fill('nonsense');
     await button(page, 'Save').click();
