@@ -39,6 +39,7 @@ mod stats;
 mod tenants;
 mod users;
 mod verbs;
+pub(crate) mod versions;
 pub(crate) mod warnings;
 
 /// Every route that needs a key.
@@ -51,6 +52,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::pause))
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
+        .routes(routes!(versions::list))
+        .routes(routes!(versions::get))
+        .routes(routes!(versions::diff))
+        .routes(routes!(versions::restore))
         .routes(routes!(outlook::next_runs))
         .routes(routes!(explain::explain))
         .routes(routes!(backfill::backfill))
