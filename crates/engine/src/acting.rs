@@ -25,6 +25,7 @@ use crate::run::Engine;
 mod cluster;
 mod objects;
 mod runs;
+mod versions;
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {

@@ -42,6 +42,7 @@ mod tenants;
 pub(crate) mod upcoming;
 mod users;
 mod verbs;
+pub(crate) mod versions;
 pub(crate) mod warnings;
 
 /// Every route that needs a key.
@@ -54,6 +55,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::pause))
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
+        .routes(routes!(versions::list))
+        .routes(routes!(versions::get))
+        .routes(routes!(versions::diff))
+        .routes(routes!(versions::restore))
         .routes(routes!(outlook::next_runs))
         .routes(routes!(calendar::calendar))
         .routes(routes!(calendar::day))
