@@ -14,6 +14,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['jobs', 'jobs'],
     ['job', 'jobs/nightly-ledger'],
     ['history', 'jobs/import-orders/history'],
+    ['definition', 'jobs/import-orders/definition?v=2'],
     ['calendar', `jobs/nightly-ledger/calendar?day=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`],
     ['run', `runs/${seeded.talker}`],
     ['run-failed', `runs/${seeded.failed}`],

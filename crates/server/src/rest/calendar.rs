@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use domain::job::{Job, JobState, When};
 use domain::run::{Origin, RunState};
 use domain::schedule::{Schedule, Zone};
-use engine::{RunFilter, RunView};
+use engine::{EngineError, RunFilter, RunView};
 use jiff::civil::Date;
 use jiff::{SignedDuration, Span, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -222,7 +222,11 @@ impl Days {
             if seen >= RUNS_MAX {
                 let whole = page.items.last().map_or(now, |run| run.scheduled_for);
                 let whole = whole.min(last.time());
-                let hours = engine.hourly_job_stats(job.id, HOURS_KEPT).await?;
+                // A user who sees only some runs of the job does not see its statistics.
+                let hours = match engine.hourly_job_stats(job.id, HOURS_KEPT).await {
+                    Err(EngineError::Refused(_)) => Vec::new(),
+                    other => other?,
+                };
                 for hour in hours {
                     if hour
                         .at
