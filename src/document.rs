@@ -1,6 +1,5 @@
 //! Job documents: the bodies of `POST /v1/jobs` in files, as YAML or JSON, several to a file.
 
-mod diff;
 mod shown;
 
 use std::fs;
@@ -8,13 +7,13 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+pub use server::shape::diff::{Change, diff};
 use server::shape::job::READ_ONLY;
 
 use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output;
 
-pub use diff::{Change, diff};
 pub use shown::{complete, shown};
 
 /// The largest file that is read.

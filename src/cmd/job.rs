@@ -3,14 +3,17 @@
 mod backfill;
 mod create;
 mod delete;
+mod diff;
 mod edit;
 mod explain;
 mod flags;
 mod hold;
 mod list;
 mod next;
+mod restore;
 mod run;
 mod show;
+mod versions;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -35,6 +38,12 @@ pub enum JobCommand {
     List(list::ListArgs),
     /// Show a job
     Show(show::ShowArgs),
+    /// List the versions of a job: who changed which fields, and when
+    Versions(versions::VersionsArgs),
+    /// Compare two versions of a job
+    Diff(diff::DiffArgs),
+    /// Give a job the definition of an earlier version
+    Restore(restore::RestoreArgs),
     /// Change some fields of a job, by options or in an editor
     Edit(Box<edit::EditArgs>),
     /// Hold jobs: nothing of them starts until they are resumed
@@ -61,6 +70,9 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
         JobCommand::Apply(args) => apply::run(args),
         JobCommand::List(args) => list::run(args),
         JobCommand::Show(args) => show::run(args),
+        JobCommand::Versions(args) => versions::run(args),
+        JobCommand::Diff(args) => diff::run(args),
+        JobCommand::Restore(args) => restore::run(args),
         JobCommand::Edit(args) => edit::run(*args),
         JobCommand::Pause(args) => hold::pause(args),
         JobCommand::Resume(args) => hold::resume(args),

@@ -70,6 +70,17 @@ pub const KEYS: &[Key] = &[
         "",
         "`CLAIM=ROLE`: maps values of the claim to roles, `*` for all users; default: the role of the same name",
     ),
+    key(
+        "auth.oidc.client_id",
+        "",
+        "the client that this server is at its issuers: browsers can log in there",
+    ),
+    secret("auth.oidc.client_secret", "", "the secret of that client, if the issuer demands one"),
+    key(
+        "auth.oidc.redirect_url",
+        "",
+        "where browsers come back to: `https://…/v1/session/oidc/callback`, as they see it",
+    ),
     key("api.rate_per_second", "1000", "requests per second with one key on average; 0: no limit"),
     key("api.rate_burst", "5000", "requests with one key at once after a pause"),
     key(

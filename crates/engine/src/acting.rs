@@ -15,7 +15,7 @@ use domain::job::Job;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
 use jiff::Timestamp;
-use store::{AuditFilter, Cursor, JobFilter, Page};
+use store::{AuditFilter, JobFilter, Page};
 
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
@@ -25,6 +25,7 @@ use crate::run::Engine;
 mod cluster;
 mod objects;
 mod runs;
+mod versions;
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {
@@ -235,8 +236,14 @@ impl AuthorizedEngine<'_> {
         Ok(jobs)
     }
 
-    fn sees_job(&self, job: &Job) -> bool {
+    /// Whether the actor sees a job.
+    pub fn sees_job(&self, job: &Job) -> bool {
         job.tenant == self.actor.tenant && self.sees(Deed::SeeJob(job.owner))
+    }
+
+    /// Whether the actor sees all jobs of the tenant, and not only their own.
+    pub fn sees_all_jobs(&self) -> bool {
+        self.sees_all(&[Privilege::ViewJobHistory, Privilege::ExecuteJob])
     }
 
     /// A job of the tenant by its name.
@@ -253,22 +260,10 @@ impl AuthorizedEngine<'_> {
         limit: u32,
     ) -> Result<Page<Job, String>> {
         let mut filter = JobFilter { tenant: self.actor.tenant, ..filter.clone() };
-        if !self.sees_all(&[Privilege::ViewJobHistory, Privilege::ExecuteJob]) {
+        if !self.sees_all_jobs() {
             filter.owner = Some(self.actor.user);
         }
         self.node().list_jobs(&filter, after, limit).await
-    }
-
-    /// Jobs that were changed after the cursor, as far as the actor sees them, and where to go on.
-    pub async fn changed_jobs(
-        &self,
-        after: Cursor,
-        limit: u32,
-    ) -> Result<(Vec<Job>, Option<Cursor>)> {
-        let mut jobs = self.node().changed_jobs(after, limit).await?;
-        let next = jobs.last().filter(|_| jobs.len() as u32 == limit).map(Cursor::after_change);
-        jobs.retain(|job| self.sees_job(job));
-        Ok((jobs, next))
     }
 
     /// How the runs of some jobs ended in this hour and so many before.

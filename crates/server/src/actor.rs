@@ -92,6 +92,11 @@ pub trait Authority: Send + Sync + 'static {
     /// Who holds this token; none when it is not good, or gives nothing here.
     fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem>;
 
+    /// The issuers whose tokens are believed.
+    fn oidc(&self) -> Option<&Oidc> {
+        None
+    }
+
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
@@ -195,6 +200,10 @@ impl Authority for Keys {
         })
     }
 
+    fn oidc(&self) -> Option<&Oidc> {
+        self.oidc.as_ref()
+    }
+
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
     }
@@ -252,8 +261,12 @@ impl Credential {
         if more.is_some() || !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let text = text.trim();
-        Some(Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key))
+        Some(Credential::parse(text.trim()))
+    }
+
+    /// A key, or what may be a token.
+    pub(crate) fn parse(text: &str) -> Self {
+        Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key)
     }
 
     /// Whose it is; none when it proves nothing, or not any more.
@@ -304,7 +317,7 @@ async fn authenticate_browser(
 ) -> Result<(Credential, access::Actor)> {
     let credential = match headers.contains_key(header::AUTHORIZATION) {
         true => Credential::of(headers),
-        false => cookie::key_in(app, headers).await?.map(Credential::Key),
+        false => cookie::credential_in(app, headers).await?,
     };
     if credential.is_some() && !headers.contains_key(header::AUTHORIZATION) {
         cookie::require_same_origin(method, headers)?;

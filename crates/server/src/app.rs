@@ -14,13 +14,21 @@ use vault::SecretService;
 use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
+use crate::news::EventTail;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::trials::Trials;
+use crate::week_plan::WeekPlans;
 
 /// What a server is given, to be handed on: every layer and handler has one of its own.
 #[derive(Clone)]
-pub struct App(Arc<Parts>);
+pub struct App {
+    parts: Arc<Parts>,
+    /// What happens, for all clients that listen.
+    pub(crate) events: Arc<EventTail>,
+    /// What is due in the week to come, for all requests.
+    pub(crate) week_plans: Arc<WeekPlans>,
+}
 
 /// What a server is given.
 #[derive(Clone)]
@@ -114,7 +122,7 @@ impl Default for Options {
 
 impl From<Parts> for App {
     fn from(parts: Parts) -> Self {
-        App(Arc::new(parts))
+        App { parts: Arc::new(parts), events: Arc::default(), week_plans: Arc::default() }
     }
 }
 
@@ -122,7 +130,7 @@ impl Deref for App {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
-        &self.0
+        &self.parts
     }
 }
 

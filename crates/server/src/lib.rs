@@ -35,6 +35,7 @@ mod sweeper;
 mod sys;
 mod trials;
 mod ui;
+mod week_plan;
 mod wire;
 
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub use limit::{Caller, Rate};
 pub use listen::{ListenerLimits, serve};
 pub use login::{Login, Session};
 pub use metrics::Metrics;
-pub use oidc::{Fetcher, Issuer, Mapping, Oidc};
+pub use oidc::{Fetcher, Issuer, LoginClient, Mapping, Oidc};
 pub use openapi::describe;
 pub use pending::{Pending, PendingConnections};
 pub use pg::{
@@ -88,6 +89,8 @@ fn public_routes() -> OpenApiRouter<App> {
             rest::browser_session::open,
             rest::browser_session::close
         ))
+        .routes(routes!(rest::oidc_login::callback))
+        .routes(routes!(rest::oidc_login::start))
 }
 
 /// Everything that the server answers to people and programs.

@@ -13,6 +13,7 @@ mod backfill;
 mod backups;
 pub(crate) mod browser_session;
 mod bulk;
+mod calendar;
 mod databases;
 mod dead_letters;
 pub(crate) mod entry;
@@ -26,6 +27,7 @@ mod keys;
 mod logs;
 pub(crate) mod nodes;
 mod objects;
+pub(crate) mod oidc_login;
 mod outlook;
 mod roles;
 mod schedule;
@@ -37,8 +39,10 @@ pub(crate) mod shards;
 mod sql;
 mod stats;
 mod tenants;
+pub(crate) mod upcoming;
 mod users;
 mod verbs;
+pub(crate) mod versions;
 pub(crate) mod warnings;
 
 /// Every route that needs a key.
@@ -51,7 +55,13 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::pause))
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
+        .routes(routes!(versions::list))
+        .routes(routes!(versions::get))
+        .routes(routes!(versions::diff))
+        .routes(routes!(versions::restore))
         .routes(routes!(outlook::next_runs))
+        .routes(routes!(calendar::calendar))
+        .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
@@ -70,7 +80,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::series))
         .routes(routes!(stats::job_stats))
         .routes(routes!(attention::attention))
-        .routes(routes!(schedule::upcoming))
+        .routes(routes!(upcoming::upcoming))
+        .routes(routes!(upcoming::heat))
         .routes(routes!(schedule::preview))
         .routes(routes!(databases::create, databases::list))
         .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))

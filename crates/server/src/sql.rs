@@ -17,6 +17,7 @@ mod settings;
 mod shards;
 mod show;
 mod stream;
+mod versions;
 
 use domain::id::RunId;
 use engine::as_author;
@@ -266,9 +267,9 @@ impl Session {
                 return self.backfill(&dry).await;
             }
             Statement::DropJob(drop) if !drop.if_exists => drop_it(self.job(&drop.name).await?),
-            Statement::PauseJob(name) | Statement::ResumeJob(name, _) => {
-                drop_it(self.job(name).await?)
-            }
+            Statement::PauseJob(name)
+            | Statement::ResumeJob(name, _)
+            | Statement::RestoreJob { job: name, .. } => drop_it(self.job(name).await?),
             _ => {}
         }
         Ok(Answer::done(statement.tag()))
@@ -294,7 +295,14 @@ impl Session {
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
-            Statement::ShowCreateJob(name) => self.show_create_job(name).await,
+            Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
+            Statement::ShowCreateJob { job, version } => {
+                self.show_create_job(job, version.as_ref()).await
+            }
+            Statement::ShowVersions { job, limit } => self.show_versions(job, *limit).await,
+            Statement::ShowDiff { job, from, to } => {
+                self.show_diff(job, from.as_ref(), to.as_ref()).await
+            }
             Statement::ShowJobs { like } => self.show_jobs(like.as_deref()).await,
             Statement::ShowRuns { job, limit } => self.show_runs(job, *limit).await,
             Statement::Grant(grant) => self.grant(grant, true).await,

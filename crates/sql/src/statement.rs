@@ -65,8 +65,36 @@ pub enum Statement {
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
     ExplainJob(ExplainJob),
+    /// RESTORE JOB: its definition becomes that of an earlier version.
+    RestoreJob {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the version.
+        version: Spanned<u32>,
+    },
     /// SHOW CREATE JOB.
-    ShowCreateJob(Spanned<String>),
+    ShowCreateJob {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the version; the present one if absent.
+        version: Option<Spanned<u32>>,
+    },
+    /// SHOW JOB VERSIONS.
+    ShowVersions {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The maximum number of rows.
+        limit: Option<u32>,
+    },
+    /// SHOW JOB DIFF.
+    ShowDiff {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the one version; the one before the other if absent.
+        from: Option<Spanned<u32>>,
+        /// The number of the other version; the present one if absent.
+        to: Option<Spanned<u32>>,
+    },
     /// SHOW JOBS.
     ShowJobs {
         /// Only names that match this pattern: `%` is any text, `_` any character.

@@ -16,6 +16,7 @@ history_ranges
 identities
 identity_generation
 job_tags
+job_versions
 jobs
 last_ends with fillfactor=50
 node_starts
@@ -160,6 +161,14 @@ job_tags.tenant_id uuid not null
 job_tags.tag text not null collate C
 job_tags.name text not null collate C
 job_tags.job_id uuid not null
+job_versions.job_id uuid not null
+job_versions.version integer not null
+job_versions.name text not null
+job_versions.state text not null
+job_versions.definition text not null
+job_versions.changed_at bigint not null
+job_versions.changed_by text not null
+job_versions.changed text not null
 jobs.id uuid not null
 jobs.tenant_id uuid not null
 jobs.name text not null collate C
@@ -306,6 +315,7 @@ identities identities_pkey PRIMARY KEY (id)
 identity_generation identity_generation_one_check CHECK ((one = 1))
 identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
+job_versions job_versions_pkey PRIMARY KEY (job_id, version)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 node_starts node_starts_pkey PRIMARY KEY (node_id)
@@ -383,6 +393,7 @@ CREATE UNIQUE INDEX identities_name ON punctual.identities USING btree (tenant_i
 CREATE UNIQUE INDEX identities_pkey ON punctual.identities USING btree (id)
 CREATE UNIQUE INDEX identity_generation_pkey ON punctual.identity_generation USING btree (one)
 CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, tag, name)
+CREATE UNIQUE INDEX job_versions_pkey ON punctual.job_versions USING btree (job_id, version)
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)

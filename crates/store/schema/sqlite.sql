@@ -193,6 +193,18 @@ CREATE TABLE job_tags (
 
 CREATE INDEX job_tags_job ON job_tags (job_id);
 
+CREATE TABLE job_versions (
+    job_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
     tenant_id BLOB NOT NULL,

@@ -55,6 +55,7 @@ mod shards;
 mod shared;
 pub mod sqlite;
 mod starts;
+mod versions;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -74,6 +75,7 @@ pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
+pub use versions::{JobVersion, JobVersions, VERSIONS_MAX};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -269,11 +271,14 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards
+    Alerts + Desk + ChangeFeed + Identity + AuditLog + JobVersions + SecretStore + Shards
 {
 }
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards> FullStore for S {}
+impl<S> FullStore for S where
+    S: Alerts + Desk + ChangeFeed + Identity + AuditLog + JobVersions + SecretStore + Shards
+{
+}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

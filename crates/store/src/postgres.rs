@@ -63,6 +63,7 @@ mod signal;
 mod starts;
 mod submit;
 mod vacuum;
+mod versions;
 
 pub use address::PostgresAddress;
 pub use dial::AddressError;

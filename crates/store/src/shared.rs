@@ -30,11 +30,11 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
     Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
-    FullStore, Given, Identity, JobFilter, Joined, KeptSecret, LastRun, LiveCounts, Move,
-    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put,
-    Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff,
-    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting, Shards, StartFilter,
-    StartKey, Store, Submitted, Whole,
+    FullStore, Given, Identity, JobFilter, JobVersion, JobVersions, Joined, KeptSecret, LastRun,
+    LiveCounts, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
+    OwnedShard, Page, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
+    Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting,
+    Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -262,6 +262,11 @@ operations! {
         AddTallies add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
         Tallies tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         ForgetTallies forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+    JobVersions {
+        JobVersions job_versions(job: JobId, before: Option<u32>, limit: u32)
+            -> Page<JobVersion, u32>;
+        JobVersion job_version(job: JobId, version: u32) -> Option<JobVersion>;
     }
     Alerts {
         Raise raise(alerts: &[Alert]) -> ();

@@ -75,6 +75,7 @@ mod schema;
 mod shards;
 mod starts;
 mod tokens;
+mod versions;
 mod wake;
 mod writer;
 

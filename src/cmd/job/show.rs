@@ -13,13 +13,27 @@ pub struct ShowArgs {
     /// Name or id of the job
     job: String,
 
+    /// Show this version of its definition instead of the present one
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+
     #[command(flatten)]
     asking: Asking,
 }
 
 pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    let job = client.get(&["v1", "jobs", &args.job])?;
+    let job = match args.version {
+        None => client.get(&["v1", "jobs", &args.job])?,
+        Some(version) => {
+            let path = ["v1", "jobs", &args.job, "versions", &version.to_string()];
+            let version = client.get(&path)?;
+            let mut job = version["definition"].clone();
+            job["updated_at"] = version["at"].clone();
+            job["changed_by"] = version["by"].clone();
+            job
+        }
+    };
     output::print_one(&args.asking.output, &job, "name", rows)
 }
 
@@ -64,6 +78,7 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("priority", text(job, "priority"));
     row("created", instant(job, "created_at"));
     row("changed", instant(job, "updated_at"));
+    row("changed by", text(job, "changed_by"));
     row("version", text(job, "version"));
     row("id", text(job, "job_id"));
     rows

@@ -328,8 +328,13 @@ impl AuthorizedEngine<'_> {
         until: Timestamp,
         limit: u32,
     ) -> Result<(Vec<EndedRun>, Option<Cursor>)> {
-        let mut runs = self.node().ended(after, until, limit).await?;
+        let runs = self.node().ended(after, until, limit).await?;
         let next = runs.last().filter(|_| runs.len() as u32 == limit).map(Cursor::after);
+        Ok((self.visible_ends(runs).await?, next))
+    }
+
+    /// Those of some ended runs that the actor sees.
+    pub async fn visible_ends(&self, mut runs: Vec<EndedRun>) -> Result<Vec<EndedRun>> {
         runs.retain(|run| run.tenant == self.actor.tenant);
         if !self.sees(Deed::SeeAllRuns) && !runs.is_empty() {
             let asked_for = |run: &EndedRun| self.asked_for(run.requested_by);
@@ -337,7 +342,7 @@ impl AuthorizedEngine<'_> {
             let jobs = self.own_jobs(others).await?;
             runs.retain(|run| asked_for(run) || jobs.contains(&run.job));
         }
-        Ok((runs, next))
+        Ok(runs)
     }
 
     /// The newest ended runs of jobs whose runs the actor sees.

@@ -97,6 +97,21 @@ pub(super) const RUNS: Shape = Shape((
         ("result_message", Kind::Text),
     ],
 ));
+/// The versions of a job.
+pub(super) const VERSIONS: Shape = Shape((
+    "SHOW",
+    &[
+        ("version", Kind::Int),
+        ("changed_at", Kind::Time),
+        ("changed_by", Kind::Text),
+        ("changed_fields", Kind::Text),
+        ("job_name", Kind::Text),
+        ("state", Kind::Text),
+    ],
+));
+/// The fields in which two versions differ.
+pub(super) const DIFFERENCES: Shape =
+    Shape(("SHOW", &[("field", Kind::Text), ("from", Kind::Text), ("to", Kind::Text)]));
 /// Shards.
 pub(super) const SHARDS: Shape = Shape((
     "SHOW",
@@ -126,7 +141,9 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::RetryRun(_) => RETRIED,
         Statement::BackfillJob(_) => BACKFILLED,
         Statement::ExplainJob(_) => EXPLAINED,
-        Statement::ShowCreateJob(_) => PRINTED,
+        Statement::ShowCreateJob { .. } => PRINTED,
+        Statement::ShowVersions { .. } => VERSIONS,
+        Statement::ShowDiff { .. } => DIFFERENCES,
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,

@@ -20,8 +20,15 @@ const PAGE: u32 = 500;
 const ROWS_MAX: usize = 10_000;
 
 impl Session {
-    pub(super) async fn show_create_job(&self, name: &Spanned<String>) -> Result<Answer> {
-        let job = self.job(name).await?;
+    pub(super) async fn show_create_job(
+        &self,
+        name: &Spanned<String>,
+        version: Option<&Spanned<u32>>,
+    ) -> Result<Answer> {
+        let mut job = self.job(name).await?;
+        if let Some(version) = version {
+            job = self.job_at(&job, version).await?;
+        }
         let ids: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();
         let jobs = self.app.engine.by(&self.actor).jobs_by_id(&ids).await?;
         let names: HashMap<JobId, String> =

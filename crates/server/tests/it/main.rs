@@ -26,4 +26,5 @@ mod strangers;
 mod sweeper;
 mod sys;
 mod tokens;
+mod versions;
 mod world;

@@ -29,6 +29,12 @@ POST   /v1/jobs/{job_id}/pause                        401      404   404   200  
 POST   /v1/jobs/{job_id}/resume                       401      404   404   200    403      403   200     200
 POST   /v1/jobs/{job_id}/trigger                      401      404   404   202    403      202   202     202
 POST   /v1/jobs/{job_id}/backfill                     401      404   404   202    403      202   202     202
+GET    /v1/jobs/{job_id}/versions                     401      404   404   200    200      200   200     200
+GET    /v1/jobs/{job_id}/versions/{version}           401      404   404   200    200      200   200     200
+GET    /v1/jobs/{job_id}/diff                         401      404   404   200    200      200   200     200
+POST   /v1/jobs/{job_id}/restore                      401      404   404   200    403      403   200     200
+GET    /v1/jobs/{job_id}/calendar                     401      404   404   200    200      200   200     200
+GET    /v1/jobs/{job_id}/calendar/{date}              401      404   404   200    200      200   200     200
 GET    /v1/jobs/{job_id}/next-runs                    401      404   404   200    200      200   200     200
 GET    /v1/jobs/{job_id}/explain                      401      404   404   200    200      403   200     200
 GET    /v1/jobs/{job_id}/executions                   401      404   404   200    200      200   200     200
@@ -49,6 +55,7 @@ GET    /v1/stats                                      401      200   403   403  
 GET    /v1/stats/series                               401      200   403   403    200      403   200     200
 GET    /v1/attention                                  401      200   200   200    200      200   200     200
 GET    /v1/schedule                                   401      200   200   200    200      200   200     200
+GET    /v1/schedule/heat                              401      200   200   200    200      200   200     200
 POST   /v1/schedule:preview                           401      200   200   200    200      200   200     200
 POST   /v1/agent-tokens                               401      403   403   403    403      403   403     201
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
@@ -174,6 +181,8 @@ impl Things {
             ("{key_id}", key),
             ("{tenant}", elsewhere),
             ("{secret}", secret),
+            ("{version}", "1".to_owned()),
+            ("{date}", "2026-03-29".to_owned()),
             ("{name}", name),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -186,6 +195,8 @@ impl Things {
         let of = |place: &&'static str| match *place {
             "{key_id}" => (*place, "00000000deadbeef".to_owned()),
             "{name}" | "{secret}" => (*place, "nothing".to_owned()),
+            "{version}" => (*place, "1".to_owned()),
+            "{date}" => (*place, "2026-03-29".to_owned()),
             _ => (*place, id.clone()),
         };
         let places = [
@@ -198,6 +209,8 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
+            "{version}",
+            "{date}",
             "{node}",
         ];
         Things(places.iter().map(of).collect())
@@ -224,6 +237,7 @@ impl Things {
             ("POST", "/v1/jobs:bulk") => json!([job]),
             ("POST", "/v1/schedule:preview") => json!({"cron_expression": "0 2 * * *"}),
             ("PATCH", "/v1/jobs/{job_id}") => json!({"description": "changed"}),
+            ("POST", "/v1/jobs/{job_id}/restore") => json!({"version": 1}),
             ("POST", "/v1/jobs/{job_id}/backfill") => {
                 json!({"from": "2024-01-01T00:00:00Z", "until": "2024-01-02T00:00:00Z"})
             }

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use store::{
     Alerts, AuditFilter, AuditLog, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey,
-    DeliveryView, EntryFilter, Given, Identity, KeptSecret, Page, Reach, Recorded, Removed, Result,
-    Rewrapped, SecretStore, SecretView, Set,
+    DeliveryView, EntryFilter, Given, Identity, JobVersion, JobVersions, KeptSecret, Page, Reach,
+    Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;
@@ -38,6 +38,13 @@ impl<S: ChangeFeed> ChangeFeed for FaultyStore<S> {
         add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
         tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+}
+
+impl<S: JobVersions> JobVersions for FaultyStore<S> {
+    through! {
+        job_versions(job: JobId, before: Option<u32>, limit: u32) -> Page<JobVersion, u32>;
+        job_version(job: JobId, version: u32) -> Option<JobVersion>;
     }
 }
 

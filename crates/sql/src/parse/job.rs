@@ -13,6 +13,7 @@ const CATCH_UP_POLICIES: [(&str, CatchUpPolicy); 3] =
     [("NONE", CatchUpPolicy::None), ("LAST", CatchUpPolicy::Last), ("ALL", CatchUpPolicy::All)];
 
 pub(super) const JOB: &str = "the name of a job";
+pub(super) const VERSION: &str = "the number of a version";
 
 pub(super) fn create(reader: &mut Reader<'_>) -> Result<Statement> {
     let keep = reader.eat(&["IF", "NOT", "EXISTS"]);
@@ -107,6 +108,14 @@ pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))
+}
+
+/// `RESTORE JOB name [TO] VERSION n`.
+pub(super) fn restore(reader: &mut Reader<'_>) -> Result<Statement> {
+    let job = one(reader)?;
+    reader.eat(&["TO"]);
+    reader.expect(&["VERSION"])?;
+    Ok(Statement::RestoreJob { job, version: reader.whole(VERSION)? })
 }
 
 fn one(reader: &mut Reader<'_>) -> Result<Spanned<String>> {

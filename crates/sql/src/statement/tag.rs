@@ -26,7 +26,10 @@ impl Statement {
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
             Statement::ExplainJob(_) => "EXPLAIN",
-            Statement::ShowCreateJob(_)
+            Statement::RestoreJob { .. } => "RESTORE JOB",
+            Statement::ShowCreateJob { .. }
+            | Statement::ShowVersions { .. }
+            | Statement::ShowDiff { .. }
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
@@ -72,6 +75,7 @@ impl Statement {
             | Statement::DropJob(_)
             | Statement::PauseJob(_)
             | Statement::ResumeJob(..)
+            | Statement::RestoreJob { .. }
             | Statement::ExecuteJob(_)
             | Statement::CancelRun(_)
             | Statement::RetryRun(_)

@@ -76,6 +76,19 @@ CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS
 -- Changed jobs in the order of their changes, for clients that follow them.
 CREATE INDEX jobs_updated ON jobs (updated_at, id);
 
+-- Every version of a job's definition: who changed which fields (a JSON list, empty for the first version), and when.
+CREATE TABLE job_versions (
+    job_id uuid NOT NULL,
+    version integer NOT NULL,
+    name text NOT NULL,
+    state text NOT NULL,
+    definition text NOT NULL,
+    changed_at bigint NOT NULL,
+    changed_by text NOT NULL,
+    changed text NOT NULL,
+    PRIMARY KEY (job_id, version)
+);
+
 -- The tags of jobs that are not deleted, by name of the job.
 CREATE TABLE job_tags (
     tenant_id uuid NOT NULL,

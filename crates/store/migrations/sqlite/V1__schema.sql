@@ -68,6 +68,19 @@ CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS
 -- Changed jobs in the order of their changes, for clients that follow them.
 CREATE INDEX jobs_updated ON jobs (updated_at, id);
 
+-- Every version of a job's definition: who changed which fields (a JSON list, empty for the first version), and when.
+CREATE TABLE job_versions (
+    job_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+
 -- The tags of jobs that are not deleted, by name of the job.
 CREATE TABLE job_tags (
     tenant_id BLOB NOT NULL,

@@ -38,6 +38,7 @@ mod storm;
 mod submit;
 mod upstream;
 mod value;
+mod version;
 mod wait;
 
 /// Runs every promise on a store.
@@ -70,6 +71,11 @@ macro_rules! promises {
 }
 
 promises! {
+    version:
+        every_version_of_a_job_is_kept_with_its_author
+        a_refused_change_leaves_no_version
+        the_end_of_a_one_time_job_is_a_version
+        versions_come_in_pages_and_the_oldest_go;
     claim:
         a_claim_brings_the_whole_run
         only_what_is_due_is_claimed
