@@ -101,8 +101,11 @@ impl Node {
             }
         }
         let changed = self.store.define(&changes).await?;
-        let mut done =
-            changes.into_iter().zip(changed).map(|(change, changed)| answer(change, changed));
+        let mut done = changes.into_iter().zip(changed).map(|(change, changed)| {
+            let created = answer(change, changed)?;
+            log_schedule(&created, "job created");
+            Ok(created)
+        });
         Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
     }
 
@@ -240,7 +243,13 @@ impl Node {
                     old.next_run = current.next_run;
                     old.state = current.state;
                 }
-                Some(changed) => return Ok(answer(change, changed)?),
+                Some(changed) => {
+                    let job = answer(change, changed)?;
+                    if job.definition.when != old.definition.when {
+                        log_schedule(&job, "schedule changed");
+                    }
+                    return Ok(job);
+                }
                 None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }
         }
@@ -546,6 +555,12 @@ impl Node {
             cancelled => Ok(cancelled),
         }
     }
+}
+
+/// Tells the log of a schedule that is new.
+fn log_schedule(job: &Job, event: &str) {
+    let (schedule, next) = (job.definition.when.kind(), job.next_run.map(tracing::field::display));
+    tracing::info!(job = %job.name, job_id = %job.id, schedule, next, "{event}");
 }
 
 /// An instant as a store keeps it.
