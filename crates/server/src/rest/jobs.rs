@@ -496,6 +496,8 @@ pub struct DeleteParams {
     cascade: Option<bool>,
     /// Deletes its history soon, instead of when its time is over.
     purge_history: Option<bool>,
+    /// Cancels its executions that have not ended, instead of letting them end.
+    cancel_running: Option<bool>,
 }
 
 /// Removes a job. Its history remains until its time is over, unless `purge_history` is set.
@@ -524,6 +526,7 @@ pub(crate) async fn delete(
     let deletion = Deletion {
         cascade: params.cascade.unwrap_or(false),
         purge_history: params.purge_history.unwrap_or(false),
+        cancel_running: params.cancel_running.unwrap_or(false),
         expected: condition.version(),
     };
     app.engine.by(&actor).delete_job(job.id, deletion).await?;
