@@ -179,10 +179,12 @@ fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failu
 }
 
 fn document(value: Value, source: String) -> Result<Document, Failure> {
-    let Value::Object(fields) = value else {
+    let Value::Object(mut fields) = value else {
         let complaint = CliError::new(format!("{source}: a job is an object with named fields"));
         return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
     };
+    // What `job show` prints is a document, too: fields of the answer alone mean nothing.
+    fields.retain(|field, _| !is_told_only(field));
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
         _ => Err(CliError::new(format!("{source}: name: missing, or not a string")).into()),

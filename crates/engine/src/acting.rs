@@ -226,7 +226,15 @@ impl AuthorizedEngine<'_> {
                 })?;
             }
         }
-        self.node().delete_job(id, deletion).await
+        let unscheduled = self.node().delete_job(id, deletion).await?;
+        if deletion.cancel_running {
+            let held = self.node().cancel_runs_of(id).await?;
+            for part in self.node().store.parts(&held).await? {
+                self.engine.stop_run(part.run);
+            }
+            held.iter().for_each(|run| self.engine.stop_run(*run));
+        }
+        Ok(unscheduled)
     }
 
     /// Jobs by id, as far as the actor sees them.

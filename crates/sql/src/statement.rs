@@ -226,6 +226,8 @@ pub struct DropJob {
     pub purge_history: bool,
     /// Whether to remove the dependencies of other jobs on it.
     pub cascade: bool,
+    /// Whether its runs that have not ended are cancelled: CANCEL RUNNING.
+    pub cancel_running: bool,
 }
 
 /// EXECUTE JOB.

@@ -140,6 +140,7 @@ history.error text
 history.result text
 history.details text
 history.requested_by uuid
+history.created_at bigint not null
 history_ranges.number integer not null
 history_ranges.first uuid not null
 history_ranges.until uuid not null
@@ -163,7 +164,7 @@ job_tags.name text not null collate C
 job_tags.job_id uuid not null
 job_versions.job_id uuid not null
 job_versions.version integer not null
-job_versions.name text not null
+job_versions.name text not null collate C
 job_versions.state text not null
 job_versions.definition text not null
 job_versions.changed_at bigint not null
@@ -263,6 +264,7 @@ runs.cancel_code text
 runs.cancel_text text
 runs.place text[]
 runs.requested_by uuid
+runs.created_at bigint not null
 secrets.tenant_id uuid not null
 secrets.job_id uuid not null
 secrets.name text not null collate C
@@ -358,6 +360,8 @@ CREATE INDEX history_tenant ON ONLY punctual.history USING btree (tenant_id, out
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
 CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
+CREATE INDEX job_versions_name ON punctual.job_versions USING btree (name, job_id)
+CREATE INDEX jobs_deleted ON punctual.jobs USING btree (id) WHERE (state = 'DELETED'::text)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
 CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)

@@ -205,6 +205,8 @@ CREATE TABLE job_versions (
     PRIMARY KEY (job_id, version)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX job_versions_name ON job_versions (name, job_id);
+
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
     tenant_id BLOB NOT NULL,
@@ -219,6 +221,8 @@ CREATE TABLE jobs (
     updated_at INTEGER NOT NULL,
     owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
 ) STRICT;
+
+CREATE INDEX jobs_deleted ON jobs (id) WHERE state = 'DELETED';
 
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 
@@ -393,7 +397,9 @@ CREATE TABLE runs (
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
     begun INTEGER,
     -- The user who asked for it; none for what the schedule or another run asked for.
-    requested_by BLOB
+    requested_by BLOB,
+    -- When this row was written: the run was queued.
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);

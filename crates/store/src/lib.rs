@@ -75,7 +75,7 @@ pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
-pub use versions::{JobVersion, JobVersions, VERSIONS_MAX};
+pub use versions::{JobRecords, JobVersion, PrunedJobs, VERSIONS_MAX};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -271,12 +271,12 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + JobVersions + SecretStore + Shards
+    Alerts + Desk + ChangeFeed + Identity + AuditLog + JobRecords + SecretStore + Shards
 {
 }
 
 impl<S> FullStore for S where
-    S: Alerts + Desk + ChangeFeed + Identity + AuditLog + JobVersions + SecretStore + Shards
+    S: Alerts + Desk + ChangeFeed + Identity + AuditLog + JobRecords + SecretStore + Shards
 {
 }
 

@@ -30,11 +30,11 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
     Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
-    FullStore, Given, Identity, JobFilter, JobVersion, JobVersions, Joined, KeptSecret, LastRun,
+    FullStore, Given, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, LastRun,
     LiveCounts, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
-    OwnedShard, Page, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
-    Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting,
-    Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    OwnedShard, Page, PrunedJobs, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed,
+    Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set,
+    Setting, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -263,10 +263,15 @@ operations! {
         Tallies tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         ForgetTallies forget_tallies(before_hour: i64, limit: u32) -> u64;
     }
-    JobVersions {
+    JobRecords {
         JobVersions job_versions(job: JobId, before: Option<u32>, limit: u32)
             -> Page<JobVersion, u32>;
         JobVersion job_version(job: JobId, version: u32) -> Option<JobVersion>;
+        JobNames job_names(of: &[(JobId, u32)]) -> Vec<Option<String>>;
+        JobsEver jobs_ever(ids: &[JobId]) -> Vec<Job>;
+        JobsEverNamed jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
+        DeletedJobs deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
+        PruneDeletedJobs prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
     }
     Alerts {
         Raise raise(alerts: &[Alert]) -> ();

@@ -1,12 +1,13 @@
-//! The versions of jobs: every definition that a job has had, who changed it and when.
+//! What is kept of jobs besides their present definition: every version with its author, the names
+//! that they had, and deleted jobs as long as their history is there.
 //!
 //! A version is written in the transaction of the change itself, so that the list has no gaps. A job
 //! keeps its newest [`VERSIONS_MAX`] versions.
 
 use std::future::Future;
 
-use domain::id::JobId;
-use domain::job::{Definition, JobState};
+use domain::id::{JobId, TenantId};
+use domain::job::{Definition, Job, JobState};
 use jiff::Timestamp;
 
 use crate::{Page, Result, Store, StoreError};
@@ -14,8 +15,11 @@ use crate::{Page, Result, Store, StoreError};
 /// A job keeps this many versions.
 pub const VERSIONS_MAX: u32 = 1_000;
 
-/// A store that keeps the versions of jobs.
-pub trait JobVersions: Store {
+/// The record of a deleted job stays at least this long, in microseconds.
+pub(crate) const DELETED_KEPT_US: i64 = 24 * 3_600 * 1_000_000;
+
+/// A store that keeps the versions of jobs, and deleted jobs.
+pub trait JobRecords: Store {
     /// The versions of a job, newest first, that are older than the given one. Versions of a deleted
     /// job are kept as long as the job's record is.
     fn job_versions(
@@ -37,6 +41,50 @@ pub trait JobVersions: Store {
             Ok(newest.filter(|found| found.version == version))
         }
     }
+
+    /// The names that jobs had in some versions, in the order of the questions. A version that is no
+    /// longer kept has the last name of its job; a job of which nothing is left has none.
+    fn job_names(
+        &self,
+        of: &[(JobId, u32)],
+    ) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
+
+    /// Jobs by id, deleted ones included, in no particular order; unknown ones are left out.
+    fn jobs_ever(&self, ids: &[JobId]) -> impl Future<Output = Result<Vec<Job>>> + Send;
+
+    /// The jobs of a tenant that have or had a name, deleted ones included, at most so many: the
+    /// present ones first, the newest first among others.
+    fn jobs_ever_named(
+        &self,
+        tenant: TenantId,
+        name: &str,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Job>>> + Send;
+
+    /// Deleted jobs of a tenant, the youngest job first, that are older than the given one.
+    fn deleted_jobs(
+        &self,
+        tenant: TenantId,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Job>>> + Send;
+
+    /// Removes deleted jobs without history, with their versions, among the next `limit` by id after
+    /// the given one. A job that was deleted within the last day stays.
+    fn prune_deleted_jobs(
+        &self,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<PrunedJobs>> + Send;
+}
+
+/// What a look for deleted jobs without history found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrunedJobs {
+    /// How many were removed.
+    pub removed: u64,
+    /// The last job that was looked at; none when there was no other one.
+    pub last: Option<JobId>,
 }
 
 /// A job as one of its versions was.

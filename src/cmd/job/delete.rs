@@ -26,6 +26,10 @@ pub struct DeleteArgs {
     #[arg(long)]
     purge_history: bool,
 
+    /// Cancel their runs that have not ended, instead of letting them end
+    #[arg(long)]
+    cancel_running: bool,
+
     #[command(flatten)]
     asking: Asking,
 }
@@ -45,6 +49,9 @@ pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
         }
         if args.purge_history {
             call = call.query("purge_history", "true");
+        }
+        if args.cancel_running {
+            call = call.query("cancel_running", "true");
         }
         call.if_version(job["version"].as_u64()).send()?;
         output::print_done(&args.asking.output, job, "name", &format!("deleted {}", name(job)))?;

@@ -34,7 +34,7 @@ pub struct Filter {
     pub tag: Option<String>,
 
     /// Only jobs of this status
-    #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed"])]
+    #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed", "deleted"])]
     pub status: Option<String>,
 
     /// Only jobs whose names begin so

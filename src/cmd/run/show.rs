@@ -43,7 +43,7 @@ pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
                 text(attempt, "status"),
                 instant(attempt, "started_at"),
                 duration(attempt, "duration_ms"),
-                text(attempt, "error_code"),
+                text(attempt, "error_name"),
                 text(attempt, "message"),
             ];
             cells.iter().map(|cell| crate::complaint::visible(cell)).collect()
@@ -75,7 +75,7 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("status", text(run, "status")),
         ("reason", text(run, "reason")),
         ("because", text(run, "reason_message")),
-        ("error", text(run, "error_code")),
+        ("error", text(run, "error_name")),
         ("message", format!("{}{}", text(run, "error_message"), text(run, "message"))),
         ("shard", text(run, "shard")),
         ("part of", text(run, "parent_id")),

@@ -143,7 +143,7 @@ impl AuthorizedEngine<'_> {
     /// Whether the actor sees all runs of a job. If not, they may see those that they asked for;
     /// otherwise this is an error.
     async fn sees_runs_of(&self, id: JobId) -> Result<bool> {
-        let job = self.node().existing(id).await?;
+        let job = self.node().store.jobs_ever(&[id]).await?.pop().ok_or_else(|| no_job(id))?;
         match self.may_with(&job, Deed::SeeRuns) {
             Ok(()) => Ok(true),
             Err(EngineError::Refused(Refusal::Lacks(_)))
@@ -162,7 +162,8 @@ impl AuthorizedEngine<'_> {
         if ids.is_empty() {
             return Ok(HashSet::new());
         }
-        let jobs = self.node().jobs_by_id(&ids).await?;
+        // Also those of deleted jobs.
+        let jobs = self.node().store.jobs_ever(&ids).await?;
         let own = jobs
             .into_iter()
             .filter(|job| job.tenant == self.actor.tenant && self.sees(Deed::SeeRuns(job.owner)));

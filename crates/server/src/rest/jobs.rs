@@ -81,10 +81,11 @@ pub struct JobParams {
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Only jobs with one of these statuses, with commas between them.
+    /// Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
+    /// deleted jobs whose history is still there, the youngest job first.
     #[param(
         example = "ACTIVE,PAUSED",
-        pattern = "^(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*$"
+        pattern = "^(DELETED|(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*)$"
     )]
     status: Option<String>,
     /// Only jobs with this tag.
@@ -100,8 +101,9 @@ pub struct JobParams {
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
     #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
     job_type: Option<String>,
-    /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`.
-    #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|NOOP)$")]
+    /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+    /// `BACKUP` or `NOOP`.
+    #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|BACKUP|NOOP)$")]
     payload_type: Option<String>,
     /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
     #[param(pattern = "^(list|export)$")]
@@ -109,12 +111,22 @@ pub struct JobParams {
 }
 
 impl JobParams {
+    /// What deleted jobs must be like: the same but for their status.
+    fn filter_of_deleted(&self, actor: &Actor) -> Result<JobFilter> {
+        let filter = self.filter_but_status(actor)?;
+        Ok(JobFilter { states: vec![JobState::Deleted], ..filter })
+    }
+
     fn filter(&self, actor: &Actor) -> Result<JobFilter> {
+        let states = page::words("status", &self.status, &STATUSES)?;
+        Ok(JobFilter { states, ..self.filter_but_status(actor)? })
+    }
+
+    fn filter_but_status(&self, actor: &Actor) -> Result<JobFilter> {
         let kind = |field, asked: &Option<String>, known: &[(&str, &'static str)]| {
             Ok::<_, Problem>(page::word(field, asked, known)?.map(str::to_owned))
         };
         Ok(JobFilter {
-            states: page::words("status", &self.status, &STATUSES)?,
             tag: self.tag.clone(),
             prefix: self.name_prefix.clone(),
             contains: self.q.clone().filter(|part| !part.is_empty()),
@@ -192,6 +204,9 @@ pub(crate) async fn list(
     if is_export && after.is_none() {
         record_export(&app, &actor, &params).await?;
     }
+    if params.status.as_deref() == Some(DELETED) {
+        return list_deleted(&app, &actor, &uri, &params).await;
+    }
     let filter = params.filter(&actor)?;
     let with_outcomes = page::word("include", &params.include, &[("outcomes", ())])?.is_some();
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
@@ -227,6 +242,36 @@ pub(crate) async fn list(
     };
     let data = jobs.items.iter().map(view).collect();
     Ok(List::new(data, jobs.next).answer(&uri))
+}
+
+/// The status of jobs that were deleted.
+const DELETED: &str = "DELETED";
+
+/// Lists deleted jobs whose history is still there.
+async fn list_deleted(
+    app: &App,
+    actor: &Actor,
+    uri: &axum::http::Uri,
+    params: &JobParams,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let before = page::cursor(params.cursor.as_deref())?;
+    let before: Option<JobId> =
+        before.map(|text| text.parse().map_err(|_| page::bad_cursor())).transpose()?;
+    let filter = params.filter_of_deleted(actor)?;
+    let mut jobs = app.engine.by(actor).deleted_jobs(before, limit).await?;
+    let has_tag =
+        |job: &Job| filter.tag.as_ref().is_none_or(|tag| job.definition.tags.contains(tag));
+    let begins = |job: &Job| filter.prefix.as_ref().is_none_or(|it| job.name.starts_with(it));
+    jobs.items.retain(|job| filter.lets(job) && has_tag(job) && begins(job));
+    let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
+    let last = app.engine.by(actor).last_runs(&ids).await?;
+    let view = |job: &Job| {
+        let last = last.iter().find(|last| last.job == job.id);
+        JobView::of(job, app.now(), &app.zones).with_last(last)
+    };
+    let data = jobs.items.iter().map(view).collect();
+    Ok(List::new(data, jobs.next).answer(uri))
 }
 
 /// Shows a job.
@@ -451,6 +496,8 @@ pub struct DeleteParams {
     cascade: Option<bool>,
     /// Deletes its history soon, instead of when its time is over.
     purge_history: Option<bool>,
+    /// Cancels its executions that have not ended, instead of letting them end.
+    cancel_running: Option<bool>,
 }
 
 /// Removes a job. Its history remains until its time is over, unless `purge_history` is set.
@@ -479,6 +526,7 @@ pub(crate) async fn delete(
     let deletion = Deletion {
         cascade: params.cascade.unwrap_or(false),
         purge_history: params.purge_history.unwrap_or(false),
+        cancel_running: params.cancel_running.unwrap_or(false),
         expected: condition.version(),
     };
     app.engine.by(&actor).delete_job(job.id, deletion).await?;

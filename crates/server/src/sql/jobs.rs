@@ -186,8 +186,12 @@ impl Session {
         let Some(job) = self.job_if(&drop.name, drop.if_exists).await? else {
             return Ok(answer.with_notice(no_job(&drop.name)));
         };
-        let deletion =
-            Deletion { cascade: drop.cascade, purge_history: drop.purge_history, expected: None };
+        let deletion = Deletion {
+            cascade: drop.cascade,
+            purge_history: drop.purge_history,
+            cancel_running: drop.cancel_running,
+            expected: None,
+        };
         let done = self.app.engine.by(&self.actor).delete_job(job.id, deletion).await;
         let unscheduled = done.map_err(|error| {
             let is_needed = matches!(error, engine::EngineError::WrongState(_));

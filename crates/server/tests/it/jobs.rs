@@ -375,3 +375,28 @@ async fn times_to_come_and_times_that_have_passed() {
     assert_eq!(explained["verdict"], "NOT_SCHEDULED");
     assert_eq!(explained["next_time"], "2024-01-17T09:00:00Z");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_a_deleted_job_end_or_are_cancelled() {
+    let world = World::now().await;
+    for (name, query, outcome) in
+        [("held-a", "", "COMPLETED"), ("held-b", "?cancel_running=true", "CANCELLED")]
+    {
+        world.job(name, "http://held").await;
+        let running = world.trigger(name).await;
+        world.begun(name).await;
+        let reply = world.call("DELETE", &format!("/v1/jobs/{name}{query}"), &[], None).await;
+        assert_eq!(reply.status, 204, "{}", reply.text);
+        if query.is_empty() {
+            world.finish(name, domain::run::AttemptResult::completed()).await;
+        }
+        let run = world.ended(&running).await;
+        assert_eq!((&run["status"], &run["job_name"]), (&json!(outcome), &json!(name)), "{run}");
+    }
+    world.job("held-c", "http://held").await;
+    let running = world.trigger("held-c").await;
+    world.begun("held-c").await;
+    let dropped = world.post("/v1/sql", json!({"sql": "DROP JOB \"held-c\" CANCEL RUNNING"})).await;
+    assert_eq!(dropped.status, 200, "{}", dropped.text);
+    assert_eq!(world.ended(&running).await["reason_message"], "its job was deleted");
+}

@@ -18,6 +18,7 @@ mod matrix;
 mod objects;
 mod people;
 mod problems;
+mod records;
 mod requested;
 mod secrets;
 mod shards;

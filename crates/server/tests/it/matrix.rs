@@ -181,8 +181,6 @@ impl Things {
             ("{key_id}", key),
             ("{tenant}", elsewhere),
             ("{secret}", secret),
-            ("{version}", "1".to_owned()),
-            ("{date}", "2026-03-29".to_owned()),
             ("{name}", name),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -195,8 +193,6 @@ impl Things {
         let of = |place: &&'static str| match *place {
             "{key_id}" => (*place, "00000000deadbeef".to_owned()),
             "{name}" | "{secret}" => (*place, "nothing".to_owned()),
-            "{version}" => (*place, "1".to_owned()),
-            "{date}" => (*place, "2026-03-29".to_owned()),
             _ => (*place, id.clone()),
         };
         let places = [
@@ -209,15 +205,14 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
-            "{version}",
-            "{date}",
             "{node}",
         ];
         Things(places.iter().map(of).collect())
     }
 
     fn put_into(&self, path: &str) -> String {
-        self.0.iter().fold(path.to_owned(), |path, (place, id)| path.replace(place, id))
+        let path = path.replace("{version}", "1").replace("{date}", "2026-03-29");
+        self.0.iter().fold(path, |path, (place, id)| path.replace(place, id))
     }
 
     /// Without what was named.

@@ -91,13 +91,13 @@ async fn a_restored_version_is_a_new_one_and_keeps_name_and_status() {
 async fn sql_shows_compares_and_restores_versions() {
     let world = world().await;
     let reply = world.post("/v1/sql", json!({"sql": "SHOW JOB VERSIONS k LIMIT 2"})).await.json();
-    assert_eq!(reply["rows"][1][0], 2, "{reply}");
-    assert_eq!(reply["rows"][1][3], "schedule, priority");
+    assert_eq!(reply["results"][0]["rows"][1][0], 2, "{reply}");
+    assert_eq!(reply["results"][0]["rows"][1][3], "schedule, priority");
     let reply = world.post("/v1/sql", json!({"sql": "SHOW CREATE JOB k VERSION 1"})).await.json();
-    let printed = reply["rows"][0][1].as_str().unwrap();
+    let printed = reply["results"][0]["rows"][0][1].as_str().unwrap();
     assert!(printed.starts_with("CREATE JOB j\n") && printed.contains("0 9 * * *"), "{printed}");
     let reply = world.post("/v1/sql", json!({"sql": "SHOW JOB DIFF k FROM 1 TO 2"})).await.json();
-    assert_eq!(reply["rows"][1], json!(["priority", "5", "7"]), "{reply}");
+    assert_eq!(reply["results"][0]["rows"][1], json!(["priority", "5", "7"]), "{reply}");
     let reply = world.post("/v1/sql", json!({"sql": "RESTORE JOB k VERSION 1"})).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     assert_eq!(world.get("/v1/jobs/k").await.json()["cron_expression"], "0 9 * * *");

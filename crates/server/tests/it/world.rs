@@ -224,10 +224,10 @@ impl World {
             DELETE FROM runs WHERE seq < 0;
             DELETE FROM ends WHERE seq < 0;
             INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at,
-                lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+                lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait, created_at)
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :runs)
             SELECT -i, unhex(printf('%012x70008%015x', :now / 1000 - i * 1000, i)), :job, :tenant, 1,
-                :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0
+                :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0, :now
             FROM n;
             INSERT INTO ends (seq, outcome, dead_letter, attempts, lost, finished_at, number, attempt_end, node_id,
                 fence, started_at, job_id, id)

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use store::{
     Alerts, AuditFilter, AuditLog, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey,
-    DeliveryView, EntryFilter, Given, Identity, JobVersion, JobVersions, KeptSecret, Page, Reach,
-    Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
+    DeliveryView, EntryFilter, Given, Identity, JobRecords, JobVersion, KeptSecret, Page,
+    PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;
@@ -41,10 +41,15 @@ impl<S: ChangeFeed> ChangeFeed for FaultyStore<S> {
     }
 }
 
-impl<S: JobVersions> JobVersions for FaultyStore<S> {
+impl<S: JobRecords> JobRecords for FaultyStore<S> {
     through! {
         job_versions(job: JobId, before: Option<u32>, limit: u32) -> Page<JobVersion, u32>;
         job_version(job: JobId, version: u32) -> Option<JobVersion>;
+        job_names(of: &[(JobId, u32)]) -> Vec<Option<String>>;
+        jobs_ever(ids: &[JobId]) -> Vec<Job>;
+        jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
+        deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
+        prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
     }
 }
 

@@ -1,18 +1,18 @@
 //! The versions of jobs.
 
-use domain::id::JobId;
-use domain::job::Definition;
+use domain::id::{JobId, TenantId};
+use domain::job::{Definition, Job};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, job_state, signed, text, unsigned};
+use super::row::{at, job, job_state, signed, text, unsigned};
 use crate::author::author;
-use crate::versions::{changed_text, forgotten_before, page};
-use crate::{Change, JobVersion, JobVersions, Page, Result};
+use crate::versions::{DELETED_KEPT_US, changed_text, forgotten_before, page};
+use crate::{Change, JobRecords, JobVersion, Page, PrunedJobs, Result};
 
-impl JobVersions for PostgresStore {
+impl JobRecords for PostgresStore {
     async fn job_versions(
         &self,
         job: JobId,
@@ -24,6 +24,43 @@ impl JobVersions for PostgresStore {
         let rows = self.shared.query(sql!("job_version_list"), values).await?;
         let items: Result<Vec<JobVersion>> = rows.iter().map(version).collect();
         Ok(page(items?, limit))
+    }
+
+    async fn job_names(&self, of: &[(JobId, u32)]) -> Result<Vec<Option<String>>> {
+        let (jobs, versions): (Vec<Uuid>, Vec<i32>) =
+            of.iter().map(|(job, version)| (job.0, signed(*version))).unzip();
+        let rows = self.shared.query(sql!("job_version_names"), values![jobs, versions]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn jobs_ever(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        self.shared.query(sql!("job_ever"), values![ids]).await?.iter().map(job).collect()
+    }
+
+    async fn jobs_ever_named(&self, tenant: TenantId, name: &str, limit: u32) -> Result<Vec<Job>> {
+        let values = values![tenant.0, text(name), i64::from(limit)];
+        self.shared.query(sql!("job_ever_named"), values).await?.iter().map(job).collect()
+    }
+
+    async fn deleted_jobs(
+        &self,
+        tenant: TenantId,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<Job>> {
+        let before = before.map_or(Uuid::max(), |job| job.0);
+        let values = values![tenant.0, before, i64::from(limit)];
+        self.shared.query(sql!("job_deleted"), values).await?.iter().map(job).collect()
+    }
+
+    async fn prune_deleted_jobs(&self, after: Option<JobId>, limit: u32) -> Result<PrunedJobs> {
+        let after = after.map_or(Uuid::nil(), |job| job.0);
+        let values = values![after, DELETED_KEPT_US, i64::from(limit)];
+        let row = self.shared.query_one(sql!("job_deleted_prune"), values).await?;
+        let last: Option<Uuid> = row.try_get(1)?;
+        let removed = row.try_get::<_, i64>(0)?.cast_unsigned();
+        Ok(PrunedJobs { removed, last: last.map(JobId) })
     }
 }
 

@@ -75,7 +75,10 @@ promises! {
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version
         the_end_of_a_one_time_job_is_a_version
-        versions_come_in_pages_and_the_oldest_go;
+        versions_come_in_pages_and_the_oldest_go
+        jobs_are_found_by_names_that_they_had
+        deleted_jobs_stay_as_long_as_their_history
+        a_run_tells_when_it_was_recorded;
     claim:
         a_claim_brings_the_whole_run
         only_what_is_due_is_claimed
