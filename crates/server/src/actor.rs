@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::admission::{Challenge, SqlLogin};
 use crate::app::App;
 use crate::closing;
+use crate::connection::Connection;
 use crate::cookie;
 use crate::idempotency;
 use crate::key::{Key, KeyHash};
@@ -79,10 +80,6 @@ pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
         details,
     }
 }
-
-/// Marks the answer to a request with a valid key, for the listener.
-#[derive(Clone, Copy)]
-pub(crate) struct Authenticated;
 
 /// Knows who has which key.
 pub trait Authority: Send + Sync + 'static {
@@ -364,6 +361,9 @@ pub(crate) async fn require_key(
     let caller = request.extensions().get::<Caller>().copied();
     let (method, headers) = (request.method(), request.headers());
     let (credential, actor) = authenticate_browser(&app, &limits, caller, method, headers).await?;
+    if let Some(connection) = request.extensions().get::<Connection>() {
+        connection.is_of_actor(&actor);
+    }
     let rate = rate_of(&app, &actor);
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
     let actor = Actor::from(elsewhere(&app, actor, request.headers()).await?);
@@ -380,7 +380,6 @@ pub(crate) async fn require_key(
     let answered = as_author(actor.name.clone(), idempotency::once(&app, request, next)).await;
     drop(reading);
     let mut response = answered.unwrap_or_else(Problem::into_response);
-    response.extensions_mut().insert(Authenticated);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {

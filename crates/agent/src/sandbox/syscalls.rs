@@ -76,8 +76,9 @@ const UNKNOWN: &[i64] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// Memory that belongs to no process, so that the limit of each process does not count it.
-const SHARED_MEMORY: &[i64] = &[libc::SYS_shmget, libc::SYS_msgget];
+/// Memory that belongs to no process, so that the limit of each process does not count it. A set of
+/// semaphores takes megabytes of the kernel's.
+const SHARED_MEMORY: &[i64] = &[libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget];
 
 /// The flags of `clone` that make namespaces.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -134,8 +135,12 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// Which sockets a command may make. Pairs of connected sockets are always allowed: they lead
-/// nowhere else.
+/// The bit that types of sockets for datagrams have, and types of connections do not. A datagram
+/// socket can be connected to another address, or send to one, even if it was made as a pair.
+const DATAGRAM: i32 = libc::SOCK_DGRAM & libc::SOCK_RAW;
+
+/// Which sockets a command may make. Pairs of sockets that are connected for good are always
+/// allowed: they lead nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sockets {
     None,
@@ -208,7 +213,9 @@ fn of_launcher(sockets: Sockets) -> BTreeMap<u32, Verdict> {
         Sockets::All => None,
     };
     let socket = socket.map(|verdict| (libc::SYS_socket, verdict));
-    rules(refused.chain(clone).chain(modes).chain(opens).chain(socket))
+    let pair = (libc::SYS_socketpair, fail_if(vec![vec![has(1, DATAGRAM)]]));
+    let pair = socket.is_some().then_some(pair);
+    rules(refused.chain(clone).chain(modes).chain(opens).chain(socket).chain(pair))
 }
 
 fn of_command(allow_shared_memory: bool) -> BTreeMap<u32, Verdict> {
