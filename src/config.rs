@@ -274,8 +274,8 @@ impl Config {
     pub fn wrong(&self, name: &str, right: &str) -> CliError {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);
-        let shown = if is_secret { "its value".to_owned() } else { format!("{value:?}") };
-        CliError::new(format!("{name}: invalid value {shown} (from {origin})"))
+        let shown = if is_secret { String::new() } else { format!(" {value:?}") };
+        CliError::new(format!("{name}: invalid value{shown} (from {origin})"))
             .hint(format!("it must be {right}"))
     }
 }

@@ -171,6 +171,11 @@ pub const KEYS: &[Key] = &[
         "days that failed runs are kept; no fewer than others",
     ),
     key("engine.audit_retention_days", "365", "days that the audit log is kept"),
+    key(
+        "engine.audit_head_every",
+        "1h",
+        "how often the changed heads of the audit log are written to the server's log",
+    ),
     key("agent.server", "", "addresses of the servers of `punctual agent`: `https://…`"),
     secret("agent.join", "", "join token of the agent; needed once"),
     key("agent.ca", "", "file of trusted certificates for its servers, in PEM"),

@@ -31,7 +31,7 @@ use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, LoginLink, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
-use crate::reads::Reads;
+use crate::reads::{Reads, is_long};
 use crate::scram::{self, Proof};
 
 /// A future behind a pointer, for traits that are used as objects.
@@ -373,12 +373,17 @@ pub(crate) async fn require_key(
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let reading = match method.is_safe() {
-        true => Some(reads.enter(&actor).await?),
-        false => None,
+    let work = {
+        let (app, author) = (app.clone(), actor.name.clone());
+        async move { as_author(author, idempotency::once(&app, request, next)).await }
     };
-    let answered = as_author(actor.name.clone(), idempotency::once(&app, request, next)).await;
-    drop(reading);
+    let answered = match is_long(&method, route.as_ref().map(MatchedPath::as_str)) {
+        true => {
+            let _reading = reads.enter(&actor).await?;
+            reads.run(work).await
+        }
+        false => work.await,
+    };
     let mut response = answered.unwrap_or_else(Problem::into_response);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
