@@ -105,7 +105,7 @@ pub const KEYS: &[Key] = &[
     key("sql.strangers_max", "128", "unauthenticated SQL clients"),
     key(
         "sql.unauthenticated_per_address",
-        "32",
+        "64",
         "unauthenticated SQL clients of one address; the longest idle one is disconnected for a new one",
     ),
     key("sql.login_patience", "10s", "timeout of a SQL login"),

@@ -202,9 +202,10 @@ fn other_families() -> Vec<Vec<Condition>> {
     allowed.sort_unstable();
     let allowed = allowed.map(i32::cast_unsigned);
     let at_least = |value| Condition::AtLeast { argument: 0, value };
-    let between = allowed.windows(2).filter(|pair| pair[0] + 1 < pair[1]).map(|pair| {
-        vec![at_least(pair[0] + 1), Condition::Below { argument: 0, value: pair[1] }]
-    });
+    let between = allowed
+        .windows(2)
+        .filter(|pair| pair[0] + 1 < pair[1])
+        .map(|pair| vec![at_least(pair[0] + 1), Condition::Below { argument: 0, value: pair[1] }]);
     between.chain(allowed.last().map(|last| vec![at_least(last + 1)])).collect()
 }
 

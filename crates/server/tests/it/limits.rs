@@ -180,12 +180,8 @@ async fn begin(address: SocketAddr, words: &str) -> TcpStream {
 #[tokio::test]
 async fn a_user_who_takes_all_places_makes_way() {
     let long = Duration::from_secs(600);
-    let limits = ListenerLimits {
-        head: long,
-        body: long,
-        connections_max: 8,
-        ..ListenerLimits::default()
-    };
+    let limits =
+        ListenerLimits { head: long, body: long, connections_max: 8, ..ListenerLimits::default() };
     let door = door(limits).await;
     let user = door.world.person("default", "eve", &["VIEW JOB HISTORY"]).await;
     let ask = |path: &str, key: &str, more: &str| {
@@ -237,9 +233,8 @@ async fn half_sent_bodies_without_a_key_make_way() {
     }
     let healthz = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let address = door.address;
-    let is_healthy = || async move {
-        hear(address, healthz).await.starts_with("HTTP/1.1 200").then_some(())
-    };
+    let is_healthy =
+        || async move { hear(address, healthz).await.starts_with("HTTP/1.1 200").then_some(()) };
     until(is_healthy).await;
 }
 

@@ -130,7 +130,10 @@ async fn a_pair_of_sockets_leads_nowhere_else() {
         let outcome = world.run(&job).await;
         let lines: Vec<&str> = outcome.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{}", outcome.stderr);
-        assert!(lines.iter().all(|line| expected.contains(line)), "{level:?} {network:?}: {lines:?}");
+        assert!(
+            lines.iter().all(|line| expected.contains(line)),
+            "{level:?} {network:?}: {lines:?}"
+        );
         let received = (0..2).filter(|_| receiver.recv(&mut [0; 9]).is_ok()).count();
         assert_eq!(received, if level == Level::Off { 2 } else { 0 });
     }
