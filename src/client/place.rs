@@ -1,8 +1,8 @@
 //! Which server a command talks to, and the key that it presents.
 //!
 //! A key is presented only to the server that it belongs to: the key of a data folder goes to the
-//! address that the folder's server wrote into it, the key of a context to the address of that
-//! context. Any other address needs a key that the user names (`--token`).
+//! address that the folder's server wrote into it, while that server runs; the key of a context to
+//! the address of that context. Any other address needs a key that the user names (`--token`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::ServerArgs;
 use crate::complaint::CliError;
 use crate::config::environment;
-use crate::data::URL_FILE;
+use crate::data::{self, URL_FILE};
 use crate::exit::{Exit, Failure};
 
 /// Where a server listens when nobody says otherwise.
@@ -34,7 +34,8 @@ pub struct Place {
     token: Option<String>,
     /// Where the key comes from, or why there is none.
     origin: String,
-    /// Whether neither the user nor a file names an address, so that no server has been started.
+    /// Whether no server runs in the data folder that the key would be from: the address is a guess,
+    /// or that of a server which has ended.
     is_guess: bool,
 }
 
@@ -149,7 +150,9 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
         (None, Some(context)) => context.url.clone(),
         (None, None) => written.clone().unwrap_or_else(|| URL_DEFAULT.to_owned()),
     };
-    let is_guess = given_url.is_none() && context.is_none() && written.is_none();
+    let is_stopped = written.is_some() && !data::is_in_use(&data);
+    let is_of_folder = given_url.is_none() && context.is_none();
+    let is_guess = is_of_folder && (written.is_none() || is_stopped);
     let url = read_url(&text)?;
     if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
         return Place::known(&text, &token);
@@ -187,6 +190,10 @@ fn folder_key(
         return Ok((None, format!("no server has been started in {folder}")));
     };
     if read_url(written).is_ok_and(|written| written == *url) {
+        // Another process may listen there by now.
+        if !data::is_in_use(data) {
+            return Ok((None, format!("no server runs in {folder}")));
+        }
         return match file.exists() {
             true => Ok((Some(read_key(&file)?), format!("the key is from {}", file.display()))),
             false => Ok((None, format!("there is no {}", file.display()))),

@@ -32,6 +32,7 @@ use crate::start_log::{self, FileStartLog};
 use crate::tls;
 use crate::{clock, jobs, random, signals};
 
+mod audit_heads;
 mod cluster_keys;
 mod listeners;
 mod plan;
@@ -338,6 +339,7 @@ async fn serve(
     let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
+    tokio::spawn(audit_heads::log_heads(Arc::clone(&engine), plan.audit_head_every));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::watch::channel(());
     let certificate = plan.certificate.as_ref();

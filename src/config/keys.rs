@@ -116,7 +116,7 @@ pub const KEYS: &[Key] = &[
     key("sql.strangers_max", "128", "unauthenticated SQL clients"),
     key(
         "sql.unauthenticated_per_address",
-        "32",
+        "64",
         "unauthenticated SQL clients of one address; the longest idle one is disconnected for a new one",
     ),
     key("sql.login_patience", "10s", "timeout of a SQL login"),
@@ -182,6 +182,11 @@ pub const KEYS: &[Key] = &[
         "days that failed runs are kept; no fewer than others",
     ),
     key("engine.audit_retention_days", "365", "days that the audit log is kept"),
+    key(
+        "engine.audit_head_every",
+        "1h",
+        "how often the changed heads of the audit log are written to the server's log",
+    ),
     key("agent.server", "", "addresses of the servers of `punctual agent`: `https://…`"),
     secret("agent.join", "", "join token of the agent; needed once"),
     key("agent.ca", "", "file of trusted certificates for its servers, in PEM"),

@@ -9,6 +9,7 @@ mod app;
 mod body;
 mod closing;
 mod condition;
+mod connection;
 mod cookie;
 mod envelope;
 mod health;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub struct Plan {
     pub(super) master_keys: Option<Ring>,
     pub(super) grace: Duration,
     pub(super) settings: Settings,
+    pub(super) audit_head_every: Duration,
     pub(super) options: server::Options,
     pub(super) patience: ListenerLimits,
     pub(super) agent: agent::Options,
@@ -199,6 +201,10 @@ impl Plan {
             master_keys: custody::from_settings(config)?,
             grace: grace.try_into().unwrap_or_default(),
             settings,
+            audit_head_every: config
+                .duration("engine.audit_head_every")?
+                .unsigned_abs()
+                .max(Duration::from_secs(1)),
             options: server::Options {
                 strict_concurrency: config.parse("api.strict_concurrency", yes_or_no)?,
                 open_metrics,
@@ -217,6 +223,7 @@ impl Plan {
                 reads: ReadLimits {
                     all: config.parse("api.reads_max", number)?,
                     per_tenant: config.parse("api.tenant_reads_max", number)?,
+                    threads: std::thread::available_parallelism().map_or(2, NonZero::get),
                 },
                 databases,
                 ui: ui(config)?,
