@@ -375,7 +375,7 @@ pub(crate) async fn require_key(
     let (method, headers) = (request.method(), request.headers());
     let (credential, actor) = authenticate_browser(&app, &limits, caller, method, headers).await?;
     if let Some(connection) = request.extensions().get::<Connection>() {
-        connection.is_of_actor(&actor);
+        connection.assign_to_actor(&actor);
     }
     let rate = rate_of(&app, &actor);
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;

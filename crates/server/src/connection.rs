@@ -112,41 +112,33 @@ impl Connection {
         self.0.is_known.load(Ordering::Relaxed)
     }
 
-    /// A request has begun. One that is not complete proves nothing yet.
-    pub(crate) fn asked(&self, is_complete: bool) {
-        match is_complete {
-            true => self.0.pending.leave(),
-            false => self.heard(),
-        }
-    }
-
-    /// A part of a request has come, and not the last one.
-    pub(crate) fn heard(&self) {
-        if !self.is_known() {
-            self.0.pending.leave();
+    /// A request has come, or a part of one. One that is not complete proves nothing yet.
+    pub(crate) fn receive(&self, is_complete: bool) {
+        self.0.pending.leave();
+        if !is_complete && !self.is_known() {
             self.0.pending.come_back();
         }
     }
 
     /// The client has its answer.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn end_request(&self) {
         if !self.is_known() {
             self.0.pending.come_back();
         }
     }
 
     /// The client of this connection is an agent.
-    pub(crate) fn is_of_agent(&self) {
-        self.is_of(None);
+    pub(crate) fn assign_to_agent(&self) {
+        self.assign(None);
     }
 
     /// The client of this connection is this one.
-    pub(crate) fn is_of_actor(&self, actor: &Actor) {
+    pub(crate) fn assign_to_actor(&self, actor: &Actor) {
         let is_administrator = actor.privileges.has(Privilege::AdministerCluster);
-        self.is_of((!is_administrator).then_some(actor.user));
+        self.assign((!is_administrator).then_some(actor.user));
     }
 
-    fn is_of(&self, user: Option<UserId>) {
+    fn assign(&self, user: Option<UserId>) {
         self.0.is_known.store(true, Ordering::Relaxed);
         self.0.pending.leave();
         let mut place = self.place();
@@ -199,7 +191,7 @@ mod tests {
         let all = Connections::new(16, pending.clone());
         let enter = |actor: &Actor| {
             let connection = all.enter(pending.enter(IpAddr::from([192, 0, 2, 1])).unwrap());
-            connection.is_of_actor(actor);
+            connection.assign_to_actor(actor);
             connection
         };
         let administrator: Vec<Connection> = (0..9).map(|_| enter(&Actor::admin())).collect();
@@ -207,7 +199,7 @@ mod tests {
         assert!(!all.evict_known(), "two of sixteen is a share that everybody may have");
         let many = [enter(&user(2)), enter(&user(2)), enter(&user(2))];
         // The next request of the first one makes the second one the oldest.
-        many[0].is_of_actor(&user(2));
+        many[0].assign_to_actor(&user(2));
         assert!(all.evict_known());
         assert!(is_evicted(&many[1]).await && !is_evicted(&many[0]).await);
         assert!(!all.evict_known(), "nobody has more than their share any more");

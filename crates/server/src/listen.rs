@@ -149,7 +149,7 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
         let (begun, own) = (Arc::clone(&begun), own.clone());
         service_fn(move |request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
-            own.asked(request.body().is_end_stream());
+            own.receive(request.body().is_end_stream());
             let timely = |body| Body::new(Timely::new(body, patience.body, own.clone()));
             let mut request = request.map(timely);
             request.extensions_mut().insert(Caller(caller.ip()));
@@ -157,7 +157,7 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
             let (answered, own) = (router.clone().oneshot(request), own.clone());
             async move {
                 let response = answered.await;
-                own.answered();
+                own.end_request();
                 response
             }
         })
@@ -211,7 +211,7 @@ impl HttpBody for Timely {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            self.connection.asked(frame.is_none() || self.body.is_end_stream());
+            self.connection.receive(frame.is_none() || self.body.is_end_stream());
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let patience = self.patience;

@@ -198,7 +198,7 @@ async fn require_agent(
         return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
     };
     if let Some(connection) = request.extensions().get::<Connection>() {
-        connection.is_of_agent();
+        connection.assign_to_agent();
     }
     request.extensions_mut().insert(agent);
     Ok(next.run(request).await)
