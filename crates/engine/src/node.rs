@@ -168,6 +168,9 @@ struct State {
     place_waits: bool,
     /// Whether the next slot of a kind is for such runs.
     place_first: PerSlot<bool>,
+    /// Whether the store has answered that this node joined: until then it does not know in which
+    /// times no scheduler was alive.
+    is_joined: bool,
     /// The process ends.
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
@@ -194,6 +197,9 @@ struct State {
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
     predecessors: HashMap<NodeId, BegunRuns>,
+    /// Whether the database is a copy of an earlier state, as far as the process before this one
+    /// matters: what it began afterwards is not recorded.
+    is_restored: bool,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
@@ -246,15 +252,17 @@ struct Held {
     run: Arc<ClaimedRun>,
     /// When this node learnt of its grant.
     claimed_at: Timestamp,
-    /// Set when the executor has it.
+    /// Set when it was decided that it starts.
     running: Option<Running>,
 }
 
-/// A run that has begun.
+/// A run that was decided to start.
 struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
+    /// Whether its executor has begun. Until then the decision can be taken back.
+    has_begun: bool,
     _counted: Option<Counted>,
 }
 
@@ -286,6 +294,7 @@ impl Node {
             seeks_place: false,
             place_waits: false,
             place_first: PerSlot::default(),
+            is_joined: false,
             draining: false,
             drained: false,
             away: false,
@@ -299,6 +308,7 @@ impl Node {
             begun: BegunCounts::default(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
+            is_restored: false,
             told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);

@@ -25,6 +25,7 @@ mod oracle;
 mod profile;
 mod random;
 mod sabotage;
+mod start_log;
 mod stats;
 mod trace;
 mod world;

@@ -64,10 +64,12 @@ impl State {
 }
 
 impl Node {
-    /// The same node with what another one of this process remembers of jobs: a change that the
-    /// process made is heard of by both.
-    pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
-        self.definitions = Arc::clone(&with.definitions);
+    /// The same node with what another one of this process remembers of jobs and of outages: a
+    /// change that the process made is heard of by both, and a node that goes on without joining
+    /// again learns in which times no scheduler was alive.
+    pub(crate) fn hosted_by(mut self, host: &Node) -> Self {
+        self.definitions = Arc::clone(&host.definitions);
+        self.state().outages = host.outages();
         self
     }
 
@@ -97,6 +99,7 @@ impl Node {
         if self.renew().await?.is_none() {
             return Ok(None);
         }
+        self.state().is_joined = true;
         let held = self.store.held(id).await?;
         let (running, waiting): (Vec<ClaimedRun>, Vec<ClaimedRun>) =
             held.into_iter().partition(|run| begun.contains_key(&run.grant));
@@ -112,7 +115,8 @@ impl Node {
                 let (started_at, token) = carried
                     .map_or((claimed_at, run.token), |carried| (carried.started_at, carried.token));
                 let _counted = state.begun.count(&run.run);
-                let running = Some(Running { job: Arc::clone(&job), started_at, token, _counted });
+                let (of_job, has_begun) = (Arc::clone(&job), true);
+                let running = Some(Running { job: of_job, started_at, token, has_begun, _counted });
                 let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);
                 let free = &mut state.free[run.run.slot];

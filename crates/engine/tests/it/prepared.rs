@@ -355,3 +355,95 @@ async fn a_decision_that_is_too_old_is_made_again() {
     let view = world.store.run(run.id).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "SKIPPED");
 }
+
+/// A start that was decided and did not begin in time is decided about again. Nothing is skipped
+/// for it meanwhile, and the start log does not have it.
+#[tokio::test]
+async fn a_start_that_was_taken_back_blocks_nothing() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let server = Server::start(&world).await;
+    let definition = Definition { overlap: Overlap::Skip, ..every(10, "2026-01-01T00:00:10Z") };
+    let job = server.node.create("job", definition).await;
+    server.node.work().await;
+    world.go_to("2026-01-01T00:00:10Z");
+    let decided = server.node.start_due().await.unwrap().remove(0);
+    assert_eq!(server.log.begun.lock().unwrap().len(), 0, "it has not begun");
+    // The process stands still until the next tick is due.
+    world.go_to("2026-01-01T00:00:20Z");
+    assert!(server.node.work().await.is_empty());
+    assert!(!server.node.begin(&decided), "the decision is too old");
+    let first = server.node.work().await.remove(0);
+    assert_eq!(first.run.run.id, decided.run.run.id);
+    assert!(first.token > decided.token);
+    assert_eq!(server.log.begun.lock().unwrap().len(), 1);
+    server.node.complete(first.run.grant, AttemptResult::completed());
+    world.pass(1);
+    server.node.work_and_complete().await;
+    assert_eq!(seconds(&world, job.id).await, ["10 COMPLETED", "20 COMPLETED"]);
+    // One that has begun is a reason to skip.
+    world.go_to("2026-01-01T00:00:30Z");
+    let third = server.node.work().await.remove(0);
+    world.go_to("2026-01-01T00:00:40Z");
+    assert!(server.node.work().await.is_empty());
+    server.node.complete(third.run.grant, AttemptResult::completed());
+    server.node.flush().await;
+    assert_eq!(seconds(&world, job.id).await[2..], ["30 COMPLETED", "40 SKIPPED OVERLAP"]);
+}
+
+/// A run of a node that lost its lease in the moment of its start does not begin.
+#[tokio::test]
+async fn a_start_of_a_node_that_lost_its_lease_does_not_begin() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let job = node.create("job", Definition::default()).await;
+    node.trigger(&job).await;
+    node.pump().await.unwrap();
+    let started = node.start_due().await.unwrap().remove(0);
+    node.become_another();
+    assert!(!node.begin(&started));
+}
+
+/// A database that was restored from a backup does not tell what began after the backup was made.
+#[tokio::test]
+async fn after_a_restore_every_due_run_may_have_begun() {
+    for (is_restored, expected) in [(false, ("COMPLETED", None)), (true, ("FAILED", Some("LOST")))]
+    {
+        let world = World::at("2026-01-01T00:00:08Z");
+        let server = Server::start(&world).await;
+        let definition =
+            Definition { on_lost: OnLost::Fail, ..every(3_600, "2026-01-01T00:00:10Z") };
+        let job = server.node.create("job", definition).await;
+        server.node.work().await;
+        let before = server.kill().filter(|_| !is_restored);
+        world.go_to("2026-01-01T00:00:12Z");
+        let server = Server::start_after(&world, before).await;
+        server.node.work_and_complete().await;
+        let filter = store::RunFilter::of_job(job.id);
+        let runs = world.store.list_runs(&filter, None, 500).await.unwrap().items;
+        let run = runs.iter().find(|run| run.scheduled_for == at("2026-01-01T00:00:10Z")).unwrap();
+        let found = (run.state.to_string(), run.reason.clone());
+        assert_eq!((found.0.as_str(), found.1.as_deref()), expected);
+    }
+}
+
+/// A server that was suspended for longer than its lease goes on as another node. What it held before
+/// and had not begun is handed on at once, and no tick is skipped for it.
+#[tokio::test]
+async fn what_a_suspended_server_had_prepared_blocks_nothing() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let node = world.mortal_node().await;
+    let (overlap, catch_up) = (Overlap::Skip, CatchUpPolicy::All);
+    let definition = Definition { overlap, catch_up, ..every(10, "2026-01-01T00:00:10Z") };
+    let job = node.create("job", definition).await;
+    assert!(node.work().await.is_empty(), "it is prepared");
+    world.go_to("2026-01-01T00:00:29Z");
+    assert_eq!(node.renew().await.unwrap(), None, "the lease has ended");
+    assert!(node.become_another().is_empty());
+    node.join().await.unwrap();
+    world.go_to("2026-01-01T00:00:30Z");
+    for _ in 0..3 {
+        node.work_and_complete().await;
+    }
+    let expected = ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"];
+    assert_eq!(seconds(&world, job.id).await, expected);
+}
