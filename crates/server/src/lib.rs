@@ -70,7 +70,7 @@ pub use reads::ReadLimits;
 pub use rest::shape;
 pub use sweeper::{Sweeper, Swept};
 pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
-pub use trials::{Trials, Tried};
+pub use trials::{Known, Trials, Tried};
 pub use wire::{AgentDoor, assignment};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
