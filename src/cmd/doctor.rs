@@ -16,7 +16,7 @@ use crate::client::{Client, data_folder};
 use crate::clock;
 use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format, text};
+use crate::output::{self, text};
 
 /// The difference between two clocks that leases and schedules bear.
 const OFFSET_SECONDS_MAX: i64 = 2;
@@ -84,7 +84,7 @@ pub fn run(args: DoctorArgs) -> Result<(), Failure> {
 }
 
 fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
-    if args.asking.output.format() == Format::Table {
+    if args.asking.output.is_table() {
         let mut out = io::stdout().lock();
         for check in checks {
             let found = visible(&check.found);
@@ -95,7 +95,7 @@ fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
     let told =
         |check: &Check| json!({"check": check.what, "health": check.word(), "found": check.found});
     let told: Vec<Value> = checks.iter().map(told).collect();
-    output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], name: "check" })
+    output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], wide: &[], name: "check" })
 }
 
 /// The time zones of this machine, compared with the compiled-in ones.

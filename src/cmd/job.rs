@@ -9,6 +9,7 @@ mod flags;
 mod hold;
 mod list;
 mod next;
+mod rename;
 mod run;
 mod show;
 
@@ -20,13 +21,14 @@ use crate::client::{Client, ServerArgs};
 use crate::exit::Failure;
 use crate::output::OutputArgs;
 
-pub use list::{Filter, find_to_export, schedule};
+pub use list::{Filter, find_all, find_to_export, schedule};
 pub use run::{Waiting, print_accepted, wait};
 
 /// The verbs of `punctual job`.
 #[derive(Subcommand)]
 pub enum JobCommand {
     /// Make a job, from options or from a file
+    #[command(alias = "add")]
     Create(Box<create::CreateArgs>),
     /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
@@ -34,14 +36,23 @@ pub enum JobCommand {
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     /// Show a job
+    #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
     /// Change some fields of a job, by options or in an editor
+    #[command(aliases = ["update", "alter"])]
     Edit(Box<edit::EditArgs>),
+    /// Give a job another name
+    #[command(aliases = ["mv", "move"])]
+    Rename(rename::RenameArgs),
+    /// Compare files with jobs: print what apply would change
+    Diff(apply::DiffArgs),
     /// Hold jobs: nothing of them starts until they are resumed
     Pause(hold::HoldArgs),
     /// Let paused jobs go on
+    #[command(alias = "unpause")]
     Resume(hold::ResumeArgs),
     /// Start a run now
+    #[command(aliases = ["trigger", "start", "execute"])]
     Run(run::RunArgs),
     /// Remove jobs; their history remains
     #[command(visible_alias = "rm")]
@@ -62,6 +73,8 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
         JobCommand::List(args) => list::run(args),
         JobCommand::Show(args) => show::run(args),
         JobCommand::Edit(args) => edit::run(*args),
+        JobCommand::Rename(args) => rename::run(args),
+        JobCommand::Diff(args) => apply::diff(args),
         JobCommand::Pause(args) => hold::pause(args),
         JobCommand::Resume(args) => hold::resume(args),
         JobCommand::Run(args) => run::run(args),

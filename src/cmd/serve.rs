@@ -333,6 +333,7 @@ async fn serve(
         zones,
         trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
         queries: Arc::new(Queries::new(plan.queries)?),
+        node_names: Arc::default(),
         options: Arc::new(plan.options.clone()),
     });
     let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);

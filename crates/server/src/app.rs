@@ -14,6 +14,7 @@ use vault::SecretService;
 use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
+use crate::node_names::NodeNames;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::trials::Trials;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub trials: Arc<dyn Trials>,
     /// Where questions are answered.
     pub queries: Arc<Queries>,
+    /// The names of nodes.
+    pub node_names: Arc<NodeNames>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spanned};
 
 use super::{Answer, Result, Session, SqlError};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::rest::find;
 use crate::rest::shape::job::check_tags;
 use crate::rest::warnings::warnings;
@@ -24,10 +24,9 @@ impl Session {
 
     /// The job, or none when it is not there and nobody minds.
     async fn job_if(&self, name: &Spanned<String>, if_exists: bool) -> Result<Option<Job>> {
-        match self.job(name).await {
-            Ok(job) => Ok(Some(job)),
-            Err(error) if if_exists && error.problem.code == Code::JobNotFound => Ok(None),
-            Err(error) => Err(error),
+        match if_exists {
+            true => Ok(find::job_if_any(&self.app, &self.actor, &name.value).await?),
+            false => self.job(name).await.map(Some),
         }
     }
 

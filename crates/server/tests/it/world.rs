@@ -360,6 +360,7 @@ impl World {
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
             queries: Arc::new(server::Queries::new(server::QueryLimits::default()).unwrap()),
+            node_names: Arc::default(),
             options: Arc::new(options),
         });
         let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));

@@ -85,6 +85,9 @@ pub struct Execution {
     /// Where it runs, or ran last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<Uuid>,
+    /// The name of that node, for callers who may see nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The fence of its last ended attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<i64>,
@@ -225,6 +228,7 @@ impl Execution {
             message: run.message.filter(|text| !failed && !text.is_empty()),
             error_code: run.error,
             worker_id: run.node.map(|node| node.0),
+            node: None,
             fence: run.fence,
             lost_attempts: run.lost,
             coalesced: run.coalesced,
