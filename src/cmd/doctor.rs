@@ -21,11 +21,15 @@ use crate::output::{self, text};
 /// The difference between two clocks that leases and schedules bear.
 const OFFSET_SECONDS_MAX: i64 = 2;
 
+/// The most jobs whose warnings are shown.
+const JOBS_MAX: usize = 500;
+
 /// Where to look.
 #[derive(Args)]
 #[command(after_help = "\
 Looks at the time zone of this machine, what it can put around commands, the data folder and its
-keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1
+keys, the port and the clock, and asks the server, if one runs, about its store and what its jobs
+lack. The exit code is 1
 when something is wrong.")]
 pub struct DoctorArgs {
     #[command(flatten)]
@@ -199,11 +203,33 @@ fn check_server(client: &Client) -> Vec<Check> {
         }
         Err(_) => Check::new("key", Health::Warning, "the server stopped answering"),
     });
+    checks.extend(check_jobs(client));
     if let Ok(Some(theirs)) = client.call(Method::GET, &["healthz"]).server_time() {
         let offset = theirs.duration_since(clock::now()).as_secs();
         let health = if offset.abs() <= OFFSET_SECONDS_MAX { Health::Ok } else { Health::Warning };
         let found = format!("the server's differs from this machine's by {} s", offset.abs());
         checks.push(Check::new("clock", health, found));
+    }
+    checks
+}
+
+/// What jobs lack, as the server warns about it when they are created.
+fn check_jobs(client: &Client) -> Vec<Check> {
+    let filters = [("include", "warnings".to_owned()), ("status", "ACTIVE".to_owned())];
+    // Another check says why a server does not list jobs.
+    let Ok((jobs, _)) = client.list(&["v1", "jobs"], &filters, Some(JOBS_MAX)) else {
+        return Vec::new();
+    };
+    let mut checks = Vec::new();
+    for job in &jobs {
+        for warning in job["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let found = format!("{}: {warning}", text(job, "name"));
+            checks.push(Check::new("job", Health::Warning, found));
+        }
+    }
+    if checks.is_empty() {
+        let found = format!("{} active, none lacks anything that this server knows of", jobs.len());
+        checks.push(Check::new("jobs", Health::Ok, found));
     }
     checks
 }

@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::node_names::NodeNames;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
+use crate::rest::ConfigurationEntry;
 use crate::trials::Trials;
 
 /// What a server is given, to be handed on: every layer and handler has one of its own.
@@ -80,6 +81,8 @@ pub struct Options {
     pub databases: BTreeMap<String, String>,
     /// The dashboard.
     pub ui: UiOptions,
+    /// The settings as an administrator may see them.
+    pub configuration: Vec<ConfigurationEntry>,
 }
 
 /// What the administrator decides about the dashboard.
@@ -111,6 +114,7 @@ impl Default for Options {
             reads: ReadLimits::default(),
             databases: BTreeMap::new(),
             ui: UiOptions::default(),
+            configuration: Vec::new(),
         }
     }
 }
