@@ -42,12 +42,6 @@ impl CliError {
         self.hint.is_some()
     }
 
-    /// The complaint with more about it behind its message.
-    pub fn with_note(mut self, note: &str) -> Self {
-        self.message = format!("{}, {note}", self.message);
-        self
-    }
-
     /// What would be right.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

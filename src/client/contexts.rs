@@ -56,9 +56,7 @@ pub fn own_folder() -> Result<PathBuf, Failure> {
         found.map(|(_, value)| value.clone())
     };
     folder(&variable).ok_or_else(|| {
-        CliError::new("there is no place for contexts")
-            .hint("set HOME or XDG_CONFIG_HOME")
-            .into()
+        CliError::new("there is no place for contexts").hint("set HOME or XDG_CONFIG_HOME").into()
     })
 }
 
@@ -83,9 +81,8 @@ impl Contexts {
 
     /// Writes it, for its owner alone.
     pub fn write(&self, file: &Path) -> Result<(), Failure> {
-        let cannot = |error: String| {
-            Failure::failed(format!("cannot write {}: {error}", file.display()))
-        };
+        let cannot =
+            |error: String| Failure::failed(format!("cannot write {}: {error}", file.display()));
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| cannot(error.to_string()))?;
         }

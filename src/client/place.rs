@@ -49,7 +49,13 @@ impl Place {
     /// A server whose address and key are known.
     pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
         let origin = "the key is from --token".to_owned();
-        Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin, is_guess: false, tenant: None })
+        Ok(Place {
+            url: read_url(url)?,
+            token: Some(token.to_owned()),
+            origin,
+            is_guess: false,
+            tenant: None,
+        })
     }
 
     /// A server whose address alone is known.

@@ -71,9 +71,8 @@ pub fn shown(config: &Config) -> Vec<ConfigurationEntry> {
         };
         entry(key.name.to_owned(), value, origin, key.meaning)
     });
-    let named = config
-        .all_named()
-        .map(|(name, meaning, origin)| entry(name, "********", origin, meaning));
+    let named =
+        config.all_named().map(|(name, meaning, origin)| entry(name, "********", origin, meaning));
     keys.chain(named).collect()
 }
 

@@ -99,7 +99,11 @@ fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
     let told =
         |check: &Check| json!({"check": check.what, "health": check.word(), "found": check.found});
     let told: Vec<Value> = checks.iter().map(told).collect();
-    output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], wide: &[], name: "check" })
+    output::print_list(
+        &args.asking.output,
+        &told,
+        &output::Shape { columns: &[], wide: &[], name: "check" },
+    )
 }
 
 /// The time zones of this machine, compared with the compiled-in ones.

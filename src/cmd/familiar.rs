@@ -105,7 +105,11 @@ mod tests {
             ("", ""),
         ] {
             let args = |text: &str| -> Vec<OsString> {
-                ["punctual"].into_iter().chain(text.split_whitespace()).map(OsString::from).collect()
+                ["punctual"]
+                    .into_iter()
+                    .chain(text.split_whitespace())
+                    .map(OsString::from)
+                    .collect()
             };
             assert_eq!(translate(args(written)), args(meant), "{written}");
         }

@@ -17,9 +17,8 @@ use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::{clock, output};
 
-pub use list::{ListArgs, SHAPE, node, run as list, short_id};
-pub use logs::{LogsArgs, follow, run as logs};
-pub use show::{ShowArgs, run as show};
+pub use list::{SHAPE, node, short_id};
+pub use logs::follow;
 
 /// The verbs of `punctual run`.
 #[derive(Subcommand)]
@@ -89,10 +88,11 @@ fn resolve(client: &Client, text: &str) -> Result<String, Failure> {
     };
     match client.get(&["v1", "executions", text]) {
         Ok(run) => Ok(output::text(&run, "execution_id")),
-        Err(Failure::Ended(Exit::NotFound, _)) => Err(Failure::Ended(
-            Exit::NotFound,
-            no_job.with_note("and no run whose id begins so"),
-        )),
+        Err(Failure::Ended(Exit::NotFound, _)) => {
+            let message =
+                format!("there is no run whose id begins with {text:?}, and {}", no_job.message());
+            Err(Failure::Ended(Exit::NotFound, CliError::new(message)))
+        }
         Err(failure) => Err(failure),
     }
 }

@@ -387,8 +387,7 @@ async fn serve(
         true => joined(&engine, &id).await,
         false => None,
     };
-    let ready =
-        Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
+    let ready = Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
     greet(ready).await?;
     if let Some(sql) = sql {
         tracing::info!(address = %sql, "SQL interface listening");

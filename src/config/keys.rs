@@ -192,7 +192,11 @@ pub const KEYS: &[Key] = &[
         "",
         "the default database of SQL jobs; on the embedded store `main`, a file in the data folder",
     ),
-    key("jobs.log_completed", "false", "whether each attempt that completed gets a line in the log"),
+    key(
+        "jobs.log_completed",
+        "false",
+        "whether each attempt that completed gets a line in the log",
+    ),
     key("jobs.output_head_bytes", "5242880", "how many of the first bytes of an output are stored"),
     key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are stored"),
     key("external.enabled", "false", "whether jobs may start commands"),

@@ -8,9 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    COUNT_DEFAULT, Format, FormatArgs, Utc, print_json, runs_after, table, warnings,
-};
+use super::{COUNT_DEFAULT, Format, FormatArgs, Utc, print_json, runs_after, table, warnings};
 use crate::clock;
 use crate::exit::Failure;
 use crate::times;

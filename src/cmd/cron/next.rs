@@ -6,8 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{
-    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, print_json, runs_after, stdin,
-    table,
+    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, print_json, runs_after, stdin, table,
 };
 use crate::clock;
 use crate::complaint::CliError;

@@ -85,7 +85,9 @@ fn change_tags(tags: &mut Value, before: &Value) -> Result<(), Failure> {
     }
     if signed < given.len() {
         let complaint = CliError::new("--tag: some tags have a sign and some have none");
-        return Err(complaint.hint("+TAG adds one, -TAG removes one, TAG alone replaces all").into());
+        return Err(complaint
+            .hint("+TAG adds one, -TAG removes one, TAG alone replaces all")
+            .into());
     }
     let mut left = words(before);
     for tag in &given {

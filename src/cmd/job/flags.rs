@@ -19,7 +19,13 @@ use spread::SpreadFlags;
 #[derive(Args, Default)]
 pub struct JobFlags {
     /// Run at the times of a cron expression
-    #[arg(long, alias = "schedule", value_name = "EXPR", help_heading = "Schedule", group = "when")]
+    #[arg(
+        long,
+        alias = "schedule",
+        value_name = "EXPR",
+        help_heading = "Schedule",
+        group = "when"
+    )]
     cron: Option<String>,
 
     /// Run at once, and then at a fixed interval, such as 90s or 1h 30m

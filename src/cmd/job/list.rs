@@ -118,14 +118,15 @@ fn tags(job: &Value) -> String {
     tags.collect::<Vec<_>>().join(",")
 }
 
-/// Lists jobs.
-pub fn run(args: ListArgs) -> Result<(), Failure> {
+pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     args.watch.run(&client, || {
         let (jobs, is_more) = find_all(&client, &args.filter, args.limit)?;
         output::print_list(&args.asking.output, &jobs, &SHAPE)?;
         if jobs.is_empty() && args.filter.is_empty() && args.asking.output.is_table() {
-            args.asking.output.say("note: there are no jobs yet; create one with punctual job create");
+            args.asking
+                .output
+                .say("note: there are no jobs yet; create one with punctual job create");
         }
         if is_more {
             args.asking.output.say("note: there are more jobs than --limit asked for");
@@ -135,7 +136,11 @@ pub fn run(args: ListArgs) -> Result<(), Failure> {
 }
 
 /// The jobs that arguments name, or that have a tag, each as the server shows it.
-pub fn find_named(client: &Client, names: &[String], tag: Option<&str>) -> Result<Vec<Value>, Failure> {
+pub fn find_named(
+    client: &Client,
+    names: &[String],
+    tag: Option<&str>,
+) -> Result<Vec<Value>, Failure> {
     match tag {
         Some(tag) => {
             let filter = Filter { tag: Some(tag.to_owned()), ..Filter::default() };

@@ -30,7 +30,7 @@ pub struct CancelArgs {
 pub(super) fn run(args: CancelArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let ids: Vec<String> =
-        args.runs.iter().map(|text| resolve(&client, text)).collect::<Result<_, _>>()?;
+        args.runs.iter().map(|named| resolve(&client, named)).collect::<Result<_, _>>()?;
     confirm(args.yes, &format!("Cancel {}?", ids.join(", ")))?;
     for id in &ids {
         let mut body = json!({});

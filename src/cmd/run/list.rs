@@ -112,8 +112,7 @@ pub fn reason(run: &Value) -> String {
     }
 }
 
-/// Lists runs.
-pub fn run(args: ListArgs) -> Result<(), Failure> {
+pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     args.watch.run(&client, || print(&args, &client))
 }
@@ -150,7 +149,10 @@ mod tests {
     #[test]
     fn a_run_tells_why_it_ended_or_what_it_waits_for() {
         let rows = [
-            (json!({"status": "FAILED", "error_message": "exit code 3", "reason": "X"}), "exit code 3"),
+            (
+                json!({"status": "FAILED", "error_message": "exit code 3", "reason": "X"}),
+                "exit code 3",
+            ),
             (json!({"status": "SKIPPED", "reason": "OVERLAP"}), "OVERLAP"),
             (json!({"status": "COMPLETED"}), ""),
             (json!({"status": "PENDING", "attempt_number": 0}), "due -"),
@@ -158,7 +160,10 @@ mod tests {
                 json!({"status": "PENDING", "attempt_number": 2, "error_message": "no route"}),
                 "retry -; no route",
             ),
-            (json!({"status": "QUEUED", "waiting_reason": "64 of 64 slots busy"}), "64 of 64 slots busy"),
+            (
+                json!({"status": "QUEUED", "waiting_reason": "64 of 64 slots busy"}),
+                "64 of 64 slots busy",
+            ),
         ];
         for (run, expected) in rows {
             assert_eq!(reason(&run), expected, "{run}");

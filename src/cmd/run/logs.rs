@@ -49,8 +49,7 @@ pub struct LogsArgs {
     server: ServerArgs,
 }
 
-/// Runs the command.
-pub fn run(args: LogsArgs) -> Result<(), Failure> {
+pub(super) fn run(args: LogsArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     let id = match (&args.run, &args.job) {
         (Some(text), _) => resolve(&client, text)?,

@@ -20,8 +20,8 @@ pub struct RetryArgs {
 
 pub(super) fn run(args: RetryArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    for text in &args.runs {
-        let id = resolve(&client, text)?;
+    for named in &args.runs {
+        let id = resolve(&client, named)?;
         let accepted = client.post(&["v1", "executions", &id, "retry"]).send()?;
         print_accepted(&args.asking, &accepted, &text(&accepted, "execution_id"))?;
     }

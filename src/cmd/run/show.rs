@@ -26,8 +26,7 @@ pub struct ShowArgs {
     asking: Asking,
 }
 
-/// Runs the command.
-pub fn run(args: ShowArgs) -> Result<(), Failure> {
+pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let id = match (&args.run, &args.job) {
         (Some(text), _) => resolve(&client, text)?,

@@ -11,8 +11,8 @@ use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{
-    JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
-    UiOptions,
+    JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate,
+    ReadLimits, SessionLimits, SqlTerms, UiOptions,
 };
 use store::PostgresAddress;
 use vault::Ring;

@@ -16,12 +16,46 @@ const HISTORY_FILE: &str = "sql_history";
 
 /// Words that statements begin with or that follow often.
 const KEYWORDS: [&str; 40] = [
-    "SELECT", "FROM", "WHERE", "ORDER BY", "GROUP BY", "LIMIT", "CREATE JOB", "ALTER JOB",
-    "DROP JOB", "PAUSE JOB", "RESUME JOB", "EXECUTE JOB", "EXPLAIN JOB", "BACKFILL JOB",
-    "CANCEL JOB RUN", "RETRY JOB RUN", "SHOW JOBS", "SHOW JOB RUNS", "SHOW CREATE JOB", "SCHEDULE",
-    "CRON", "EVERY", "AS", "HTTP", "NOOP", "EXEC", "CALL", "TIMEZONE", "MAX_RETRIES", "TIMEOUT",
-    "OVERLAP", "CATCH_UP", "PRIORITY", "TAGS", "GRANT", "REVOKE", "CREATE USER", "CREATE SECRET",
-    "BEGIN", "COMMIT",
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "ORDER BY",
+    "GROUP BY",
+    "LIMIT",
+    "CREATE JOB",
+    "ALTER JOB",
+    "DROP JOB",
+    "PAUSE JOB",
+    "RESUME JOB",
+    "EXECUTE JOB",
+    "EXPLAIN JOB",
+    "BACKFILL JOB",
+    "CANCEL JOB RUN",
+    "RETRY JOB RUN",
+    "SHOW JOBS",
+    "SHOW JOB RUNS",
+    "SHOW CREATE JOB",
+    "SCHEDULE",
+    "CRON",
+    "EVERY",
+    "AS",
+    "HTTP",
+    "NOOP",
+    "EXEC",
+    "CALL",
+    "TIMEZONE",
+    "MAX_RETRIES",
+    "TIMEOUT",
+    "OVERLAP",
+    "CATCH_UP",
+    "PRIORITY",
+    "TAGS",
+    "GRANT",
+    "REVOKE",
+    "CREATE USER",
+    "CREATE SECRET",
+    "BEGIN",
+    "COMMIT",
 ];
 
 const HELP: &str = "\
@@ -96,7 +130,8 @@ enum Meta {
 }
 
 fn meta(command: &str) -> Meta {
-    let (word, rest) = command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
+    let (word, rest) =
+        command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
     let name = rest.trim().trim_end_matches(';').to_lowercase().replace('\'', "''");
     let name = name.strip_prefix("sys.").unwrap_or(&name);
     match (word, name) {

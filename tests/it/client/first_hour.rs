@@ -142,7 +142,9 @@ fn a_run_is_found_by_a_short_id_or_by_the_name_of_its_job() {
 fn familiar_verbs_work() {
     let server = Server::start();
     let schedule = ["--schedule", "0 9 * * *", "--timezone", "Europe/Berlin"];
-    server.ok(&[&["job", "create", "a", "--sql", "SELECT 1 AS n", "--tag", "x"], &schedule[..]].concat());
+    server
+        .ok(&[&["job", "create", "a", "--sql", "SELECT 1 AS n", "--tag", "x"], &schedule[..]]
+            .concat());
     server.ok(&["trigger", "a", "--wait"]);
     server.ok(&["run", "a", "--wait"]);
     assert_eq!(server.ok(&["logs", "a"]), "{\"n\":1}\n");

@@ -43,11 +43,8 @@ fn lines_about_a_run_carry_its_id_and_the_attempt() {
 fn runs_that_completed_are_logged_where_the_settings_ask_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let environment = [("PUNCTUAL_JOBS__LOG_COMPLETED", "true")];
-    let server = Server::start_with(
-        &folder.path().join("data"),
-        &["--log-format", "json"],
-        &environment,
-    );
+    let server =
+        Server::start_with(&folder.path().join("data"), &["--log-format", "json"], &environment);
     let job = json!({"name": "quiet", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
     assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
     server.call("POST", "/v1/jobs/quiet/trigger", None);

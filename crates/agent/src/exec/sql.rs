@@ -250,7 +250,9 @@ impl fmt::Debug for Databases {
 /// Says that there is no such database, and which one may have been meant.
 fn unknown(name: &str, known: &[String]) -> String {
     if known.is_empty() {
-        return format!("there is no database named {name:?}: create it with punctual database create, or in the settings (databases.{name})");
+        return format!(
+            "there is no database named {name:?}: create it with punctual database create, or in the settings (databases.{name})"
+        );
     }
     let near = known
         .iter()
@@ -473,7 +475,12 @@ mod tests {
                 "UNKNOWN_DATABASE the job names no database and none is the default; there are \
                  main, sales",
             ),
-            (None, None, &[], "UNKNOWN_DATABASE no database is configured for jobs: name one in the job that `punctual database create` made, or set jobs.database and databases.NAME"),
+            (
+                None,
+                None,
+                &[],
+                "UNKNOWN_DATABASE no database is configured for jobs: name one in the job that `punctual database create` made, or set jobs.database and databases.NAME",
+            ),
             (
                 Some("mian"),
                 None,

@@ -53,5 +53,8 @@ fn an_agent_objects_to_what_its_policy_refuses() {
     let action = serde_json::from_value(json!({"type": "EXTERNAL", "command": "/bin/sh"})).unwrap();
     let definition = Definition { action, ..Definition::default() };
     let objection = disabled.objection(TenantId::DEFAULT, &definition).unwrap();
-    assert_eq!(objection, "EXTERNAL_DISABLED: external commands are disabled on this node (external.enabled = false)");
+    assert_eq!(
+        objection,
+        "EXTERNAL_DISABLED: external commands are disabled on this node (external.enabled = false)"
+    );
 }

@@ -199,8 +199,12 @@ pub(crate) const SCALARS: &[Scalar] = &[
     loose("jsonb_build_object", (0, 100), JSON, json::build_object),
     loose("json_build_array", (0, 100), JSON, json::build_array),
     loose("jsonb_build_array", (0, 100), JSON, json::build_array),
-    loose("to_json", (1, 1), JSON, |_, arguments| Ok(json::value(arguments.raw(0)).to_string().into())),
-    loose("to_jsonb", (1, 1), JSON, |_, arguments| Ok(json::value(arguments.raw(0)).to_string().into())),
+    loose("to_json", (1, 1), JSON, |_, arguments| {
+        Ok(json::value(arguments.raw(0)).to_string().into())
+    }),
+    loose("to_jsonb", (1, 1), JSON, |_, arguments| {
+        Ok(json::value(arguments.raw(0)).to_string().into())
+    }),
     strict("string_to_array", (2, 2), TEXT, |_, arguments| {
         let (text, by) = (arguments.text(0), arguments.text(1));
         let parts: Vec<&str> = if by.is_empty() { vec![&text] } else { text.split(&by).collect() };

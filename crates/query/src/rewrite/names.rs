@@ -217,12 +217,7 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
-            TableFactor::UNNEST {
-                alias,
-                array_exprs,
-                with_offset: false,
-                ..
-            } => {
+            TableFactor::UNNEST { alias, array_exprs, with_offset: false, .. } => {
                 let args = array_exprs
                     .drain(..)
                     .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
@@ -310,7 +305,9 @@ fn convert_times(args: &mut TableFunctionArgs) {
                 kind: sqlparser::ast::CastKind::DoubleColon,
                 expr: Box::new(inner),
                 data_type: match word {
-                    "INTERVAL" => sqlparser::ast::DataType::Interval { fields: None, precision: None },
+                    "INTERVAL" => {
+                        sqlparser::ast::DataType::Interval { fields: None, precision: None }
+                    }
                     _ => sqlparser::ast::DataType::Timestamp(
                         None,
                         sqlparser::ast::TimezoneInfo::WithTimeZone,

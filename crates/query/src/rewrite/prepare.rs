@@ -134,8 +134,7 @@ impl Prepare<'_> {
             Expr::CompoundIdentifier(vec![quoted(name), quoted(crate::catalog::ORDINALITY)])
         };
         let mut conditions: Vec<Expr> = select.selection.take().into_iter().collect();
-        conditions
-            .extend(found.windows(2).map(|pair| equal(ordinal(&pair[0]), ordinal(&pair[1]))));
+        conditions.extend(found.windows(2).map(|pair| equal(ordinal(&pair[0]), ordinal(&pair[1]))));
         select.selection = joined(conditions);
     }
 
@@ -186,7 +185,8 @@ impl Prepare<'_> {
         };
         let mut number = call("row_number", Vec::new());
         let Expr::Function(function) = &mut number else { return Ok(()) };
-        let by = orders.iter().map(|order| OrderByExpr { expr: meant(&order.expr), ..order.clone() });
+        let by =
+            orders.iter().map(|order| OrderByExpr { expr: meant(&order.expr), ..order.clone() });
         function.over = Some(WindowType::WindowSpec(sqlparser::ast::WindowSpec {
             window_name: None,
             partition_by: on.iter().map(meant).collect(),
@@ -199,9 +199,7 @@ impl Prepare<'_> {
             window_frame: None,
         }));
         let outer = self.name("distinct");
-        let column = |name: &str| {
-            Expr::CompoundIdentifier(vec![quoted(&outer), quoted(name)])
-        };
+        let column = |name: &str| Expr::CompoundIdentifier(vec![quoted(&outer), quoted(name)]);
         let (mut list, mut shown, mut outer_orders) = (Vec::new(), Vec::new(), Vec::new());
         for (n, order) in orders.iter().enumerate() {
             let name = format!("_o{n}");
@@ -278,7 +276,8 @@ impl Prepare<'_> {
                     continue;
                 }
             };
-            let meant = tables.iter().filter(|(alias, _)| wanted.as_ref().is_none_or(|it| it == alias));
+            let meant =
+                tables.iter().filter(|(alias, _)| wanted.as_ref().is_none_or(|it| it == alias));
             for (alias, table) in meant {
                 let column = |name: &str| vec![quoted(alias), quoted(name)];
                 select.projection.extend(table.fields.iter().map(|field| {
@@ -314,8 +313,9 @@ impl Prepare<'_> {
                 match join_operator {
                     JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => {
                         if on_condition(on)?.is_some() {
-                            return Err(not_supported("LEFT JOIN LATERAL with a condition")
-                                .hint("Write ON true, and the condition into the subquery.".to_owned()));
+                            return Err(not_supported("LEFT JOIN LATERAL with a condition").hint(
+                                "Write ON true, and the condition into the subquery.".to_owned(),
+                            ));
                         }
                     }
                     JoinOperator::Join(on)
@@ -491,9 +491,9 @@ fn expand_moved(select: &mut Select, moved: &[Moved]) -> Result<(), QueryError> 
                 }
             }
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents))
-                if idents.first().is_some_and(|of| {
-                    moved.iter().any(|one| one.alias == folded(of))
-                }) =>
+                if idents
+                    .first()
+                    .is_some_and(|of| moved.iter().any(|one| one.alias == folded(of))) =>
             {
                 // The column keeps its name.
                 let expr = Expr::CompoundIdentifier(idents.clone());

@@ -116,9 +116,7 @@ impl JobMetrics {
         }
         let labels = JobLabels { job: job.name.clone() };
         let at = at.as_millisecond() as f64 / 1_000.0;
-        self.attempts
-            .get_or_create(&JobEndLabels { job: job.name.clone(), end: end.name() })
-            .inc();
+        self.attempts.get_or_create(&JobEndLabels { job: job.name.clone(), end: end.name() }).inc();
         self.duration.get_or_create(&labels).set(took.as_secs_f64().max(0.0));
         self.last_attempt.get_or_create(&labels).set(at);
         if end == AttemptEnd::Completed {

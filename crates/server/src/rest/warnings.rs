@@ -93,7 +93,9 @@ impl<'a> JobWarnings<'a> {
         let name = match &definition.action {
             Action::Sql(action) => &action.database,
             Action::Procedure(action) => &action.database,
-            Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => return None,
+            Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => {
+                return None;
+            }
         };
         let known = self.app.trials.known_database(tenant, name.as_deref()).await;
         known.err().map(|problem| format!("a run fails: {problem}"))
@@ -197,8 +199,7 @@ fn collect_secrets(value: &serde_json::Value, names: &mut BTreeSet<String>) {
             let references = text.split(SECRET_OPEN).skip(1);
             let named = references.filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
             // What is malformed is refused with its own message.
-            let is_of_name =
-                |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             names.extend(
                 named.filter(|it| !it.is_empty() && it.chars().all(is_of_name)).map(str::to_owned),
             );

@@ -72,7 +72,9 @@ impl SqlError {
 
     pub(super) fn needs_block(what: &str) -> Self {
         let text = format!("{what} can only be used in transaction blocks");
-        SqlError::new(Code::WrongState, text).with_state("25P01").with_hint("Write BEGIN before it.")
+        SqlError::new(Code::WrongState, text)
+            .with_state("25P01")
+            .with_hint("Write BEGIN before it.")
     }
 
     pub(super) fn no_savepoint(name: &str) -> Self {

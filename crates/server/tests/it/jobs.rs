@@ -114,7 +114,10 @@ async fn a_warning_names_the_object_that_a_job_lacks() {
             json!({"sql": "SELECT 1", "database": "missing"}),
             "a run fails: there is no database named \"missing\"",
         ),
-        (json!({"command": "echo hi | wc"}), "the command \"echo hi | wc\" looks like a shell line"),
+        (
+            json!({"command": "echo hi | wc"}),
+            "the command \"echo hi | wc\" looks like a shell line",
+        ),
     ];
     for (i, (payload, expected)) in lacking.into_iter().enumerate() {
         let name = format!("j{i}");
