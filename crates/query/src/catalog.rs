@@ -148,6 +148,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("max_index_keys", "32"),
     ("default_transaction_isolation", "read committed"),
     ("transaction_isolation", "read committed"),
+    ("default_table_access_method", "heap"),
     ("transaction_read_only", "off"),
     ("default_transaction_read_only", "off"),
     ("in_hot_standby", "off"),

@@ -138,6 +138,8 @@ pub const VERBS: &[&str] = &[
     "END",
     "ROLLBACK",
     "ABORT",
+    "SAVEPOINT",
+    "RELEASE",
     "DISCARD",
     "LISTEN",
     "UNLISTEN",

@@ -1,7 +1,7 @@
 //! JSON that a query builds, and containment of JSON and arrays.
 
 use rusqlite::types::ValueRef;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::array::items;
 use super::{Answer, Arguments, show};
@@ -39,15 +39,17 @@ pub(super) fn build_object(_: &Shared, arguments: &Arguments<'_>) -> Answer {
         let text = "argument list must have even number of elements";
         return Err(QueryError::new(State::InvalidValue, text));
     }
-    let mut object = Map::new();
+    // In the order in which they are given.
+    let mut fields = Vec::with_capacity(arguments.len() / 2);
     for n in (0..arguments.len()).step_by(2) {
         if arguments.is_null(n) {
             let text = format!("argument {}: key must not be null", n + 1);
             return Err(QueryError::new(State::InvalidValue, text));
         }
-        object.insert(arguments.text(n), value(arguments.raw(n + 1)));
+        let name = Value::String(arguments.text(n));
+        fields.push(format!("{name}: {}", value(arguments.raw(n + 1))));
     }
-    Ok(Value::Object(object).to_string().into())
+    Ok(format!("{{{}}}", fields.join(", ")).into())
 }
 
 pub(super) fn build_array(_: &Shared, arguments: &Arguments<'_>) -> Answer {
