@@ -41,8 +41,8 @@ pub struct ApplyArgs {
     #[arg(short, long = "file", value_name = "PATH", required_unless_present = "paths")]
     files: Vec<String>,
 
-    /// The same without -f.
-    #[arg(value_name = "PATH", hide = true, conflicts_with = "files")]
+    /// The same as --file
+    #[arg(value_name = "PATH", conflicts_with = "files")]
     paths: Vec<String>,
 
     /// Only print what would change
@@ -100,8 +100,8 @@ pub struct DiffArgs {
     #[arg(short, long = "file", value_name = "PATH", required_unless_present = "paths")]
     files: Vec<String>,
 
-    /// The same without -f.
-    #[arg(value_name = "PATH", hide = true, conflicts_with = "files")]
+    /// The same as --file
+    #[arg(value_name = "PATH", conflicts_with = "files")]
     paths: Vec<String>,
 
     #[command(flatten)]

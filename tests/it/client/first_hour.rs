@@ -121,8 +121,10 @@ fn a_run_is_found_by_a_short_id_or_by_the_name_of_its_job() {
         assert_eq!(server.json(&["run", "show", name])["execution_id"], id.as_str(), "{name}");
         assert_eq!(server.ok(&["run", "logs", name]), "{\"said\":\"hi\"}\n", "{name}");
     }
+    // One that completed is not retried, and the answer says which run was meant.
     let again = server.run(&["run", "retry", "hello"]);
-    assert_eq!(again.code, Some(0), "{again:?}");
+    assert_eq!(again.code, Some(4), "{again:?}");
+    assert!(again.stderr.contains(&id), "{again:?}");
     let wrong = server.run(&["run", "show", "helo"]);
     assert_eq!(wrong.code, Some(3), "{wrong:?}");
     assert!(wrong.stderr.contains("did you mean \"hello\"?"), "{wrong:?}");
