@@ -178,8 +178,8 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
-            // Draining the only node would keep the others from their runs.
             ("{token_id}", "00000000deadbeef".to_owned()),
+            // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
         ]))
     }
