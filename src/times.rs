@@ -45,13 +45,14 @@ fn read(
     if let Some(time) = word(text, now, zone.time_zone()) {
         return Ok(time);
     }
-    if let Some(time) = relative(text, bare, now) {
-        return time;
-    }
+    // Before durations, which can be written with colons, too.
     if let Ok(time) = Time::strptime("%H:%M:%S", text).or_else(|_| Time::strptime("%H:%M", text)) {
         let today = zone.time_zone().to_datetime(now).date();
         let text = today.to_datetime(time).to_string();
         return parse_instant(&text, zone, zones).map_err(|error| error.to_string());
+    }
+    if let Some(time) = relative(text, bare, now) {
+        return time;
     }
     if let Ok(date) = text.parse::<jiff::civil::Date>()
         && text.len() == "2026-11-17".len()
