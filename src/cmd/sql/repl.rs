@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::connection::{Connection, Said};
 use super::editor::{Editor, Typed};
@@ -202,7 +202,7 @@ fn read_history(file: Option<&PathBuf>) -> Vec<String> {
 }
 
 /// Keeps the history. A history that cannot be kept is no failure of what was done.
-fn write_history(file: &PathBuf, lines: &[String]) {
+fn write_history(file: &Path, lines: &[String]) {
     let kept = match file.parent() {
         Some(folder) => fs::create_dir_all(folder),
         None => Ok(()),
