@@ -11,6 +11,7 @@ mod hold;
 mod list;
 mod next;
 mod restore;
+mod rename;
 mod run;
 mod show;
 mod versions;
@@ -23,13 +24,14 @@ use crate::client::{Client, ServerArgs};
 use crate::exit::Failure;
 use crate::output::OutputArgs;
 
-pub use list::{Filter, find_to_export, schedule};
+pub use list::{Filter, find_all, find_to_export, schedule};
 pub use run::{Waiting, print_accepted, wait};
 
 /// The verbs of `punctual job`.
 #[derive(Subcommand)]
 pub enum JobCommand {
     /// Make a job, from options or from a file
+    #[command(alias = "add")]
     Create(Box<create::CreateArgs>),
     /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
@@ -37,6 +39,7 @@ pub enum JobCommand {
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     /// Show a job
+    #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
     /// List the versions of a job: who changed which fields, and when
     Versions(versions::VersionsArgs),
@@ -45,12 +48,18 @@ pub enum JobCommand {
     /// Give a job the definition of an earlier version
     Restore(restore::RestoreArgs),
     /// Change some fields of a job, by options or in an editor
+    #[command(aliases = ["update", "alter"])]
     Edit(Box<edit::EditArgs>),
+    /// Give a job another name
+    #[command(aliases = ["mv", "move"])]
+    Rename(rename::RenameArgs),
     /// Hold jobs: nothing of them starts until they are resumed
     Pause(hold::HoldArgs),
     /// Let paused jobs go on
+    #[command(alias = "unpause")]
     Resume(hold::ResumeArgs),
     /// Start a run now
+    #[command(aliases = ["trigger", "start", "execute"])]
     Run(run::RunArgs),
     /// Remove jobs; their history remains
     #[command(visible_alias = "rm")]
@@ -74,6 +83,7 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
         JobCommand::Diff(args) => diff::run(args),
         JobCommand::Restore(args) => restore::run(args),
         JobCommand::Edit(args) => edit::run(*args),
+        JobCommand::Rename(args) => rename::run(args),
         JobCommand::Pause(args) => hold::pause(args),
         JobCommand::Resume(args) => hold::resume(args),
         JobCommand::Run(args) => run::run(args),

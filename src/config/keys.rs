@@ -49,6 +49,9 @@ pub const KEYS: &[Key] = &[
     ),
     key("api.open_metrics", "auto", "`true`, `false`, or `auto`: without a key on loopback only"),
     key("api.metrics_http", "", "a separate address for `/metrics`, `/healthz` and `/readyz`"),
+    key("metrics.jobs", "", "names of jobs that have metrics of their own"),
+    key("metrics.job_tags", "", "tags of jobs that have metrics of their own"),
+    key("metrics.store", "true", "whether `/metrics` shows the operations of the store"),
     key("api.body_bytes_max", "2097152", "maximum size of a request body"),
     key("api.bulk_bytes_max", "67108864", "maximum size of the body of a bulk request"),
     key(
@@ -204,6 +207,11 @@ pub const KEYS: &[Key] = &[
         "jobs.database",
         "",
         "the default database of SQL jobs; on the embedded store `main`, a file in the data folder",
+    ),
+    key(
+        "jobs.log_completed",
+        "false",
+        "whether each attempt that completed gets a line in the log",
     ),
     key("jobs.output_head_bytes", "5242880", "how many of the first bytes of an output are stored"),
     key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are stored"),

@@ -15,8 +15,10 @@ use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::news::EventTail;
+use crate::node_names::NodeNames;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
+use crate::rest::ConfigurationEntry;
 use crate::trials::Trials;
 use crate::week_plan::WeekPlans;
 
@@ -55,6 +57,8 @@ pub struct Parts {
     pub trials: Arc<dyn Trials>,
     /// Where questions are answered.
     pub queries: Arc<Queries>,
+    /// The names of nodes.
+    pub node_names: Arc<NodeNames>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }
@@ -85,6 +89,8 @@ pub struct Options {
     pub databases: BTreeMap<String, String>,
     /// The dashboard.
     pub ui: UiOptions,
+    /// The settings as an administrator may see them.
+    pub configuration: Vec<ConfigurationEntry>,
 }
 
 /// What the administrator decides about the dashboard.
@@ -116,6 +122,7 @@ impl Default for Options {
             reads: ReadLimits::default(),
             databases: BTreeMap::new(),
             ui: UiOptions::default(),
+            configuration: Vec::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The REST door: one file for each resource, the bodies in `shape`.
 
+pub use configuration::ConfigurationEntry;
+
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,6 +16,7 @@ mod backups;
 pub(crate) mod browser_session;
 mod bulk;
 mod calendar;
+mod configuration;
 mod databases;
 mod dead_letters;
 pub(crate) mod entry;
@@ -102,7 +105,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::resume))
-        .routes(routes!(agent_tokens::create))
+        .routes(routes!(agent_tokens::list, agent_tokens::create))
+        .routes(routes!(agent_tokens::revoke))
+        .routes(routes!(configuration::show))
         .routes(routes!(session::whoami))
         .routes(routes!(session::change_password))
         .routes(routes!(tenants::list, tenants::create))

@@ -129,6 +129,8 @@ pub enum Statement {
     Show(Option<Spanned<String>>),
     /// BEGIN, COMMIT and ROLLBACK.
     Transaction(Transaction),
+    /// SAVEPOINT, RELEASE and ROLLBACK TO.
+    Savepoint(SavepointStatement),
     /// DISCARD: resets the session.
     Discard(Discard),
     /// LISTEN.
@@ -423,6 +425,26 @@ pub enum Transaction {
     Rollback,
     /// SET TRANSACTION: isolation levels are accepted and have no effect.
     Characteristics,
+}
+
+/// SAVEPOINT, RELEASE and ROLLBACK TO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavepointStatement {
+    /// What is done with it.
+    pub verb: SavepointVerb,
+    /// Its name.
+    pub name: Spanned<String>,
+}
+
+/// What is done with a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavepointVerb {
+    /// SAVEPOINT: sets it.
+    Set,
+    /// RELEASE: forgets it, and keeps the changes since then.
+    Release,
+    /// ROLLBACK TO: forgets the changes since then.
+    RollbackTo,
 }
 
 /// What DISCARD resets.

@@ -9,6 +9,12 @@ pub const FLAKY: &str = "flaky-endpoint";
 /// The job that is skipped while it still runs.
 pub const SLOW: &str = "slow-endpoint";
 
+/// The job whose runs start late.
+pub const LATE: &str = "late-endpoint";
+
+/// The job that waits for a node that is not there.
+pub const WAITING: &str = "elsewhere";
+
 /// The job that starts a command.
 pub const COMMAND_JOB: &str = "machine";
 
@@ -75,6 +81,19 @@ pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
             "description": "Takes longer than its interval: times that come meanwhile are skipped.",
             "interval_seconds": 2, "starts_at": after(2), "overlap": "SKIP",
             "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": LATE, "tags": ["sample", "http"],
+            "description": "Takes longer than its interval: runs wait in line, start late, and are missed after 30 seconds.",
+            "interval_seconds": 4, "starts_at": after(2), "overlap": "QUEUE",
+            "start_deadline_seconds": 30,
+            "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": WAITING, "tags": ["sample"],
+            "description": "Waits: no node has the label that it asks for.",
+            "interval_seconds": 60, "starts_at": after(2), "run_on": {"zone": "moon"},
+            "payload": {"type": "NOOP"},
         }),
         json!({
             "name": "snapshot", "tags": ["sample", "backup"],

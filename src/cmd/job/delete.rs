@@ -3,6 +3,7 @@
 use clap::Args;
 use reqwest::Method;
 
+use super::list::find_named;
 use super::{Asking, name};
 use crate::exit::Failure;
 use crate::output::{self, confirm};
@@ -11,8 +12,12 @@ use crate::output::{self, confirm};
 #[derive(Args)]
 pub struct DeleteArgs {
     /// Names or ids of jobs
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required_unless_present = "tag", value_name = "JOB")]
     jobs: Vec<String>,
+
+    /// All jobs with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "jobs")]
+    tag: Option<String>,
 
     /// Do not ask
     #[arg(short, long)]
@@ -37,8 +42,7 @@ pub struct DeleteArgs {
 pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     // All must exist before the first one goes.
-    let jobs: Vec<_> =
-        args.jobs.iter().map(|job| client.get(&["v1", "jobs", job])).collect::<Result<_, _>>()?;
+    let jobs = find_named(&client, &args.jobs, args.tag.as_deref())?;
     let names: Vec<&str> = jobs.iter().map(name).collect();
     confirm(args.yes, &format!("Delete {}?", names.join(", ")))?;
     for job in &jobs {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Asking;
 use crate::exit::Failure;
 use crate::output::{self, instant, text};
+use crate::times;
 
 /// Which job, and which time.
 #[derive(Args)]
@@ -15,7 +16,7 @@ pub struct ExplainArgs {
     job: String,
 
     /// The time in question, past or to come [default: how the job is doing now]
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "TIME", value_parser = times::past)]
     at: Option<jiff::Timestamp>,
 
     #[command(flatten)]

@@ -12,8 +12,8 @@ use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{
-    Key, ListenerLimits, Oidc, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
-    UiOptions,
+    JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate,
+    ReadLimits, SessionLimits, SqlTerms, UiOptions,
 };
 use store::PostgresAddress;
 use vault::Ring;
@@ -51,6 +51,10 @@ pub struct Plan {
     pub(super) poster: Poster,
     pub(super) backup_targets: BTreeMap<String, PathBuf>,
     pub(super) output_limits: Limits,
+    /// Which metrics it has.
+    pub(super) metrics: MetricsOptions,
+    /// Whether attempts that completed get a line in the log.
+    pub(super) logs_completed: bool,
     pub(super) collector: Option<Collector>,
     pub(super) tokens: Option<Oidc>,
 }
@@ -179,6 +183,14 @@ impl Plan {
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
+            metrics: MetricsOptions {
+                jobs: JobSelection {
+                    names: config.list("metrics.jobs").map(str::to_owned).collect(),
+                    tags: config.list("metrics.job_tags").map(str::to_owned).collect(),
+                },
+                store: config.parse("metrics.store", yes_or_no)?,
+            },
+            logs_completed: config.parse("jobs.log_completed", yes_or_no)?,
             collector: Collector::of(config)?,
             tokens: tokens::of_settings(config)?,
             data,
@@ -227,6 +239,7 @@ impl Plan {
                 },
                 databases,
                 ui: ui(config)?,
+                configuration: crate::cmd::config::shown(config),
             },
             queries: queries(config)?,
             patience: ListenerLimits {

@@ -96,11 +96,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Lists the tokens that can still be used. */
+        get: operations["list_agent_tokens"];
         put?: never;
         /** Makes a token with which one agent can join, once. */
         post: operations["create_agent_token"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agent-tokens/{token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes a token: no agent can join with it any more. */
+        delete: operations["revoke_agent_token"];
         options?: never;
         head?: never;
         patch?: never;
@@ -266,6 +284,23 @@ export interface paths {
          *     meanwhile. A caller who goes away gives it up.
          */
         post: operations["create_backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the settings that the answering node runs with, for administrators of the cluster. */
+        get: operations["show_configuration"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1635,6 +1670,8 @@ export interface components {
              * @description The job.
              */
             job_id?: string | null;
+            /** @description The name of the job; absent when it was deleted. */
+            job_name?: string | null;
             /**
              * Format: uuid
              * @description The user who created the job.
@@ -1829,6 +1866,17 @@ export interface components {
             ok: boolean;
             /** @description What was found. */
             detail: string;
+        };
+        /** @description A setting of the node that answers. */
+        ConfigurationEntry: {
+            /** @description Its name, as in the file of settings. */
+            name: string;
+            /** @description Its value; `********` when it is a secret. */
+            value: string;
+            /** @description Where the value comes from: a flag, a variable, a file or the default. */
+            origin: string;
+            /** @description What it means. */
+            meaning: string;
         };
         /** @description What a database is. */
         DatabasePatch: {
@@ -2092,6 +2140,8 @@ export interface components {
              * @description Where it runs, or ran last.
              */
             worker_id?: string | null;
+            /** @description The name of that node, for callers who may see nodes. */
+            node?: string | null;
             /**
              * Format: int64
              * @description The fence of its last ended attempt.
@@ -2515,6 +2565,8 @@ export interface components {
              *     where one job is read.
              */
             may?: string[];
+            /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+            warnings?: string[];
             /**
              * Format: date-time
              * @description When it was made.
@@ -2790,6 +2842,8 @@ export interface components {
                  * @description The job.
                  */
                 job_id?: string | null;
+                /** @description The name of the job; absent when it was deleted. */
+                job_name?: string | null;
                 /**
                  * Format: uuid
                  * @description The user who created the job.
@@ -2829,6 +2883,22 @@ export interface components {
                  * @description The row of the chain that says so; null before it is sealed, about a second later.
                  */
                 number?: number | null;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_ConfigurationEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Its name, as in the file of settings. */
+                name: string;
+                /** @description Its value; `********` when it is a secret. */
+                value: string;
+                /** @description Where the value comes from: a flag, a variable, a file or the default. */
+                origin: string;
+                /** @description What it means. */
+                meaning: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -2977,6 +3047,8 @@ export interface components {
                  * @description Where it runs, or ran last.
                  */
                 worker_id?: string | null;
+                /** @description The name of that node, for callers who may see nodes. */
+                node?: string | null;
                 /**
                  * Format: int64
                  * @description The fence of its last ended attempt.
@@ -3163,6 +3235,8 @@ export interface components {
                  *     where one job is read.
                  */
                 may?: string[];
+                /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+                warnings?: string[];
                 /**
                  * Format: date-time
                  * @description When it was made.
@@ -3404,6 +3478,25 @@ export interface components {
                  * @description When it was last changed.
                  */
                 updated_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_TokenEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Which one it is. */
+                token_id: string;
+                /** @description The labels that the agent gets. */
+                labels: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When it stops working.
+                 */
+                expires_at: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -4286,6 +4379,20 @@ export interface components {
          * @enum {string}
          */
         Tier: "FREE" | "STANDARD" | "PREMIUM";
+        /** @description A token that nobody has used yet, without the token itself. */
+        TokenEntry: {
+            /** @description Which one it is. */
+            token_id: string;
+            /** @description The labels that the agent gets. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description When it stops working.
+             */
+            expires_at: string;
+        };
         /** @description What a token shall be. */
         TokenSpec: {
             /**
@@ -4746,6 +4853,53 @@ export interface operations {
             };
         };
     };
+    list_agent_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_TokenEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     create_agent_token: {
         parameters: {
             query?: never;
@@ -4797,6 +4951,63 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    revoke_agent_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The token's id. */
+                token_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5924,6 +6135,53 @@ export interface operations {
             };
             /** @description The store is not the embedded one. */
             501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    show_configuration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_ConfigurationEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7830,7 +8088,10 @@ export interface operations {
                  *     have a next one: it looks at some thousands of jobs.
                  */
                 q?: string;
-                /** @description What else each job shows: `outcomes`, how its last 20 runs ended. */
+                /**
+                 * @description What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
+                 *     `warnings`, what may surprise.
+                 */
                 include?: string;
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
                 job_type?: string;

@@ -182,13 +182,22 @@ async fn of_jobs(
     let users: Vec<UserId> = runs.iter().filter_map(|run| run.requested_by).collect();
     let users = app.engine.by(actor).user_names(&users).await?;
     let names = app.engine.by(actor).names_of(&runs, jobs.iter().copied()).await?;
+    let nodes = match actor.may(Deed::SeeNodes) {
+        Ok(()) => {
+            let nodes = runs.iter().filter_map(|run| run.node);
+            app.node_names.find(&app.engine, nodes).await?
+        }
+        Err(_) => HashMap::new(),
+    };
     let execution = |run: RunView| {
         let (id, name) = (run.id, names.get(&(run.job, run.job_version)).cloned());
         let user = run.requested_by.and_then(|user| users.get(&user).cloned());
+        let node = run.node.and_then(|node| nodes.get(&node).cloned());
         let shown = Execution::of(run, name);
         Execution {
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
+            node,
             requested_by: user.or_else(|| shown.requested_by.clone()),
             ..shown
         }

@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
-use super::warnings::warnings;
+use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params, parse, parse_value, read, require_json};
@@ -50,7 +50,7 @@ pub(crate) async fn create(
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
     let job = app.engine.by(&actor).create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
-    let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+    let warnings = warnings(&app, &job).await;
     let body = JobCreated::of(&job, app.now(), &app.zones, warnings);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
@@ -95,8 +95,9 @@ pub struct JobParams {
     /// Only jobs whose names contain this, in capital or small letters. A page may be short and
     /// have a next one: it looks at some thousands of jobs.
     q: Option<String>,
-    /// What else each job shows: `outcomes`, how its last 20 runs ended.
-    #[param(pattern = "^outcomes$")]
+    /// What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
+    /// `warnings`, what may surprise.
+    #[param(pattern = "^(outcomes|warnings)( *, *(outcomes|warnings))*$")]
     include: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
     #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
@@ -136,6 +137,16 @@ impl JobParams {
         })
     }
 }
+
+/// What a list of jobs shows besides the jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Include {
+    Outcomes,
+    Warnings,
+}
+
+const INCLUDES: [(&str, Include); 2] =
+    [("outcomes", Include::Outcomes), ("warnings", Include::Warnings)];
 
 /// What a list of jobs is for, and whether that is an export.
 const PURPOSES: [(&str, bool); 2] = [("list", false), ("export", true)];
@@ -208,7 +219,9 @@ pub(crate) async fn list(
         return list_deleted(&app, &actor, &uri, &params).await;
     }
     let filter = params.filter(&actor)?;
-    let with_outcomes = page::word("include", &params.include, &[("outcomes", ())])?.is_some();
+    let include = page::words("include", &params.include, &INCLUDES)?;
+    let with_outcomes = include.contains(&Include::Outcomes);
+    let with_warnings = include.contains(&Include::Warnings);
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
     // A word that few names contain is looked for further than in one page.
     for _ in 1..SEARCHED_PAGES_MAX {
@@ -240,7 +253,13 @@ pub(crate) async fn list(
         }
         view
     };
-    let data = jobs.items.iter().map(view).collect();
+    let mut data: Vec<JobView> = jobs.items.iter().map(view).collect();
+    if with_warnings {
+        let mut checks = JobWarnings::new(&app);
+        for (view, job) in data.iter_mut().zip(&jobs.items) {
+            view.record.warnings = checks.of_job(job).await;
+        }
+    }
     Ok(List::new(data, jobs.next).answer(&uri))
 }
 
@@ -293,6 +312,7 @@ pub(crate) async fn get(
     let last = app.engine.by(&actor).last_runs(&[job.id]).await?;
     let mut view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
     view.record.may = may(&actor, &job);
+    view.record.warnings = warnings(&app, &job).await;
     Ok(([etag(job.version)], Json(view)).into_response())
 }
 
@@ -484,7 +504,9 @@ async fn change(
         Ok::<(), Problem>(())
     };
     let job = app.engine.by(actor).alter_job(job.id, edit).await?;
-    Ok(shown(app, &job))
+    let mut view = JobView::of(&job, app.now(), &app.zones);
+    view.record.warnings = warnings(app, &job).await;
+    Ok(([etag(job.version)], Json(view)).into_response())
 }
 
 /// What becomes of its history, and of jobs that depend on it.

@@ -58,6 +58,9 @@ GET    /v1/schedule                                   401      200   200   200  
 GET    /v1/schedule/heat                              401      200   200   200    200      200   200     200
 POST   /v1/schedule:preview                           401      200   200   200    200      200   200     200
 POST   /v1/agent-tokens                               401      403   403   403    403      403   403     201
+GET    /v1/agent-tokens                               401      403   403   403    403      403   403     200
+DELETE /v1/agent-tokens/{token_id}                    401      403   403   403    403      403   403     404
+GET    /v1/configuration                              401      403   403   403    403      403   403     200
 GET    /v1/nodes                                      401      200   403   403    403      403   200     200
 GET    /v1/shards                                     401      200   403   403    403      403   200     200
 POST   /v1/shards                                     401      403   403   403    403      403   403     201
@@ -182,6 +185,7 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
+            ("{token_id}", "00000000deadbeef".to_owned()),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
         ]))
@@ -191,7 +195,7 @@ impl Things {
     fn absent() -> Self {
         let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
         let of = |place: &&'static str| match *place {
-            "{key_id}" => (*place, "00000000deadbeef".to_owned()),
+            "{key_id}" | "{token_id}" => (*place, "00000000deadbeef".to_owned()),
             "{name}" | "{secret}" => (*place, "nothing".to_owned()),
             _ => (*place, id.clone()),
         };
@@ -206,6 +210,7 @@ impl Things {
             "{secret}",
             "{name}",
             "{node}",
+            "{token_id}",
         ];
         Things(places.iter().map(of).collect())
     }

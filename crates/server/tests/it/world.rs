@@ -21,7 +21,7 @@ use engine::{Engine, Env, Executor, NodeInfo, Settings, Started, Stop};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use server::{App, Key, Keys, Metrics, Options, Trials, Tried};
+use server::{App, Key, Keys, Known, Metrics, Options, Trials, Tried};
 use store::sqlite::SqliteStore;
 use store::{FullStore, Operation, PostgresOptions, PostgresStore, SharedStore, StoreMetrics};
 use tokio::sync::oneshot;
@@ -83,6 +83,14 @@ fn tried<'a>(name: &str) -> Tried<'a> {
 impl Trials for Bench {
     fn database<'a>(&'a self, _: TenantId, name: &'a str) -> Tried<'a> {
         tried(name)
+    }
+
+    fn known_database<'a>(&'a self, _: TenantId, name: Option<&'a str>) -> Known<'a> {
+        let known = match name {
+            Some("missing") => Err("there is no database named \"missing\"".to_owned()),
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(known))
     }
 
     fn objection(&self, _: TenantId, definition: &Definition) -> Option<String> {
@@ -352,6 +360,7 @@ impl World {
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
             queries: Arc::new(server::Queries::new(server::QueryLimits::default()).unwrap()),
+            node_names: Arc::default(),
             options: Arc::new(options),
         });
         let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));

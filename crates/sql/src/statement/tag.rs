@@ -1,6 +1,6 @@
 //! Command tags of statements.
 
-use super::{CreateJob, Discard, IfPresent, Statement, Transaction, Verb};
+use super::{CreateJob, Discard, IfPresent, SavepointVerb, Statement, Transaction, Verb};
 
 impl Statement {
     /// The command tag, as PostgreSQL clients expect it.
@@ -50,6 +50,11 @@ impl Statement {
             Statement::Transaction(Transaction::Begin) => "BEGIN",
             Statement::Transaction(Transaction::Commit) => "COMMIT",
             Statement::Transaction(Transaction::Rollback) => "ROLLBACK",
+            Statement::Savepoint(savepoint) => match savepoint.verb {
+                SavepointVerb::Set => "SAVEPOINT",
+                SavepointVerb::Release => "RELEASE",
+                SavepointVerb::RollbackTo => "ROLLBACK",
+            },
             Statement::Discard(Discard::All) => "DISCARD ALL",
             Statement::Discard(Discard::Plans) => "DISCARD PLANS",
             Statement::Discard(Discard::Sequences) => "DISCARD SEQUENCES",

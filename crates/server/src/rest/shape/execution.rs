@@ -92,6 +92,9 @@ pub struct Execution {
     /// Where it runs, or ran last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<Uuid>,
+    /// The name of that node, for callers who may see nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The fence of its last ended attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<i64>,
@@ -238,6 +241,7 @@ impl Execution {
             error_code: run.error.as_deref().map(error_number),
             error_name: run.error,
             worker_id: run.node.map(|node| node.0),
+            node: None,
             fence: run.fence,
             lost_attempts: run.lost,
             coalesced: run.coalesced,
