@@ -1,6 +1,7 @@
 //! `punctual run`: runs of jobs.
 
 mod cancel;
+mod explain;
 mod list;
 mod logs;
 mod retry;
@@ -25,6 +26,8 @@ pub enum RunCommand {
     List(list::ListArgs),
     /// Show a run and its attempts
     Show(show::ShowArgs),
+    /// Say why a run is in its state: what it waits for, or what it came to
+    Explain(explain::ExplainArgs),
     /// Print what a run wrote
     Logs(logs::LogsArgs),
     /// Stop runs, or keep them from starting
@@ -38,6 +41,7 @@ pub fn run(command: RunCommand) -> Result<(), Failure> {
     match command {
         RunCommand::List(args) => list::run(args),
         RunCommand::Show(args) => show::run(args),
+        RunCommand::Explain(args) => explain::run(args),
         RunCommand::Logs(args) => logs::run(args),
         RunCommand::Cancel(args) => cancel::run(args),
         RunCommand::Retry(args) => retry::run(args),

@@ -53,6 +53,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::trigger))
         .routes(routes!(outlook::next_runs))
         .routes(routes!(explain::explain))
+        .routes(routes!(explain::explain_run))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))

@@ -294,6 +294,7 @@ impl Session {
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
+            Statement::ExplainRun(run) => self.explain_run(run).await,
             Statement::ShowCreateJob(name) => self.show_create_job(name).await,
             Statement::ShowJobs { like } => self.show_jobs(like.as_deref()).await,
             Statement::ShowRuns { job, limit } => self.show_runs(job, *limit).await,

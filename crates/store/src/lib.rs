@@ -41,6 +41,7 @@ mod author;
 mod cluster;
 mod desk;
 mod error;
+mod explain;
 mod filter;
 mod follow;
 mod grant;
@@ -62,6 +63,7 @@ pub use author::as_author;
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
 pub use error::{Result, StoreError};
+pub use explain::{AHEAD_MAX, AuditedEvent, ExplainReads, LiveRun};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{ChangeFeed, Cursor};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
@@ -269,11 +271,14 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards
+    Alerts + Desk + ChangeFeed + ExplainReads + Identity + AuditLog + SecretStore + Shards
 {
 }
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards> FullStore for S {}
+impl<S> FullStore for S where
+    S: Alerts + Desk + ChangeFeed + ExplainReads + Identity + AuditLog + SecretStore + Shards
+{
+}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -263,7 +263,9 @@ impl Node {
             } else {
                 let token = facts.map_or(run.token, |facts| facts.token);
                 let _counted = state.begun.count(&run.run);
-                let running = Running { job: Arc::clone(job), started_at: now, token, _counted };
+                let waited = state.wait_of(run, now);
+                let running =
+                    Running { job: Arc::clone(job), started_at: now, token, waited, _counted };
                 if state.mark_running(node, run, running) {
                     of_job.push(active);
                     Decision::Begin(token)

@@ -71,6 +71,8 @@ CREATE TABLE jobs (
     owner_id uuid NOT NULL
 );
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
+-- Deleted jobs by the name that they had last.
+CREATE INDEX jobs_deleted ON jobs (tenant_id, name) WHERE state = 'DELETED';
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 -- Changed jobs in the order of their changes, for clients that follow them.
@@ -444,6 +446,9 @@ ALTER TABLE audit ALTER COLUMN runs SET STORAGE EXTERNAL;
 
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+-- Changes of a job, and what was asked of a run: for explanations.
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
 -- Where the chain of a tenant begins and ends.

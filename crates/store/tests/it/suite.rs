@@ -11,6 +11,7 @@ mod claim;
 mod cluster;
 mod dead_letter;
 mod define;
+mod explain;
 mod facts;
 mod finish;
 mod fire;
@@ -70,6 +71,10 @@ macro_rules! promises {
 }
 
 promises! {
+    explain:
+        a_live_run_tells_what_it_waits_for_and_its_place
+        changes_of_a_job_and_requests_about_a_run_are_found
+        deleted_and_renamed_jobs_are_found_by_their_former_names;
     claim:
         a_claim_brings_the_whole_run
         only_what_is_due_is_claimed
