@@ -112,6 +112,10 @@ Look around in another terminal:
   punctual job list
   punctual run list --limit 20
   punctual run list {flaky} --status failed     # tried three times
+  punctual job explain {flaky}        # what failed, and what comes next
+  punctual job explain {slow}         # what was skipped
+  punctual job explain {late}           # why its runs begin late
+  punctual job explain {waiting}       # what it waits for
   punctual run list {slow} --status skipped    # its last run has not ended
   punctual run list {command} --status completed
   punctual dlq list
@@ -125,6 +129,8 @@ Look around in another terminal:
         key = data.join("admin.key").display(),
         flaky = samples::FLAKY,
         slow = samples::SLOW,
+        late = samples::LATE,
+        waiting = samples::WAITING,
         command = samples::COMMAND_JOB,
     );
 }

@@ -5,6 +5,7 @@ use domain::decide::explain::Report;
 use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::schedule::{AtError, Zone};
+use jiff::SignedDuration;
 
 use super::{AuthorizedEngine, no_run};
 use crate::error::{EngineError, Result};
@@ -65,9 +66,25 @@ impl AuthorizedEngine<'_> {
         Ok(Ok(Explained { job, report }))
     }
 
+    /// There is no such run. An old one may have been deleted: its id has its time.
+    fn no_run_any_more(&self, id: RunId) -> EngineError {
+        let (node, settings) = (self.node(), &self.node().settings);
+        let age = node.now().duration_since(id.time());
+        let days = settings.retention_days;
+        if age < SignedDuration::from_hours(24 * i64::from(days)) {
+            return no_run(id);
+        }
+        let failed = settings.failed_retention_days;
+        EngineError::NotFound(format!(
+            "run {id} any more: a run of {} was forgotten (retention: runs are kept for {days} days, \
+             failed runs for {failed} days)",
+            id.time()
+        ))
+    }
+
     /// Says why a run is in its state.
     pub async fn explain_run(&self, id: RunId) -> Result<Explained> {
-        let run = self.run(id).await?.ok_or_else(|| no_run(id))?;
+        let Some(run) = self.run(id).await? else { return Err(self.no_run_any_more(id)) };
         let job = self.node().store.job_or_deleted(run.job).await?;
         let job = job.ok_or_else(|| no_run(id))?;
         let report = self.node().explain_run(&job, &run).await?;

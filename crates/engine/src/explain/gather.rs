@@ -7,7 +7,7 @@ use domain::audit::Kind;
 use domain::cluster::{Class, NodeRole, NodeState, Place};
 use domain::decide::explain::{
     AttemptFacts, ClusterFacts, Deed, Division, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun,
-    PartFacts, RunDetail, RunFacts, Subject, wait_in,
+    PartFacts, PartOf, RunDetail, RunFacts, Subject, wait_in,
 };
 use domain::id::{NodeId, RunId, TenantId, UserId};
 use domain::job::Job;
@@ -184,7 +184,9 @@ impl<'a> Gathered<'a> {
             detail.quorum_at = times.get(quorum.needed().saturating_sub(1) as usize).copied();
             detail.quorum = Some(quorum);
         }
-        if run.count == 1 {
+        if run.id.is_part() {
+            detail.part = self.part_of(run).await?;
+        } else if run.count == 1 {
             detail.division = self.division(run).await?;
         }
         if is_live {
@@ -204,8 +206,8 @@ impl<'a> Gathered<'a> {
             cluster: Some(self.cluster(slot).await?),
             ..RunDetail::default()
         };
-        if let Some(at) = at.filter(|_| !self.job.definition.depends_on.is_empty()) {
-            detail.upstream = self.upstream(at, None).await?;
+        if !self.job.definition.depends_on.is_empty() {
+            detail.upstream = self.upstream(at.unwrap_or(self.now), None).await?;
         }
         if self.job.definition.is_divided() {
             let has_begun = |run: &&RunView| {
@@ -344,7 +346,9 @@ impl<'a> Gathered<'a> {
         run: &RunView,
         attempts: &[AttemptFacts],
     ) -> Result<Vec<OtherRun>> {
+        let is_missed = run.state == RunState::Ended(Outcome::Missed);
         let began = attempts.first().map(|it| it.started_at).or(run.started_at);
+        let began = began.or(run.finished_at.filter(|_| is_missed && run.count == 1));
         let Some(began) = began.filter(|at| at.duration_since(run.scheduled_for).as_secs() >= 1)
         else {
             return Ok(Vec::new());
@@ -420,6 +424,17 @@ impl<'a> Gathered<'a> {
             is_drain.then_some((node, deed))
         };
         Ok(rows.into_iter().filter_map(deed).collect())
+    }
+
+    /// The parent run and the shard of a child run.
+    async fn part_of(&self, run: &RunView) -> Result<Option<PartOf>> {
+        let store = &self.node.store;
+        let Some((_, parent)) = store.parents(&[run.id]).await?.pop() else { return Ok(None) };
+        let shards = store.shards(Some(self.job.tenant)).await?;
+        let shard = shards.iter().find(|shard| shard.object.id.to_string() == run.shard);
+        let owner = shard.and_then(|shard| shard.owner.node).map(|node| self.node_name(node));
+        let shard = shard.map(|shard| shard.object.name.clone());
+        Ok(Some(PartOf { parent, shard, owner }))
     }
 
     /// How far the parts of a run have come.

@@ -416,7 +416,13 @@ impl Node {
                 }
                 Some(self.in_line(job))
             }
-            Start::End(outcome, reason) => {
+            Start::End(outcome, mut reason) => {
+                // What held it up is known now; an explanation comes later.
+                if reason.code == ReasonCode::StartDeadline
+                    && let Some(waited) = self.state().wait_of(run, self.now())
+                {
+                    reason.text.push_str(&format!("; it {waited}"));
+                }
                 Some(Verdict::End { outcome, reason: Some(reason), dead_letter: false })
             }
         };

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
@@ -160,7 +159,7 @@ pub(crate) async fn explain_run(
     actor: Actor,
     Path(run): Path<String>,
 ) -> Result<Json<Explanation>> {
-    let run = find::run(&app, &actor, &run).await?;
-    let explained = app.engine.by(&actor).explain_run(run.id).await?;
+    let id = run.parse().map_err(|_| Problem::no_execution(format_args!("{run:?}")))?;
+    let explained = app.engine.by(&actor).explain_run(id).await?;
     Ok(Json(Explanation::new(explained, app.now())))
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::facts::{OtherRun, RunDetail, RunFacts, Subject};
+use super::late::held_up;
 use super::wait::{attempt_error, said};
 use super::words::{by, count, error_words, last_error, on_node, short};
 use super::{Cause, StepName};
@@ -196,11 +197,18 @@ fn not_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
         }
         "START_DEADLINE" => {
             let mut text = stored;
-            if let Some(outage) = subject.outage_of(run)
-                && !text.contains("no server was running")
-            {
-                let period = clock.period(outage.since, outage.until);
-                text.push_str(&format!("; no server was running {period}"));
+            let mut causes = Vec::new();
+            if let Some(until) = run.finished_at {
+                held_up(subject, run, detail, (run.due_at, until), &mut causes);
+            }
+            let waited = detail.upstream.iter().filter(|it| !it.is_ready());
+            causes.extend(waited.map(|it| format!("it waited for {}", it.words(&clock))));
+            // What the text names already was kept when it was decided.
+            let is_kept = ["no server was running", "waited for", "paused", "planned it"]
+                .iter()
+                .any(|word| text.contains(word));
+            if !is_kept && !causes.is_empty() {
+                text.push_str(&format!("; {}", causes.join("; ")));
             }
             Cause::new(StepName::Deadline, &code, text)
         }

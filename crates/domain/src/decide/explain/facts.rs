@@ -178,10 +178,23 @@ pub struct RunDetail {
     pub quorum_at: Option<Timestamp>,
     /// The child runs of a parent run.
     pub division: Option<Division>,
+    /// The parent run and the shard of a child run.
+    pub part: Option<PartOf>,
     /// Nodes, slots and limits, if it has not ended.
     pub cluster: Option<ClusterFacts>,
     /// When the node of its last attempt joined.
     pub node_joined_at: Option<Timestamp>,
+}
+
+/// The place of a child run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartOf {
+    /// The parent run.
+    pub parent: RunId,
+    /// The name of its shard, if it has one.
+    pub shard: Option<String>,
+    /// The name of the node that owns the shard.
+    pub owner: Option<String>,
 }
 
 /// What a live run waits for.

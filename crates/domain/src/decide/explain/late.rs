@@ -71,8 +71,8 @@ pub(super) fn lateness(
     Some(Lateness { by: by_length, causes })
 }
 
-/// What held up a run from when it was due until it began.
-fn held_up(
+/// What held up a run from when it was due until it began, or was given up.
+pub(super) fn held_up(
     subject: &Subject<'_>,
     run: &RunFacts,
     detail: &RunDetail,

@@ -12,7 +12,7 @@ use super::timeline::state_word;
 use super::wait::live_cause;
 use super::words::{by, count, has_run};
 use super::{Aspect, Line, Report, line, local};
-use crate::job::JobState;
+use crate::job::{JobState, When};
 use crate::run::{Outcome, RunState};
 use crate::schedule::Schedule;
 
@@ -102,7 +102,14 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
         .iter()
         .flat_map(|it| waits(&it.run, &live_cause(subject, &it.run, &it.detail).text))
         .collect();
-    if subject.job.state == JobState::Enabled {
+    if subject.job.definition.when == When::AfterDependencies {
+        let words = facts
+            .next
+            .upstream
+            .iter()
+            .map(|it| format!("runs after {}", it.words(&subject.clock())));
+        lines.extend(words.map(|it| line(Aspect::Waits, None, it)));
+    } else if subject.job.state == JobState::Enabled {
         let ahead = prospects(subject, &facts.next);
         lines.extend(ahead.iter().map(|it| line(Aspect::Waits, None, it)));
         obstacles.extend(ahead);

@@ -197,7 +197,16 @@ fn origin_line(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Lin
         Origin::Dependency => {
             ("DEPENDENCY", "the jobs that it depends on had ended as required".to_owned())
         }
-        Origin::Part => ("PART", "it is a part of a run that was split".to_owned()),
+        Origin::Part => {
+            let text = match &detail.part {
+                Some(part) => match &part.shard {
+                    Some(shard) => format!("the part of run {} for shard {shard}", part.parent),
+                    None => format!("a part of run {}", part.parent),
+                },
+                None => "it is a part of a run that was split".to_owned(),
+            };
+            ("PART", text)
+        }
     };
     line(Aspect::Origin, Some(run.scheduled_for), text).code(code).run(run.id)
 }

@@ -45,7 +45,7 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         Some(Wait::Upstream) => upstream(&clock, &detail.upstream),
         Some(Wait::Overlap) => overlap(&clock, definition, detail),
         Some(Wait::Quorum) => quorum(detail),
-        Some(Wait::Parts) | None => claim(subject, run, detail),
+        Some(Wait::Parts) | None => claim(subject, detail),
     };
     let waited = subject.now.duration_since(run.due_at);
     if waited.is_positive() {
@@ -279,13 +279,21 @@ fn quorum(detail: &RunDetail) -> Cause {
 }
 
 /// Why no node claims a run that is due.
-fn claim(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
+fn claim(subject: &Subject<'_>, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
     let Some(cluster) = &detail.cluster else {
         let text = "is due and no node has claimed it yet".to_owned();
         return Cause::new(StepName::Slot, "UNCLAIMED", text);
     };
+    if let Some(shard) = detail.part.as_ref().and_then(|part| part.shard.as_ref()) {
+        let owner = detail.part.as_ref().and_then(|part| part.owner.as_deref());
+        let text = match owner {
+            Some(owner) => format!("waits for node {owner}, which owns shard {shard}"),
+            None => format!("waits for a node that may own shard {shard}: there is none"),
+        };
+        return Cause::new(StepName::Placement, "SHARD_OWNER", text);
+    }
     if let Some(cause) = placement(&clock, definition, cluster) {
         return cause;
     }
@@ -323,7 +331,6 @@ fn claim(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
         );
         return Cause::new(StepName::Slot, "PRIORITY", text);
     }
-    let _ = run;
     let text = "is due, and a node with a free slot is about to claim it".to_owned();
     Cause::new(StepName::Slot, "UNCLAIMED", text)
 }
