@@ -330,6 +330,8 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX audit_job ON punctual.audit USING btree (job_id, place) WHERE (kind = ANY (ARRAY['JOB_CREATED'::text, 'JOB_MODIFIED'::text, 'JOB_DELETED'::text]))
+CREATE INDEX audit_run ON punctual.audit USING btree (run_id) WHERE (run_id IS NOT NULL)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
 CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
@@ -348,6 +350,7 @@ CREATE INDEX history_tenant ON ONLY punctual.history USING btree (tenant_id, out
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
 CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
+CREATE INDEX jobs_deleted ON punctual.jobs USING btree (tenant_id, name) WHERE (state = 'DELETED'::text)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
 CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)

@@ -112,6 +112,9 @@ fn relative(text: &str, now: Timestamp) -> Option<AskedTime> {
 fn of_day(text: &str, zone: &Zone, now: Timestamp) -> Option<(DateTime, SignedDuration)> {
     let today = now.to_zoned(zone.time_zone().clone()).date();
     let lower = text.to_ascii_lowercase();
+    if lower.is_empty() {
+        return None;
+    }
     let (word, rest) = lower.split_once(char::is_whitespace).unwrap_or((&lower, ""));
     let date = match word {
         "today" => Some(today),

@@ -110,7 +110,11 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
             .map(|it| format!("runs after {}", it.words(&subject.clock())));
         lines.extend(words.map(|it| line(Aspect::Waits, None, it)));
     } else if subject.job.state == JobState::Enabled {
-        let ahead = prospects(subject, &facts.next);
+        // A run that waits was told above, with the same obstacles.
+        let ahead = match obstacles.is_empty() {
+            true => prospects(subject, &facts.next),
+            false => Vec::new(),
+        };
         lines.extend(ahead.iter().map(|it| line(Aspect::Waits, None, it)));
         obstacles.extend(ahead);
     }
@@ -123,7 +127,9 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
     lines.extend(told.map(|(i, it)| line(Aspect::Parts, times.filter(|_| i == 0), it)));
     lines.push(state_line(subject));
     lines.extend(next_lines(subject, rows));
-    if let Some(Schedule::Cron(cron)) = subject.schedule {
+    if let Some(Schedule::Cron(cron)) = subject.schedule
+        && subject.job.state != JobState::Deleted
+    {
         let warnings = cron.lint(subject.now);
         lines.extend(warnings.iter().map(|it| line(Aspect::Warning, None, it.to_string())));
     }

@@ -240,6 +240,7 @@ fn steps(subject: &Subject<'_>, at: Timestamp, cause: &Cause) -> Vec<Line> {
                     );
                 }
             },
+            (StepName::Planned, _) => "a scheduler plans it before its time".to_owned(),
             _ => String::new(),
         };
         Line::step(step, StepStatus::Passed, text)
@@ -315,6 +316,10 @@ fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
         GapRule::ShiftByOffset => format!(
             "{head}; the rule of the job is to run as much later as the clocks jump (GAP SHIFT_BY_OFFSET)"
         ),
+    };
+    let text = match outside_of_life(subject, asked.at) {
+        Some(found) => format!("{text}; {}", found.cause.text),
+        None => text,
     };
     Unrecorded::new("DST_GAP", StepName::Scheduled, text)
 }
@@ -560,6 +565,7 @@ pub(super) fn prospects(subject: &Subject<'_>, prospect: &RunDetail) -> Vec<Stri
     let most = definition.most_running(per_job) as usize;
     if definition.overlap != Overlap::Allow && active.len() >= most {
         let then = match definition.overlap {
+            Overlap::Skip if subject.schedule.is_none() => "a further run waits for it",
             Overlap::Allow => "the next run runs beside it",
             Overlap::Skip => "the next time is skipped if it has not ended by then (OVERLAP SKIP)",
             Overlap::Queue => "the next run waits for it (OVERLAP QUEUE)",

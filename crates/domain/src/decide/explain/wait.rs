@@ -224,7 +224,7 @@ impl Upstream {
                 states.push(format!("its next time is {}", clock.time(next)));
             }
             (Some(_), None) if self.live.is_none() => {
-                states.push("it has no next time".to_owned());
+                states.push("it has no next time of its own".to_owned());
             }
             _ => {}
         }

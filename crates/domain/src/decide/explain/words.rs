@@ -38,6 +38,11 @@ pub fn short(length: SignedDuration) -> String {
     match length.as_secs() {
         0..10 => format!("{:.1} s", length.as_secs_f64()),
         10..60 => format!("{} s", length.as_secs()),
+        // Two days and more: hours are exact enough.
+        172_800.. => {
+            let hours = length.as_hours();
+            format!("{} d {} h", hours / 24, hours % 24)
+        }
         _ => format!("{:#}", SignedDuration::from_secs(length.as_secs())),
     }
 }
