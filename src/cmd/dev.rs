@@ -113,6 +113,10 @@ Look around in another terminal:
   punctual job list
   punctual run list --limit 20
   punctual run list {flaky} --status failed     # tried three times
+  punctual job explain {flaky}        # what failed, and what comes next
+  punctual job explain {slow}         # what was skipped
+  punctual job explain {late}           # why its runs begin late
+  punctual job explain {waiting}       # what it waits for
   punctual run list {slow} --status skipped    # its last run has not ended
   punctual run list {command} --status completed
   punctual job explain {flaky}      # why it fails

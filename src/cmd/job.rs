@@ -24,6 +24,7 @@ use crate::client::{Client, ServerArgs};
 use crate::exit::Failure;
 use crate::output::OutputArgs;
 
+pub use explain::rows as explanation_rows;
 pub use list::{Filter, find_all, find_to_export, schedule};
 pub use run::{Waiting, print_accepted, wait};
 
@@ -66,7 +67,7 @@ pub enum JobCommand {
     Delete(delete::DeleteArgs),
     /// Show when a job is due next
     Next(next::NextArgs),
-    /// Say why a job did or did not run at a time, or when it will
+    /// Say how a job is doing, or why it did or did not run at a time
     Explain(explain::ExplainArgs),
     /// Run a job for times that have passed
     Backfill(backfill::BackfillArgs),

@@ -1,6 +1,7 @@
 //! `punctual run`: runs of jobs.
 
 mod cancel;
+mod explain;
 mod list;
 mod logs;
 mod retry;
@@ -29,6 +30,8 @@ pub enum RunCommand {
     /// Show a run and its attempts
     #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
+    /// Say why a run is in its state: what it waits for, or what it came to
+    Explain(explain::ExplainArgs),
     /// Print what a run wrote
     #[command(aliases = ["log", "output"])]
     Logs(logs::LogsArgs),
@@ -45,6 +48,7 @@ pub fn run(command: RunCommand) -> Result<(), Failure> {
     match command {
         RunCommand::List(args) => list::run(args),
         RunCommand::Show(args) => show::run(args),
+        RunCommand::Explain(args) => explain::run(args),
         RunCommand::Logs(args) => logs::run(args),
         RunCommand::Cancel(args) => cancel::run(args),
         RunCommand::Retry(args) => retry::run(args),

@@ -8,13 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
-use domain::decide::explain::{Explanation, Obstacle};
-use domain::decide::overview;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
-use jiff::Timestamp;
 use store::{AuditFilter, JobFilter, Page};
 
 use crate::commands::{Deletion, NewJob};
@@ -23,9 +20,12 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod explain;
 mod objects;
 mod runs;
 mod versions;
+
+pub use explain::Explained;
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {
@@ -280,18 +280,5 @@ impl AuthorizedEngine<'_> {
             self.job_for(*job, Deed::SeeRuns).await?;
         }
         self.node().job_stats(self.actor.tenant, jobs, hours).await
-    }
-
-    /// Says why a job did or did not run at a time.
-    pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
-        self.job_for(id, Deed::SeeRuns).await?;
-        self.node().explain(id, at).await
-    }
-
-    /// Says how a job is doing: what happens now, what happened last, what comes next.
-    /// With what stands in the way of its next run.
-    pub async fn overview(&self, id: JobId) -> Result<(Vec<overview::Line>, Vec<Obstacle>)> {
-        self.job_for(id, Deed::SeeRuns).await?;
-        self.node().overview(id).await
     }
 }

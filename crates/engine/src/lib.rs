@@ -24,7 +24,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::AuthorizedEngine;
+pub use acting::{AuthorizedEngine, Explained};
 pub use commands::{Backfill, Deletion, NewJob, Trigger};
 pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use error::{EngineError, Result};

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
+use domain::decide::explain::with_wait;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
@@ -125,6 +126,8 @@ pub struct Started {
 /// What a node holds.
 struct State {
     id: NodeId,
+    /// The number of slots.
+    slots: PerSlot<u32>,
     /// Slots that nothing occupies and that no call asks the store to fill.
     free: PerSlot<u32>,
     /// Claimed before their time, by due time.
@@ -263,6 +266,8 @@ struct Running {
     token: i64,
     /// Whether its executor has begun. Until then the decision can be taken back.
     has_begun: bool,
+    /// What it waited for, if it began late.
+    waited: Option<String>,
     _counted: Option<Counted>,
 }
 
@@ -272,6 +277,7 @@ impl Node {
         let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
+            slots: settings.slots(),
             free: settings.slots(),
             prepared: BTreeSet::new(),
             crowded: PerSlot::default(),
@@ -420,7 +426,11 @@ impl Node {
             return false;
         }
         let Held { run, claimed_at, running } = entry.remove();
-        let Some(Running { job, started_at, token, .. }) = running else { return false };
+        let Some(Running { job, started_at, token, waited, .. }) = running else { return false };
+        let mut result = result;
+        if let Some(waited) = waited {
+            result.details = Some(with_wait(result.details.as_deref(), &waited));
+        }
         let attempt = EndedAttempt {
             number: run.number(),
             fence: Some(token),
@@ -437,6 +447,7 @@ impl Node {
             finish.followers = state.end_in_line(&run, &job, took);
         }
         let (claimed_at, slot) = (Some(claimed_at), run.run.slot);
+        state.note_freed_slot(slot, &job, finished_at);
         self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });
         if frees_slot {
             state.free[slot] += 1;

@@ -66,6 +66,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(calendar::calendar))
         .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
+        .routes(routes!(explain::explain_run))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))

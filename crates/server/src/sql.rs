@@ -347,6 +347,7 @@ impl Session {
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
+            Statement::ExplainRun(run) => self.explain_run(run).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
             Statement::ShowCreateJob { job, version } => {
                 self.show_create_job(job, version.as_ref()).await

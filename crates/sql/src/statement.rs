@@ -65,6 +65,8 @@ pub enum Statement {
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
     ExplainJob(ExplainJob),
+    /// EXPLAIN RUN.
+    ExplainRun(Spanned<RunId>),
     /// RESTORE JOB: its definition becomes that of an earlier version.
     RestoreJob {
         /// The name of the job.
@@ -265,7 +267,7 @@ pub struct BackfillJob {
 pub struct ExplainJob {
     /// The name of the job.
     pub name: Spanned<String>,
-    /// The time to explain; now if absent.
+    /// The time to explain; the job as a whole if absent.
     pub at: Option<Spanned<String>>,
 }
 

@@ -57,6 +57,10 @@ CREATE TABLE audit (
 
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
+
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;

@@ -41,6 +41,7 @@ mod author;
 mod cluster;
 mod desk;
 mod error;
+mod explain;
 mod filter;
 mod follow;
 mod grant;
@@ -63,6 +64,7 @@ pub use author::as_author;
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
 pub use error::{Result, StoreError};
+pub use explain::{AHEAD_MAX, AuditedEvent, ExplainReads, LiveRun};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{ChangeFeed, Cursor};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
@@ -271,12 +273,28 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + JobRecords + SecretStore + Shards
+    Alerts
+    + Desk
+    + ChangeFeed
+    + ExplainReads
+    + Identity
+    + AuditLog
+    + JobRecords
+    + SecretStore
+    + Shards
 {
 }
 
 impl<S> FullStore for S where
-    S: Alerts + Desk + ChangeFeed + Identity + AuditLog + JobRecords + SecretStore + Shards
+    S: Alerts
+    + Desk
+    + ChangeFeed
+    + ExplainReads
+    + Identity
+    + AuditLog
+    + JobRecords
+    + SecretStore
+    + Shards
 {
 }
 

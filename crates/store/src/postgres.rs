@@ -41,6 +41,7 @@ mod connect;
 mod define;
 mod desk;
 mod error;
+mod explain;
 mod facts;
 mod finish;
 mod follow;

@@ -27,11 +27,11 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
+    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, ExplainReads, FactsFor, Finish,
     FullStore, Given, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, LastRun,
-    LiveCounts, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
+    LiveCounts, LiveRun, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
     OwnedShard, Page, PrunedJobs, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed,
     Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set,
     Setting, Shards, StartFilter, StartKey, Store, Submitted, Whole,
@@ -228,6 +228,11 @@ operations! {
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
+    }
+    ExplainReads {
+        LiveRun live_run(run: RunId) -> Option<LiveRun>;
+        JobEvents job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        RunEvents run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
     }
     SecretStore {
         KeepSecret keep_secret(secret: &KeptSecret) -> Set;

@@ -53,6 +53,7 @@ mod copy;
 mod counters;
 mod desk;
 mod ends;
+mod explain;
 mod facts;
 mod finish;
 mod follow;

@@ -9,11 +9,11 @@ pub const FLAKY: &str = "flaky-endpoint";
 /// The job that is skipped while it still runs.
 pub const SLOW: &str = "slow-endpoint";
 
-/// The job whose runs start late.
-pub const LATE: &str = "late-endpoint";
+/// The job whose runs begin late.
+pub const LATE: &str = "late-report";
 
-/// The job that waits for a node that is not there.
-pub const WAITING: &str = "elsewhere";
+/// The job that waits for another one.
+pub const WAITING: &str = "waiting-release";
 
 /// The job that starts a command.
 pub const COMMAND_JOB: &str = "machine";
@@ -84,15 +84,21 @@ pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
         }),
         json!({
             "name": LATE, "tags": ["sample", "http"],
-            "description": "Takes longer than its interval: runs wait in line, start late, and are missed after 30 seconds.",
+            "description": "Takes longer than its interval and waits in line: its runs begin late, and are missed after 12 seconds.",
             "interval_seconds": 4, "starts_at": after(2), "overlap": "QUEUE",
-            "start_deadline_seconds": 30,
+            "start_deadline_seconds": 12,
             "payload": {"endpoint": format!("{service}/slow")},
         }),
         json!({
-            "name": WAITING, "tags": ["sample"],
-            "description": "Waits: no node has the label that it asks for.",
-            "interval_seconds": 60, "starts_at": after(2), "run_on": {"zone": "moon"},
+            "name": "approval", "tags": ["sample", "chain"],
+            "description": "Runs on request only: punctual job run approval.",
+            "job_type": "MANUAL",
+            "payload": {"type": "NOOP"},
+        }),
+        json!({
+            "name": WAITING, "tags": ["sample", "chain"],
+            "description": "Waits for approval, which runs on request only.",
+            "interval_seconds": 3600, "starts_at": after(2), "depends_on": ["approval"],
             "payload": {"type": "NOOP"},
         }),
         json!({

@@ -519,6 +519,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Says why an execution is in its state: what it waits for, what its attempts came to, and which
+         *     step decided about it.
+         */
+        get: operations["explain_execution"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/logs": {
         parameters: {
             query?: never;
@@ -688,7 +708,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Says why a job did or did not run at a time, or what is to be expected of a time to come. */
+        /**
+         * Says how a job is doing, or why it did or did not run at a time. A deleted job is explained by
+         *     its history, and a renamed one is found by its former name.
+         */
         get: operations["explain_job"];
         put?: never;
         post?: never;
@@ -2183,30 +2206,43 @@ export interface components {
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
         };
-        /** @description Why a job did or did not run at a time. */
-        Explained: {
+        /** @description An explanation. */
+        Explanation: {
+            /**
+             * Format: uuid
+             * @description The id of the job.
+             */
+            job_id: string;
+            /** @description The name of the job. */
+            job_name: string;
             /**
              * Format: date-time
-             * @description The time in question.
+             * @description The time in question; the present when none was named.
              */
             at: string;
             /**
-             * @description What became of it, as a word: `RECORDED`, `PLANNED`, `LATE`, `NOT_SCHEDULED`,
-             *     `NO_SCHEDULE`, `OFF`, `BEFORE_JOB`, `BEFORE_CHANGE` or `FORGOTTEN`.
+             * @description The verdict, a word. About a run: its status, or `RETRYING`, `WAITING`, `PLANNED`. About a
+             *     time without a run: `PLANNED`, `LATE`, `NOT_SCHEDULED`, `NO_SCHEDULE`, `PAUSED`, `DISABLED`,
+             *     `COMPLETED`, `DELETED`, `BEFORE_JOB`, `BEFORE_CHANGE`, `FORGOTTEN` or `DST_GAP`. About a job
+             *     as a whole: `OK`, `FAILING`, `NEW`, `PAUSED`, `DISABLED`, `COMPLETED` or `DELETED`.
              */
             verdict: string;
-            /** @description What became of it, as a sentence. */
+            /** @description The verdict and its cause, a sentence. */
             message: string;
+            /** @description The code of the cause. */
+            cause?: string | null;
             /**
              * Format: uuid
-             * @description The execution that stands for it.
+             * @description The execution that it is about.
              */
             execution_id?: string | null;
-            /** @description What stands between a time to come and its run. */
+            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            lines: components["schemas"]["ExplanationLine"][];
+            /** @description What a run that has not started waits for, or what may prevent the next one. */
             obstacles: string[];
             /**
-             * @description How far the parts of its execution have come, or of the last one before it, if it was
-             *     divided: first how many, then what is known of those that did not complete.
+             * @description The progress of the parts of the execution, or of the last one before the time, if it was
+             *     divided: first how many, then those that did not complete.
              */
             parts?: string[];
             /**
@@ -2216,16 +2252,36 @@ export interface components {
             previous_time?: string | null;
             /**
              * Format: date-time
-             * @description The time of the schedule after it.
+             * @description The time of the schedule after it; none if nothing is planned in the state of the job.
              */
             next_time?: string | null;
             /** @description Local times between those two that do not happen, because clocks jump over them. */
             skipped: string[];
+        };
+        /** @description A line of an explanation. */
+        ExplanationLine: {
             /**
-             * @description How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
-             *     `next`.
+             * @description What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+             *     `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
+             *     `warning`.
              */
-            overview?: components["schemas"]["OverviewLine"][];
+            aspect: string;
+            /**
+             * Format: date-time
+             * @description The time that it is about.
+             */
+            at?: string | null;
+            /** @description The line. */
+            text: string;
+            /** @description The result of a step: `PASSED`, `DECIDED`, `NOT_REACHED` or `UNKNOWN`. */
+            status?: string | null;
+            /** @description The name of a step, the code of a cause, an outcome or an error. */
+            code?: string | null;
+            /**
+             * Format: uuid
+             * @description The execution that it is about.
+             */
+            execution_id?: string | null;
         };
         /** @description Starts a command of the machine. No shell reads it. */
         ExternalPayload: {
@@ -3664,18 +3720,6 @@ export interface components {
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
-        /** @description A line about how a job is doing. */
-        OverviewLine: {
-            /** @description What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`. */
-            aspect: string;
-            /**
-             * Format: date-time
-             * @description The time that it is about.
-             */
-            at?: string | null;
-            /** @description The line. */
-            text: string;
-        };
         /** @description A question whose every row makes a run. */
         ParametersFrom: {
             /**
@@ -7529,6 +7573,65 @@ export interface operations {
             };
         };
     };
+    explain_execution: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_logs: {
         parameters: {
             query?: {
@@ -8868,12 +8971,16 @@ export interface operations {
     explain_job: {
         parameters: {
             query?: {
-                /** @description The time in question, past or to come; the present when absent, with an overview of the job. */
+                /**
+                 * @description The time in question, past or to come: `2026-03-29T00:30:00Z`, a local time of the job's
+                 *     zone (`2026-03-29 02:30`, `yesterday 02:30`, `02:30`), or a distance (`90m ago`). The job as
+                 *     a whole when absent.
+                 */
                 at?: string;
             };
             header?: never;
             path: {
-                /** @description The job's id or name. */
+                /** @description The job's id or name, present or former. */
                 job_id: string;
             };
             cookie?: never;
@@ -8886,7 +8993,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Explained"];
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */

@@ -181,10 +181,12 @@ async fn a_job_has_a_class_and_labels_and_says_what_it_waits_for() {
     let why = until(|| async {
         let why = world.get(&format!("/v1/jobs/placed/explain?at={next}")).await.json();
         // Somebody leads a moment after the start.
-        (why["obstacles"] != json!(["no node leads"])).then_some(why)
+        let first = why["obstacles"][0].as_str().unwrap_or_default().to_owned();
+        (!first.contains("waits for a leader")).then_some(why)
     })
     .await;
-    assert_eq!(why["obstacles"][0], "no node that takes runs has the labels zone=eu", "{why}");
+    let first = why["obstacles"][0].as_str().unwrap_or_default();
+    assert!(first.starts_with("waits for a node with the labels zone=eu: "), "{why}");
     let wrong = json!({"run_on": {"zone": "e u"}});
     let wrong = world.call("PATCH", "/v1/jobs/placed", &[], Some(wrong)).await;
     assert_eq!(wrong.error().2, "run_on", "{}", wrong.text);

@@ -3,17 +3,14 @@
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
-use domain::id::{JobId, TenantId, UserId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use store::{
-    Alerts, AuditFilter, AuditLog, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey,
-    DeliveryView, EntryFilter, Given, Identity, JobRecords, JobVersion, KeptSecret, Page,
-    PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
+use store::{Alerts, AuditFilter, AuditLog, AuditedEvent, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey, DeliveryView, EntryFilter, ExplainReads, Given, Identity, JobRecords, JobVersion, KeptSecret, LiveRun, Page, PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;
@@ -50,6 +47,14 @@ impl<S: JobRecords> JobRecords for FaultyStore<S> {
         jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
         deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
         prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
+    }
+}
+
+impl<S: ExplainReads> ExplainReads for FaultyStore<S> {
+    through! {
+        live_run(run: RunId) -> Option<LiveRun>;
+        job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
     }
 }
 

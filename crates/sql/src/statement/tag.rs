@@ -25,7 +25,7 @@ impl Statement {
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) => "EXPLAIN",
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
             Statement::RestoreJob { .. } => "RESTORE JOB",
             Statement::ShowCreateJob { .. }
             | Statement::ShowVersions { .. }

@@ -439,6 +439,9 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+-- Changes of a job, and what was asked of a run: for explanations.
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
 -- Where the chain of a tenant begins and ends.

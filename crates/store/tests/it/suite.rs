@@ -11,6 +11,7 @@ mod claim;
 mod cluster;
 mod dead_letter;
 mod define;
+mod explain;
 mod facts;
 mod finish;
 mod fire;
@@ -79,6 +80,9 @@ promises! {
         jobs_are_found_by_names_that_they_had
         deleted_jobs_stay_as_long_as_their_history
         a_run_tells_when_it_was_recorded;
+    explain:
+        a_live_run_tells_what_it_waits_for_and_its_place
+        changes_of_a_job_and_requests_about_a_run_are_found;
     claim:
         a_claim_brings_the_whole_run
         only_what_is_due_is_claimed
