@@ -273,28 +273,20 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts
-    + Desk
-    + ChangeFeed
-    + ExplainReads
-    + Identity
-    + AuditLog
-    + JobRecords
-    + SecretStore
-    + Shards
+    Alerts + Desk + ChangeFeed + ExplainReads + Identity + AuditLog + JobRecords + SecretStore + Shards
 {
 }
 
 impl<S> FullStore for S where
     S: Alerts
-    + Desk
-    + ChangeFeed
-    + ExplainReads
-    + Identity
-    + AuditLog
-    + JobRecords
-    + SecretStore
-    + Shards
+        + Desk
+        + ChangeFeed
+        + ExplainReads
+        + Identity
+        + AuditLog
+        + JobRecords
+        + SecretStore
+        + Shards
 {
 }
 

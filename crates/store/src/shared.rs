@@ -27,14 +27,15 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent, Begun, Cancelled,
-    Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, ExplainReads, FactsFor, Finish,
-    FullStore, Given, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, LastRun,
-    LiveCounts, LiveRun, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
-    OwnedShard, Page, PrunedJobs, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed,
-    Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set,
-    Setting, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
+    Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
+    Counts, Cursor, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged,
+    ExplainReads, FactsFor, Finish, FullStore, Given, Identity, JobFilter, JobRecords, JobVersion,
+    Joined, KeptSecret, LastRun, LiveCounts, LiveRun, Move, NamedResources, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, Reach, Reaped,
+    RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
+    RunFilter, RunView, SecretStore, SecretView, Set, Setting, Shards, StartFilter, StartKey,
+    Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.

@@ -116,7 +116,8 @@ impl Node {
                     .map_or((claimed_at, run.token), |carried| (carried.started_at, carried.token));
                 let _counted = state.begun.count(&run.run);
                 let (waited, of_job) = (None, Arc::clone(&job));
-                let running = Running { job: of_job, started_at, token, has_begun: true, waited, _counted };
+                let running =
+                    Running { job: of_job, started_at, token, has_begun: true, waited, _counted };
                 let running = Some(running);
                 let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);

@@ -1,5 +1,7 @@
 //! Executions: listed, shown, cancelled, tried again.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;

@@ -10,7 +10,11 @@ use domain::tally::{EndedRun, Key};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use store::{Alerts, AuditFilter, AuditLog, AuditedEvent, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey, DeliveryView, EntryFilter, ExplainReads, Given, Identity, JobRecords, JobVersion, KeptSecret, LiveRun, Page, PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped, SecretStore, SecretView, Set,
+use store::{
+    Alerts, AuditFilter, AuditLog, AuditedEvent, Chain, ChangeFeed, Channel, Cursor, Delivery,
+    DeliveryKey, DeliveryView, EntryFilter, ExplainReads, Given, Identity, JobRecords, JobVersion,
+    KeptSecret, LiveRun, Page, PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped,
+    SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;

@@ -1,14 +1,13 @@
 //! Reads that only explanations need.
 
 use domain::audit::Kind;
-use domain::id::{JobId, RunId, TenantId};
-use domain::job::Job;
+use domain::id::{JobId, RunId};
 use domain::run::Wait;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::pipeline::values;
-use super::row::{at, job, text};
+use super::row::at;
 use crate::explain::{AHEAD_MAX, cancel_of};
 use crate::lane::{priority_of, slot_of};
 use crate::{AuditedEvent, ExplainReads, LiveRun, Result};

@@ -1,14 +1,13 @@
 //! Reads that only explanations need.
 
 use domain::audit::Kind;
-use domain::id::{JobId, RunId, TenantId};
-use domain::job::Job;
+use domain::id::{JobId, RunId};
 use domain::run::Wait;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::row::{at, at_opt, job, us};
+use super::row::{at, at_opt, us};
 use crate::explain::{AHEAD_MAX, cancel_of};
 use crate::lane::{PRIORITIES, priority_of, slot_of};
 use crate::{AuditedEvent, ExplainReads, LiveRun, Result};
