@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::Asking;
 use crate::exit::Failure;
 use crate::output::{self, instant, text};
-use crate::times;
 
 /// Which job, and which time.
 #[derive(Args)]

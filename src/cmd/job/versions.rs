@@ -29,6 +29,7 @@ const SHAPE: Shape = Shape {
         Column { title: "STATUS", cell: |version| text(version, "status") },
         Column { title: "CHANGED", cell: changed },
     ],
+    wide: &[],
     name: "version",
 };
 

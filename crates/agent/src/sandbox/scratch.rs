@@ -130,8 +130,12 @@ mod tests {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         };
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        [&outside, &outside.join("deep")].map(|path| set(path, 0o755));
-        [&inside.join("closed/deep"), &inside.join("closed")].map(|path| set(path, 0o000));
+        for path in [&outside, &outside.join("deep")] {
+            set(path, 0o755);
+        }
+        for path in [&inside.join("closed/deep"), &inside.join("closed")] {
+            set(path, 0o000);
+        }
         open_folders(CWD, &inside);
         open_folders(CWD, &link);
         for path in ["", "closed", "closed/deep"] {
