@@ -185,7 +185,7 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
-            ("{token_id}", "00000000deadbeef".to_owned()),
+            ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
         ]))
