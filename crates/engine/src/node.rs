@@ -178,6 +178,8 @@ struct State {
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
     drained: bool,
+    /// When this node last took runs again after it was drained.
+    drained_until: Option<Timestamp>,
     /// Who executes for this node is elsewhere, and does not ask for work now.
     away: bool,
     /// It was handed a run that it cannot do, and lets others come first until then.
@@ -303,6 +305,7 @@ impl Node {
             is_joined: false,
             draining: false,
             drained: false,
+            drained_until: None,
             away: false,
             shy_until: Timestamp::MIN,
             alone_until: Timestamp::MIN,

@@ -30,17 +30,24 @@ impl AuthorizedEngine<'_> {
         if let Ok(id) = text.parse::<JobId>()
             && let Some(job) = node.store.jobs_ever(&[id]).await?.pop()
         {
-            self.may_with(&job, Deed::SeeRuns)?;
-            return Ok(job);
+            return self.seen_as(job, text);
         }
         if let Some(job) = node.job_by_name(self.actor.tenant, text).await? {
-            // A job that is there and not seen is refused in the same words as ever.
-            self.may_with(&job, Deed::SeeRuns)?;
-            return Ok(job);
+            return self.seen_as(job, text);
         }
         let once = node.store.jobs_ever_named(self.actor.tenant, text, ONCE_NAMED_MAX).await?;
         let mut seen = once.into_iter().filter(|job| self.may_with(job, Deed::SeeRuns).is_ok());
         seen.next().ok_or_else(|| EngineError::NotFound(format!("job {text:?}")))
+    }
+
+    /// The job, if the actor may see its runs. The answer about one that is not seen has nothing of
+    /// the job, not even its id.
+    fn seen_as(&self, job: Job, text: &str) -> Result<Job> {
+        match self.may_with(&job, Deed::SeeRuns) {
+            Ok(()) => Ok(job),
+            Err(EngineError::NotFound(_)) => Err(EngineError::NotFound(format!("job {text:?}"))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Says how a job is doing, or why it did or did not run at a time. The time is read as one of

@@ -167,10 +167,14 @@ impl<'a> Gathered<'a> {
         if run.origin == Origin::Manual || matches!(run.state, RunState::Ended(_)) {
             self.repetitions(run, &mut detail).await?;
         }
+        if run.state == RunState::Running {
+            detail.waited = self.node.wait_of_running(run.id);
+        }
         detail.others = match is_live {
             true => self.active(Some(run.id)).await?,
-            false => self.ended_meanwhile(run, &detail.attempts).await?,
+            false => Vec::new(),
         };
+        detail.others.extend(self.ended_meanwhile(run, &detail.attempts).await?);
         let until = run.finished_at.filter(|_| !is_live);
         let began = detail.attempts.first().map(|it| it.started_at);
         if !self.job.definition.depends_on.is_empty() {

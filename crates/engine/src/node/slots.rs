@@ -164,6 +164,9 @@ impl State {
                 "waited for a slot: {slots} of {slots} {slot} slots were busy until {job} ended"
             ));
         }
+        if self.drained_until.is_some_and(|until| until > run.run.due_at) {
+            return Some("waited for its node, which was drained until then".to_owned());
+        }
         let is_limited = self.counts_tenants && run.run.place.is_anywhere();
         is_limited.then(|| "waited for the limit of the tenant (max_concurrent)".to_owned())
     }
@@ -214,6 +217,12 @@ impl Node {
     pub(crate) fn slot_occupants(&self, slot: SlotKind, tenant: TenantId) -> String {
         let now = self.now();
         self.state().name_occupants(slot, Some(tenant), now)
+    }
+
+    /// What a run waited for that this node executes and that began late.
+    pub(crate) fn wait_of_running(&self, run: RunId) -> Option<String> {
+        let state = self.state();
+        state.held.get(&run)?.running.as_ref()?.waited.clone()
     }
 
     /// Whether this node has claimed a run and has no slot for it.

@@ -2,11 +2,13 @@
 
 use domain::decide::explain::Report;
 use domain::id::RunId;
+use engine::EngineError;
 use query::{Row, Value};
 use sql::{ExplainJob, Spanned};
 
 use super::answer::{EXPLAINED, or_null, text};
 use super::{Answer, Result, Session, SqlError};
+use crate::problem::Problem;
 
 impl Session {
     pub(super) async fn explain_job(&self, explain: &ExplainJob) -> Result<Answer> {
@@ -14,7 +16,15 @@ impl Session {
         let engine = self.app.engine.by(&self.actor);
         let zone = self.zone();
         let explained = engine.explain(&explain.name.value, at, Some(&zone)).await;
-        let explained = explained.map_err(|error| SqlError::from(error).or_at(explain.name.at))?;
+        let explained = explained.map_err(|error| {
+            let error = match error {
+                EngineError::NotFound(_) => {
+                    Problem::no_job(format_args!("{:?}", explain.name.value)).into()
+                }
+                error => SqlError::from(error),
+            };
+            error.or_at(explain.name.at)
+        })?;
         let explained = explained.map_err(|error| match &explain.at {
             Some(at) => SqlError::from(error).or_at(at.at),
             None => SqlError::from(error),

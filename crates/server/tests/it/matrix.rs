@@ -43,6 +43,7 @@ GET    /v1/executions                                 401      200   200   200  
 GET    /v1/executions/{execution_id}                  401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/attempts         401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/acknowledgements 401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/explain          401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/parts            401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/logs             401      404   404   200    200      404   200     200
 POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409

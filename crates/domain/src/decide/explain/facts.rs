@@ -159,6 +159,8 @@ pub struct RunDetail {
     pub cancel: Option<Deed>,
     /// Its ended attempts, oldest first.
     pub attempts: Vec<AttemptFacts>,
+    /// Why its first attempt began late, if that is under way and its node has said.
+    pub waited: Option<String>,
     /// The run that its reason names: that had not ended, or that takes its place.
     pub named_run: Option<OtherRun>,
     /// The run that stands for it.
@@ -167,8 +169,8 @@ pub struct RunDetail {
     pub repeats: Option<OtherRun>,
     /// Runs that repeat it.
     pub repeated_by: Vec<OtherRun>,
-    /// Runs of the job that have begun and not ended; of an ended run, those that ended while it
-    /// waited.
+    /// Runs of the job that have begun and not ended; of a run that has begun, those that ended
+    /// while it waited.
     pub others: Vec<OtherRun>,
     /// The jobs that it depends on, in the order of the definition.
     pub upstream: Vec<Upstream>,

@@ -126,7 +126,8 @@ pub(super) fn held_up(
         };
         causes.push(format!("waited for a node{labels}: {node} joined at {}", clock.time(at)));
     }
-    let waited = detail.attempts.first().and_then(|first| first.waited.clone());
+    let first = detail.attempts.first();
+    let waited = first.map_or(&detail.waited, |first| &first.waited).clone();
     if let Some(waited) = waited.filter(|_| causes.len() == known) {
         causes.push(waited);
     }

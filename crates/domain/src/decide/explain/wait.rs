@@ -238,6 +238,7 @@ fn overlap(clock: &Clock<'_>, definition: &Definition, detail: &RunDetail) -> Ca
     let busy: Vec<String> = detail
         .others
         .iter()
+        .filter(|other| !matches!(other.state, RunState::Ended(_)))
         .map(|other| {
             let since = other.started_at.map(|at| format!(" since {}", clock.time(at)));
             format!(
