@@ -684,6 +684,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compares two versions of a job: the fields that differ, and the times that appear or disappear. */
+        get: operations["diff_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/executions": {
         parameters: {
             query?: never;
@@ -755,6 +772,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a job the definition of an earlier version, as a new version. Name and status stay. */
+        post: operations["restore_job_version"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/resume": {
         parameters: {
             query?: never;
@@ -803,6 +837,40 @@ export interface paths {
         put?: never;
         /** Starts a run by hand, also of a paused job. */
         post: operations["trigger_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the versions of a job, newest first. A job keeps its last 1,000 versions. */
+        get: operations["list_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a version of a job. */
+        get: operations["get_job_version"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1618,8 +1686,14 @@ export interface components {
             fence?: number | null;
             /** @description What it said. */
             message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /** @description What was in force and what was used. */
             details?: unknown;
         };
@@ -2077,7 +2151,10 @@ export interface components {
              * @description The job.
              */
             job_id: string;
-            /** @description The job's name; absent when the job is gone. */
+            /**
+             * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+             *     job.
+             */
             job_name?: string | null;
             /**
              * Format: int32
@@ -2127,6 +2204,11 @@ export interface components {
             occurrences?: number | null;
             /**
              * Format: date-time
+             * @description When it was recorded, and with that queued.
+             */
+            queued_at: string;
+            /**
+             * Format: date-time
              * @description When it may start, or might have.
              */
             due_at: string;
@@ -2156,8 +2238,14 @@ export interface components {
             message?: string | null;
             /** @description What went wrong, as a sentence. */
             error_message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /**
              * Format: uuid
              * @description Where it runs, or ran last.
@@ -2295,6 +2383,15 @@ export interface components {
             environment?: {
                 [key: string]: string;
             } | null;
+        };
+        /** @description A field that differs. A side that does not have the field has no value. */
+        FieldDiff: {
+            /** @description Where it is, as a path through the definition: `payload.headers.Accept`. */
+            path: string;
+            /** @description Its value in the one. */
+            from?: unknown;
+            /** @description Its value in the other. */
+            to?: unknown;
         };
         /**
          * @description What happens to a local time that a clock change removes.
@@ -2866,8 +2963,14 @@ export interface components {
                 fence?: number | null;
                 /** @description What it said. */
                 message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /** @description What was in force and what was used. */
                 details?: unknown;
             }[];
@@ -3017,7 +3120,10 @@ export interface components {
                  * @description The job.
                  */
                 job_id: string;
-                /** @description The job's name; absent when the job is gone. */
+                /**
+                 * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+                 *     job.
+                 */
                 job_name?: string | null;
                 /**
                  * Format: int32
@@ -3067,6 +3173,11 @@ export interface components {
                 occurrences?: number | null;
                 /**
                  * Format: date-time
+                 * @description When it was recorded, and with that queued.
+                 */
+                queued_at: string;
+                /**
+                 * Format: date-time
                  * @description When it may start, or might have.
                  */
                 due_at: string;
@@ -3096,8 +3207,14 @@ export interface components {
                 message?: string | null;
                 /** @description What went wrong, as a sentence. */
                 error_message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /**
                  * Format: uuid
                  * @description Where it runs, or ran last.
@@ -3592,6 +3709,32 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_VersionSummary: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: int32
+                 * @description Its number.
+                 */
+                version: number;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                at: string;
+                /** @description Who made it; `punctual` for what the server did by itself. */
+                by: string;
+                /** @description The fields that differ from the version before; none in the first one. */
+                changed: string[];
+                /** @description The name that the job had. */
+                name: string;
+                /** @description The status that the job had when the version was made. */
+                status: components["schemas"]["JobStatus"];
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Worker: {
             /** @description The items. */
             data: {
@@ -3891,6 +4034,14 @@ export interface components {
             scheduling?: components["schemas"]["Check"] | null;
             backlog?: components["schemas"]["Backlog"] | null;
             secrets?: components["schemas"]["Check"] | null;
+        };
+        /** @description Which version is restored. */
+        RestoreBody: {
+            /**
+             * Format: int32
+             * @description The number of the version.
+             */
+            version: number;
         };
         /** @description How long history is kept; the cluster's answer where a field is absent. */
         RetentionRule: {
@@ -4645,6 +4796,63 @@ export interface components {
             name: string;
             /** @description The release. */
             version: string;
+        };
+        /** @description How two versions of a job differ. */
+        VersionDiff: {
+            /**
+             * Format: int32
+             * @description The number of the one.
+             */
+            from: number;
+            /**
+             * Format: int32
+             * @description The number of the other.
+             */
+            to: number;
+            /** @description The fields that differ. */
+            fields: components["schemas"]["FieldDiff"][];
+            /** @description The scheduled times that differ, in the next 14 days. */
+            times: components["schemas"]["TimesDiff"];
+        };
+        /** @description A version of a job in a list. */
+        VersionSummary: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it; `punctual` for what the server did by itself. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The name that the job had. */
+            name: string;
+            /** @description The status that the job had when the version was made. */
+            status: components["schemas"]["JobStatus"];
+        };
+        /** @description A version of a job with its definition. */
+        VersionView: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The job as it was. */
+            definition: components["schemas"]["JobSpec"];
         };
         /** @description Who somebody is. */
         Whoami: {
@@ -8178,7 +8386,8 @@ export interface operations {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
                 /**
-                 * @description Only jobs with one of these statuses, with commas between them.
+                 * @description Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
+                 *     deleted jobs whose history is still there, the youngest job first.
                  * @example ACTIVE,PAUSED
                  */
                 status?: string;
@@ -8198,7 +8407,10 @@ export interface operations {
                 include?: string;
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
                 job_type?: string;
-                /** @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`. */
+                /**
+                 * @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+                 *     `BACKUP` or `NOOP`.
+                 */
                 payload_type?: string;
                 /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
                 purpose?: string;
@@ -8557,6 +8769,8 @@ export interface operations {
                 cascade?: boolean;
                 /** @description Deletes its history soon, instead of when its time is over. */
                 purge_history?: boolean;
+                /** @description Cancels its executions that have not ended, instead of letting them end. */
+                cancel_running?: boolean;
             };
             header?: {
                 /** @description The ETag of the job. */
@@ -8861,6 +9075,79 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    diff_job_versions: {
+        parameters: {
+            query?: {
+                /** @description The one; when absent, the version before `to`. */
+                from?: number;
+                /** @description The other; when absent, the present version. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionDiff"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9184,6 +9471,126 @@ export interface operations {
             };
         };
     };
+    restore_job_version: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the job that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RestoreBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     resume_job: {
         parameters: {
             query?: {
@@ -9448,6 +9855,149 @@ export interface operations {
             };
             /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_job_versions: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_VersionSummary"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_job_version: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The number of the version. */
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
