@@ -167,6 +167,38 @@ export const journeys = {
     await context.close();
   },
 
+  async whyForTimesThatDidNotRun({ server, browser, service }) {
+    const { page, check, context } = await openPage(browser);
+    const { call } = server;
+    // A run that takes for ever: the times after it are skipped. A pause: its times are too late afterwards.
+    await call('POST', '/v1/jobs', { name: 'too-slow', interval_seconds: 1, overlap: 'SKIP', timeout_seconds: 7200, payload: { endpoint: `${service.url}/slow`, method: 'GET' } });
+    await call('POST', '/v1/jobs', { name: 'too-late', interval_seconds: 1, catch_up: 'ALL', start_deadline_seconds: 1, payload: { type: 'NOOP' } });
+    const first = (job, status) => until(`a ${status} time of ${job}`, async () => (await call('GET', `/v1/jobs/${job}/executions?status=${status}`)).data[0]);
+    const skipped = await first('too-slow', 'SKIPPED');
+    const paused = Date.parse((await call('POST', '/v1/jobs/too-late/pause')).updated_at);
+    await until('some times of the pause', () => Date.now() > paused + 5000);
+    await call('POST', '/v1/jobs/too-late/resume?catch_up=ALL');
+    const missed = await first('too-late', 'MISSED');
+    for (const name of ['too-slow', 'too-late']) await call('POST', `/v1/jobs/${name}/pause`);
+    await login(page, server.url, server.key);
+    const why = page.getByRole('region', { name: 'Why' });
+    for (const [run, status, words] of [[skipped, 'SKIPPED', /not ended|earlier run|overlap/i], [missed, 'MISSED', /deadline|start/i]]) {
+      // A time without a run has a page, and the page says why.
+      await page.goto(`${server.url}/ui/runs/${run.execution_id}`);
+      await page.locator('h1').getByText(status).waitFor();
+      await why.getByText(words).first().waitFor();
+      await page.goto(`${server.url}/ui/jobs/${run.job_name}/at/${encodeURIComponent(run.scheduled_time)}`);
+      await why.getByText(new RegExp(status, 'i')).first().waitFor();
+      await why.getByRole('link', { name: /Open the run|open run/ }).first().waitFor();
+    }
+    // From the reason to its remedy.
+    await why.getByRole('link', { name: 'Backfill this time…' }).click();
+    await page.getByRole('dialog', { name: 'Backfill too-late' }).waitFor();
+    for (const name of ['too-slow', 'too-late']) await call('DELETE', `/v1/jobs/${name}`);
+    await check('times that did not run');
+    await context.close();
+  },
+
   async editSeesConflictsAndKeepsWhatItDoesNotShow({ server, browser }) {
     const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|12|09|22)/.test(text) });
     await login(page, server.url, server.key);
