@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
-import { login, openPage, pressUntil, settled, startServer, until, untilEqual } from './world.mjs';
+import { freePort, login, openPage, pressUntil, settled, startProvider, startServer, until, untilEqual } from './world.mjs';
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true });
@@ -467,6 +467,42 @@ export const journeys = {
     await untilEqual('the typed text', 'typed before', () => page.getByLabel('Description').inputValue());
     await check('session');
     await context.close();
+  },
+
+  async loginAtAnOpenIdProvider({ browser, folder }) {
+    const provider = await startProvider();
+    const port = await freePort();
+    const server = await startServer(join(folder, 'oidc'), {
+      PUNCTUAL_AUTH__OIDC__ISSUERS: provider.url,
+      PUNCTUAL_AUTH__OIDC__AUDIENCE: 'dash',
+      PUNCTUAL_AUTH__OIDC__TENANT: 'default',
+      PUNCTUAL_AUTH__OIDC__CLIENT_ID: 'dash',
+      PUNCTUAL_AUTH__OIDC__REDIRECT_URL: `http://127.0.0.1:${port}/v1/session/oidc/callback`,
+    }, port);
+    try {
+      await server.call('POST', '/v1/jobs', { name: 'seen', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      const { page, check, context } = await openPage(browser);
+      await page.goto(`${server.url}/ui/jobs/seen`);
+      // Without a role there is no way in, and the page says so.
+      await page.getByRole('link', { name: /^Log in with 127/ }).click();
+      await page.getByText('you have no role here').waitFor();
+      await server.call('POST', '/v1/roles', { name: 'readers' });
+      await server.call('POST', '/v1/grants', { privilege: 'VIEW JOB HISTORY', to_role: 'readers' });
+      await page.goto(`${server.url}/ui/jobs/seen`);
+      await page.getByRole('link', { name: /^Log in with 127/ }).click();
+      // Back on the page that was asked for, with what the role gives and no more.
+      await title(page, 'seen');
+      assert.ok(page.url().endsWith('/ui/jobs/seen'), page.url());
+      assert.equal(await button(page, 'Run now…').count(), 0);
+      await page.getByLabel(/^Account of .*#ann/).click();
+      await button(page, 'Log out').click();
+      await title(page, 'Log in to Punctual');
+      await check('OpenID');
+      await context.close();
+    } finally {
+      provider.stop();
+      await server.stop();
+    }
   },
 
   async worksUnderAPathOfAProxyAndAfterARestart({ browser, folder }) {
