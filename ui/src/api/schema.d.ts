@@ -684,6 +684,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows how the times of each day ended, and how many are to come. */
+        get: operations["get_calendar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/calendar/{date}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the times of a job on a day: how each ended, which are to come, and which local times do
+         *     not happen.
+         */
+        get: operations["get_calendar_day"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/diff": {
         parameters: {
             query?: never;
@@ -1096,6 +1133,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedule/heat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the runs that start in each hour of the week to come. */
+        get: operations["get_schedule_heat"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedule:preview": {
         parameters: {
             query?: never;
@@ -1186,6 +1240,40 @@ export interface paths {
         post: operations["open_session"];
         /** Ends the session of this browser: the key that a login made is deleted, an API key stays. */
         delete: operations["close_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ends a login at an issuer: sets the cookie and sends the browser to the dashboard. */
+        get: operations["finish_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/{issuer}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends the browser to an issuer to log in. */
+        get: operations["start_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1944,6 +2032,109 @@ export interface components {
             job?: components["schemas"]["JobCreated"] | null;
             error?: components["schemas"]["BulkError"] | null;
         };
+        /** @description The days of a job. */
+        Calendar: {
+            /** @description The zone of the days. */
+            timezone: string;
+            /** @description The present day there. */
+            today: string;
+            /** @description Every day that was asked for, in order. */
+            days: components["schemas"]["CalendarDay"][];
+            /**
+             * Format: date-time
+             * @description Before this time runs were counted by the hour in which they ended, because there are many.
+             *     Null when each run was counted by the time that it stands for.
+             */
+            counted_by_end_before?: string | null;
+        };
+        /** @description A day of a job. */
+        CalendarDay: {
+            /** @description The day, such as `2026-03-29`. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description How its times ended, by outcome. */
+            ended: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Runs of times that have passed, and that have not ended.
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Times to come.
+             */
+            planned: number;
+            /**
+             * Format: int64
+             * @description Local times of the schedule that do not happen, because clocks jump over them.
+             */
+            skipped_by_clock: number;
+        };
+        /** @description A time of a job on a day. */
+        CalendarTick: {
+            /**
+             * Format: date-time
+             * @description The time.
+             */
+            scheduled_time: string;
+            /**
+             * Format: date-time
+             * @description The last of the times, if the row stands for several.
+             */
+            scheduled_until?: string | null;
+            /**
+             * Format: int64
+             * @description How many times the row stands for.
+             */
+            occurrences: number;
+            /** @description The local time, such as `2026-03-29T03:30:00`. */
+            local: string;
+            /** @description `FIRST` or `SECOND` when clocks show this local time twice on that day. */
+            fold?: string | null;
+            /** @description The status of its execution; `PLANNED` for a time to come. */
+            status: string;
+            /**
+             * Format: uuid
+             * @description Its execution.
+             */
+            execution_id?: string | null;
+            /** @description The code of the reason, of a time without a run. */
+            reason?: string | null;
+        };
+        /** @description The times of a job on a day. */
+        CalendarTicks: {
+            /** @description The zone of the day. */
+            timezone: string;
+            /** @description The day. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description Its times in order: those in the ledger, then those to come. */
+            ticks: components["schemas"]["CalendarTick"][];
+            /** @description Local times of the schedule that do not happen, because clocks jump over them. */
+            skipped: components["schemas"]["PreviewSkip"][];
+            /** @description Whether there are more times than are listed. */
+            is_cut: boolean;
+        };
         /** @description Why an execution is cancelled. */
         CancelBody: {
             /**
@@ -2430,6 +2621,47 @@ export interface components {
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
+        };
+        /** @description How many runs start in each hour of the week to come. */
+        Heat: {
+            /** @description The zone of the local hours. */
+            timezone: string;
+            /**
+             * @description Every hour of the next seven days, in order. When clocks change, a local hour is missing or
+             *     comes twice.
+             */
+            hours: components["schemas"]["HeatHour"][];
+            peak?: components["schemas"]["UpcomingMinute"] | null;
+            /** @description How many jobs on a schedule were counted. */
+            jobs: number;
+            /** @description Whether there are more runs than were counted. */
+            is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
+        };
+        /** @description How many runs start in an hour. */
+        HeatHour: {
+            /**
+             * Format: date-time
+             * @description When the hour begins.
+             */
+            at: string;
+            /** @description The local time, such as `2026-03-29T03:00`. */
+            local: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it.
+             */
+            starts: number;
+            /**
+             * Format: int64
+             * @description How many start in its busiest minute.
+             */
+            busiest: number;
         };
         /** @description What ended in an hour. */
         HourView: components["schemas"]["SummaryView"] & {
@@ -3824,6 +4056,13 @@ export interface components {
             /** @description The password. */
             password: string;
         };
+        /** @description An issuer at which a browser can log in. */
+        LoginView: {
+            /** @description Its name. */
+            name: string;
+            /** @description Where the browser goes to log in. */
+            path: string;
+        };
         /** @description Does nothing, successfully. */
         NoopPayload: {
             /** @description `NOOP`. */
@@ -4249,6 +4488,8 @@ export interface components {
             /** @description The name of this cluster's environment, from the setting `ui.environment`. */
             environment?: string | null;
             identity?: components["schemas"]["Whoami"] | null;
+            /** @description Issuers at which a browser can log in. */
+            logins: components["schemas"]["LoginView"][];
         };
         /** @description A value for a setting. */
         SettingBody: {
@@ -4574,19 +4815,12 @@ export interface components {
          * @enum {string}
          */
         Tier: "FREE" | "STANDARD" | "PREMIUM";
-        /** @description A token that nobody has used yet, without the token itself. */
-        TokenEntry: {
-            /** @description Which one it is. */
-            token_id: string;
-            /** @description The labels that the agent gets. */
-            labels: {
-                [key: string]: string;
-            };
-            /**
-             * Format: date-time
-             * @description When it stops working.
-             */
-            expires_at: string;
+        /** @description Scheduled times that only one of two versions has. */
+        TimesDiff: {
+            /** @description Times of `from` that `to` does not have. */
+            gone: string[];
+            /** @description Times of `to` that `from` does not have. */
+            new: string[];
         };
         /** @description What a token shall be. */
         TokenSpec: {
@@ -4658,6 +4892,12 @@ export interface components {
             minutes: components["schemas"]["UpcomingMinute"][];
             /** @description Whether there are more runs than were counted. */
             is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
         };
         /** @description A job that is due. */
         UpcomingJob: {
@@ -4677,11 +4917,11 @@ export interface components {
              */
             at: string;
             /**
-             * Format: int32
+             * Format: int64
              * @description How many runs are due in it.
              */
             starts: number;
-            /** @description The first ten jobs that are due in it. */
+            /** @description The first ten jobs that are due in it, by name. */
             jobs: components["schemas"]["UpcomingJob"][];
         };
         /** @description A job that must have ended before another one starts: its name or id, or both with a condition. */
@@ -9093,6 +9333,154 @@ export interface operations {
             };
         };
     };
+    get_calendar: {
+        parameters: {
+            query?: {
+                /** @description The first day, such as `2026-03-01`; four weeks before today when absent. */
+                from?: string;
+                /** @description The last day; a week after today when absent, at most 400 days after the first. */
+                to?: string;
+                /** @description The zone of the days; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_calendar_day: {
+        parameters: {
+            query?: {
+                /** @description The zone of the day; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The day, such as `2026-03-29`. */
+                date: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalendarTicks"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     diff_job_versions: {
         parameters: {
             query?: {
@@ -11439,7 +11827,9 @@ export interface operations {
     list_upcoming: {
         parameters: {
             query?: {
-                /** @description Minutes from now on; 60 when absent, at most 1440. */
+                /** @description From this time on, within seven days; from now on when absent. */
+                from?: string;
+                /** @description How many minutes; 60 when absent, at most 1440. */
                 minutes?: number;
             };
             header?: never;
@@ -11455,6 +11845,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Upcoming"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_schedule_heat: {
+        parameters: {
+            query?: {
+                /** @description The zone of the local hours; `UTC` when absent. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Heat"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
@@ -12175,6 +12624,109 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    finish_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description What the ID token is redeemed with. */
+                code?: string;
+                /** @description What the login began with. */
+                state?: string;
+                /** @description Why there is no code. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    start_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description The page of the dashboard to show afterwards, relative to its start page. */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Which issuer, as `GET /v1/session` lists them. */
+                issuer: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

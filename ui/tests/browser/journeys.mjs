@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
-import { login, openPage, pressUntil, settled, startServer, until, untilEqual } from './world.mjs';
+import { freePort, login, openPage, pressUntil, settled, startProvider, startServer, until, untilEqual } from './world.mjs';
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true });
@@ -164,6 +164,39 @@ export const journeys = {
     await ask('nightly-ledger', 'nonsense');
     await page.getByText('nonsense is not a time').waitFor();
     await check('why');
+    await context.close();
+  },
+
+  async whyForTimesThatDidNotRun({ server, browser, service }) {
+    const { page, check, context } = await openPage(browser);
+    const { call } = server;
+    // A run that takes for ever: the times after it are skipped. A pause: its times are too late afterwards.
+    await call('POST', '/v1/jobs', { name: 'too-slow', interval_seconds: 1, overlap: 'SKIP', timeout_seconds: 7200, payload: { endpoint: `${service.url}/slow`, method: 'GET' } });
+    await call('POST', '/v1/jobs', { name: 'too-late', interval_seconds: 1, catch_up: 'ALL', start_deadline_seconds: 1, payload: { type: 'NOOP' } });
+    const first = (job, status) => until(`a ${status} time of ${job}`, async () => (await call('GET', `/v1/jobs/${job}/executions?status=${status}`)).data[0]);
+    const skipped = await first('too-slow', 'SKIPPED');
+    const paused = Date.parse((await call('POST', '/v1/jobs/too-late/pause')).updated_at);
+    await until('some times of the pause', () => Date.now() > paused + 5000);
+    await call('POST', '/v1/jobs/too-late/resume?catch_up=ALL');
+    const missed = await first('too-late', 'MISSED');
+    for (const name of ['too-slow', 'too-late']) await call('POST', `/v1/jobs/${name}/pause`);
+    // Other journeys look at what runs now.
+    for (const run of (await call('GET', '/v1/jobs/too-slow/executions?status=RUNNING')).data) await call('POST', `/v1/executions/${run.execution_id}/cancel`, {});
+    await login(page, server.url, server.key);
+    const why = page.getByRole('region', { name: 'Why' });
+    for (const [run, status, words] of [[skipped, 'SKIPPED', /not ended|earlier run|overlap/i], [missed, 'MISSED', /deadline|start/i]]) {
+      // A time without a run has a page, and the page says why.
+      await page.goto(`${server.url}/ui/runs/${run.execution_id}`);
+      await page.locator('h1').getByText(status).waitFor();
+      await why.getByText(words).first().waitFor();
+      await page.goto(`${server.url}/ui/jobs/${run.job_name}/at/${encodeURIComponent(run.scheduled_time)}`);
+      await why.getByText(new RegExp(status, 'i')).first().waitFor();
+      await why.getByRole('link', { name: /Open the run|open run/ }).first().waitFor();
+    }
+    // From the reason to its remedy.
+    await why.getByRole('link', { name: 'Backfill this time…' }).click();
+    await page.getByRole('dialog', { name: 'Backfill too-late' }).waitFor();
+    await check('times that did not run');
     await context.close();
   },
 
@@ -435,6 +468,42 @@ export const journeys = {
     await untilEqual('the typed text', 'typed before', () => page.getByLabel('Description').inputValue());
     await check('session');
     await context.close();
+  },
+
+  async loginAtAnOpenIdProvider({ browser, folder }) {
+    const provider = await startProvider();
+    const port = await freePort();
+    const server = await startServer(join(folder, 'oidc'), {
+      PUNCTUAL_AUTH__OIDC__ISSUERS: provider.url,
+      PUNCTUAL_AUTH__OIDC__AUDIENCE: 'dash',
+      PUNCTUAL_AUTH__OIDC__TENANT: 'default',
+      PUNCTUAL_AUTH__OIDC__CLIENT_ID: 'dash',
+      PUNCTUAL_AUTH__OIDC__REDIRECT_URL: `http://127.0.0.1:${port}/v1/session/oidc/callback`,
+    }, port);
+    try {
+      await server.call('POST', '/v1/jobs', { name: 'seen', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      const { page, check, context } = await openPage(browser);
+      await page.goto(`${server.url}/ui/jobs/seen`);
+      // Without a role there is no way in, and the page says so.
+      await page.getByRole('link', { name: /^Log in with 127/ }).click();
+      await page.getByText('you have no role here').waitFor();
+      await server.call('POST', '/v1/roles', { name: 'readers' });
+      await server.call('POST', '/v1/grants', { privilege: 'VIEW JOB HISTORY', to_role: 'readers' });
+      await page.goto(`${server.url}/ui/jobs/seen`);
+      await page.getByRole('link', { name: /^Log in with 127/ }).click();
+      // Back on the page that was asked for, with what the role gives and no more.
+      await title(page, 'seen');
+      assert.ok(page.url().endsWith('/ui/jobs/seen'), page.url());
+      assert.equal(await button(page, 'Run now…').count(), 0);
+      await page.getByLabel(/^Account of .*#ann/).click();
+      await button(page, 'Log out').click();
+      await title(page, 'Log in to Punctual');
+      await check('OpenID');
+      await context.close();
+    } finally {
+      provider.stop();
+      await server.stop();
+    }
   },
 
   async worksUnderAPathOfAProxyAndAfterARestart({ browser, folder }) {

@@ -43,6 +43,11 @@ async function everyPage(world) {
         const where = `${path} (${theme}, ${width})`;
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `${where} is ${wide} pixels wider than the screen`);
+        // Pages with hostile texts have the elements of other pages: what counts is that they run nothing.
+        if (hostile.includes(path)) {
+          await check(where);
+          continue;
+        }
         await page.evaluate(axe);
         const found = await page.evaluate(() =>
           window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }),

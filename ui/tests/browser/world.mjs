@@ -2,6 +2,7 @@
 // error of a page fails the test.
 
 import { spawn } from 'node:child_process';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -18,8 +19,8 @@ export const XSS = [
   '\u202Egnp.exe',
 ];
 
-export async function startServer(folder, environment = {}) {
-  const child = spawn(process.env.SERVER_BINARY, ['serve', '--data', folder, '--http', '127.0.0.1:0', '--pg', 'none'], {
+export async function startServer(folder, environment = {}, port = 0) {
+  const child = spawn(process.env.SERVER_BINARY, ['serve', '--data', folder, '--http', `127.0.0.1:${port}`, '--pg', 'none'], {
     env: {
       ...process.env,
       PUNCTUAL_EXTERNAL__ENABLED: 'true',
@@ -60,6 +61,50 @@ export async function startServer(folder, environment = {}) {
       child.kill('SIGKILL');
     });
   return { url, key, link, call, stop, child };
+}
+
+/** A port that was free a moment ago. */
+export async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/** An OpenID provider that lets everybody in as `ann`. */
+export async function startProvider() {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const encoded = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const asked = { query: undefined, form: undefined };
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url, url);
+    const json = (value) => response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
+    if (pathname === '/.well-known/openid-configuration') {
+      return json({ issuer: url, jwks_uri: `${url}/keys`, authorization_endpoint: `${url}/auth`, token_endpoint: `${url}/token` });
+    }
+    if (pathname === '/keys') return json({ keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k', use: 'sig', alg: 'ES256' }] });
+    if (pathname === '/auth') {
+      asked.query = searchParams;
+      const back = new URL(searchParams.get('redirect_uri'));
+      back.search = new URLSearchParams({ code: 'the code', state: searchParams.get('state') });
+      return response.writeHead(303, { location: back.href }).end();
+    }
+    let form = '';
+    request.on('data', (part) => (form += part)).on('end', () => {
+      const given = new URLSearchParams(form);
+      const challenge = createHash('sha256').update(given.get('code_verifier') ?? '').digest('base64url');
+      if (given.get('code') !== 'the code' || challenge !== asked.query.get('code_challenge')) return response.writeHead(400).end();
+      const now = Math.floor(Date.now() / 1000);
+      const claims = { iss: url, aud: asked.query.get('client_id'), sub: 'ann', nonce: asked.query.get('nonce'), iat: now, exp: now + 3600, roles: ['readers'] };
+      const text = `${encoded({ alg: 'ES256', kid: 'k' })}.${encoded(claims)}`;
+      const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' }).toString('base64url');
+      json({ id_token: `${text}.${signature}`, access_token: 'none', token_type: 'Bearer' });
+    });
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  return { url, stop: () => (server.closeAllConnections(), server.close()) };
 }
 
 /** A service for jobs: `/ok`, `/broken` with a text, `/slow`, which answers when it is stopped. */

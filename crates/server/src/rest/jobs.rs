@@ -11,6 +11,7 @@ use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
 use engine::{Deletion, JobFilter, LastRun, NewJob};
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -29,7 +30,10 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 const OUTCOMES: u32 = 20;
 
 /// How many pages of the store a search by a part of the name looks through for one page.
-const SEARCHED_PAGES_MAX: usize = 10;
+const SEARCHED_PAGES_MAX: usize = 50;
+
+/// How long it looks, at most.
+const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(150);
 
 /// Makes a job.
 #[utoipa::path(
@@ -223,11 +227,12 @@ pub(crate) async fn list(
     let with_outcomes = include.contains(&Include::Outcomes);
     let with_warnings = include.contains(&Include::Warnings);
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
-    // A word that few names contain is looked for further than in one page.
+    // A word that few names contain is looked for further than in one page, but not for long.
+    let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
     for _ in 1..SEARCHED_PAGES_MAX {
         let wanted = limit.saturating_sub(jobs.items.len() as u32);
         let Some(after) = jobs.next.as_deref() else { break };
-        if filter.contains.is_none() || wanted == 0 {
+        if filter.contains.is_none() || wanted == 0 || app.now() >= enough {
             break;
         }
         let more = app.engine.by(&actor).list_jobs(&filter, Some(after), wanted).await?;

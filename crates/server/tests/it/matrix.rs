@@ -356,8 +356,11 @@ async fn every_route_answers_everybody_as_the_table_says() {
                 }
             }
             if ["stranger", "plain"].contains(person) && status == 200 {
+                // A number and a day are no names of anything.
+                let is_name = |place: &&str| !["{version}", "{date}"].contains(place);
+                let names = things.0.iter().filter(|(place, _)| is_name(place));
                 let named: Vec<&String> =
-                    things.0.values().filter(|id| text.contains(id.as_str())).collect();
+                    names.map(|(_, id)| id).filter(|id| text.contains(id.as_str())).collect();
                 // A batch names what it was asked about, and says that it is not there.
                 let echo = path.starts_with("/v1/dead-letters:");
                 if !(named.is_empty() || echo && text.contains("\"ok\":false")) {
