@@ -4822,6 +4822,20 @@ export interface components {
             /** @description Times of `to` that `from` does not have. */
             new: string[];
         };
+        /** @description A token that nobody has used yet, without the token itself. */
+        TokenEntry: {
+            /** @description Which one it is. */
+            token_id: string;
+            /** @description The labels that the agent gets. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description When it stops working.
+             */
+            expires_at: string;
+        };
         /** @description What a token shall be. */
         TokenSpec: {
             /**
