@@ -1,6 +1,7 @@
 //! What is known of a job and its runs.
 
 use std::collections::HashMap;
+use std::collections::hash_map;
 
 use domain::access::Entry;
 use domain::audit::Kind;
@@ -96,8 +97,8 @@ impl<'a> Gathered<'a> {
     pub async fn facts(&self, runs: &[RunView]) -> Result<Vec<RunFacts>> {
         let mut names: HashMap<UserId, String> = HashMap::new();
         for user in runs.iter().filter_map(|run| run.requested_by) {
-            if !names.contains_key(&user) {
-                names.insert(user, self.user_name(user).await?);
+            if let hash_map::Entry::Vacant(unknown) = names.entry(user) {
+                unknown.insert(self.user_name(user).await?);
             }
         }
         let name = |run: &RunView| run.requested_by.and_then(|user| names.get(&user).cloned());
@@ -309,7 +310,7 @@ impl<'a> Gathered<'a> {
                 ..RunFilter::of_job(self.job.id)
             };
             let found = self.node.list_runs(&filter, None, OTHERS_MAX).await?.items;
-            if let Some(first) = found.iter().filter(is_same).next_back() {
+            if let Some(first) = found.iter().rfind(is_same) {
                 detail.repeats = Some(self.other_of(first).await?);
             }
             return Ok(());

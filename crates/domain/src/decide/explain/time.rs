@@ -58,9 +58,9 @@ impl TimeFacts {
         let is_gap = run.reason.as_deref() == Some("DST_GAP");
         match &asked.kind {
             AskedKind::Missing { shifted, .. } => {
-                is_gap && run.scheduled_for == asked.at
-                    || !is_gap && run.origin.is_tick() && within(*shifted)
-                    || !is_gap && run.origin == Origin::Schedule && run.scheduled_for == asked.at
+                let is_at = run.scheduled_for == asked.at;
+                let is_shifted = run.origin.is_tick() && within(*shifted);
+                if is_gap { is_at } else { is_shifted || is_at && run.origin == Origin::Schedule }
             }
             AskedKind::Once => !is_gap && within(asked.at),
             AskedKind::Twice { second, .. } => !is_gap && (within(asked.at) || within(*second)),

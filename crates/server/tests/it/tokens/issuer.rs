@@ -15,6 +15,9 @@ use server::{Answer, Fetcher};
 pub const URL: &str = "https://id.example.com/realms/a";
 const KEYS: &str = "https://id.example.com/keys";
 
+/// A body that was posted, and its Authorization header.
+type Posted = (String, Option<String>);
+
 /// What is published, and how often somebody asked for it.
 #[derive(Clone, Default)]
 pub struct Web {
@@ -22,7 +25,7 @@ pub struct Web {
     pub asked: Arc<AtomicU32>,
     pub is_down: Arc<AtomicBool>,
     /// The last form that was sent, and who sent it.
-    pub posted: Arc<Mutex<Option<(String, Option<String>)>>>,
+    pub posted: Arc<Mutex<Option<Posted>>>,
 }
 
 impl Web {
