@@ -1,15 +1,13 @@
 //! The start log of a server, in its data folder: what it had begun, for the process after it.
 //!
 //! ```text
-//!   starts.log   "PNCTLOG1" │ boot id │ node id │ store id │ record │ record │ …
-//!                                                            └ run, fence, turn, token, start, check
+//!   starts.log   "PNCTLOG1" │ boot id │ node id │ record │ record │ …
+//!                                                  └ run, fence, turn, token, start, check
 //! ```
 //!
 //! A record is written before its action begins and not synced: it survives the process, and that
-//! is all it needs to do. Another boot id in the head means that the machine was restarted, another
-//! store id that the log belongs to another database; then nothing is known. A record may name a run
-//! that has ended since; only its grant counts. A log that could not be written proves nothing: its
-//! boot id is overwritten.
+//! is all it needs to do. Another boot id in the head means that the machine was restarted, and then
+//! nothing is known. A record may name a run that has ended since; only its grant counts.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -45,7 +43,6 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub struct FileStartLog {
     file: File,
     boot: Option<Uuid>,
-    store: Uuid,
     predecessor: Option<Predecessor>,
     places: Mutex<Places>,
 }
@@ -59,21 +56,20 @@ struct Places {
 }
 
 impl FileStartLog {
-    /// Opens the log of a data folder and of a database, and reads what the process before this
-    /// one left there.
-    pub fn open(folder: &Path, store: Uuid) -> io::Result<Self> {
+    /// Opens the log of a data folder, and reads what the process before this one left there.
+    pub fn open(folder: &Path) -> io::Result<Self> {
         let boot = std::fs::read_to_string(BOOT_ID).ok();
-        Self::open_in_boot(folder, store, boot.and_then(|text| text.trim().parse().ok()))
+        Self::open_in_boot(folder, boot.and_then(|text| text.trim().parse().ok()))
     }
 
-    fn open_in_boot(folder: &Path, store: Uuid, boot: Option<Uuid>) -> io::Result<Self> {
+    fn open_in_boot(folder: &Path, boot: Option<Uuid>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(folder.join(FILE))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let predecessor = predecessor(&bytes, store, boot);
-        Ok(FileStartLog { file, boot, store, predecessor, places: Mutex::default() })
+        let predecessor = predecessor(&bytes, boot);
+        Ok(FileStartLog { file, boot, predecessor, places: Mutex::default() })
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -82,19 +78,12 @@ impl FileStartLog {
 
     fn clear(&self, node: NodeId) -> io::Result<()> {
         self.file.set_len(0)?;
-        // Written, so that there is room for it when the disk is full.
-        let mut bytes = vec![0; HEAD as usize + PREALLOCATED as usize * RECORD];
-        let head = [self.boot.unwrap_or_default(), node.0, self.store];
-        bytes[..MAGIC.len()].copy_from_slice(MAGIC);
-        for (place, id) in bytes[MAGIC.len()..].chunks_exact_mut(16).zip(head) {
-            place.copy_from_slice(id.as_bytes());
-        }
-        self.file.write_all_at(&bytes, 0)
-    }
-
-    /// A start is missing in the log, so that it proves nothing any more.
-    fn invalidate(&self) -> io::Result<()> {
-        self.file.write_all_at(Uuid::nil().as_bytes(), MAGIC.len() as u64)
+        self.file.set_len(HEAD + PREALLOCATED * RECORD as u64)?;
+        let mut head = Vec::with_capacity(HEAD as usize);
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(self.boot.unwrap_or_default().as_bytes());
+        head.extend_from_slice(node.0.as_bytes());
+        self.file.write_all_at(&head, 0)
     }
 }
 
@@ -120,10 +109,7 @@ impl StartLog for FileStartLog {
         places.used.insert(grant, place);
         let at = HEAD + place * RECORD as u64;
         if let Err(error) = self.file.write_all_at(&record(grant, begun), at) {
-            tracing::error!(run = %grant.run, %error, "cannot write the start log: after a crash every due run of this node may have begun");
-            if let Err(error) = self.invalidate() {
-                tracing::error!(%error, "cannot invalidate the start log");
-            }
+            tracing::error!(run = %grant.run, %error, "cannot write the start log");
         }
     }
 
@@ -164,11 +150,11 @@ fn read_record(bytes: &[u8]) -> Option<(Grant, BegunRun)> {
     Some((grant, BegunRun { started_at, token: number(28)? }))
 }
 
-fn predecessor(bytes: &[u8], store: Uuid, boot: Option<Uuid>) -> Option<Predecessor> {
+fn predecessor(bytes: &[u8], boot: Option<Uuid>) -> Option<Predecessor> {
     let rest = bytes.strip_prefix(MAGIC)?;
-    let id = |place: usize| Uuid::from_slice(rest.get(16 * place..16 * (place + 1))?).ok();
-    let (written_in, node, written_for) = (id(0)?, NodeId(id(1)?), id(2)?);
-    if boot != Some(written_in) || store != written_for {
+    let written_in = Uuid::from_slice(rest.get(..16)?).ok()?;
+    let node = NodeId(Uuid::from_slice(rest.get(16..32)?).ok()?);
+    if boot != Some(written_in) {
         return Some(Predecessor { node, begun: None });
     }
     let records = bytes.get(HEAD as usize..).unwrap_or_default().chunks(RECORD);
@@ -192,10 +178,7 @@ mod tests {
     fn the_next_process_knows_what_had_begun() {
         let folder = tempfile::tempdir().unwrap();
         let (boot, node) = (Some(Uuid::from_u128(7)), NodeId(Uuid::from_u128(8)));
-        let open = |store: u128, boot| {
-            FileStartLog::open_in_boot(folder.path(), Uuid::from_u128(store), boot).unwrap()
-        };
-        let log = open(1, boot);
+        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
         assert_eq!(log.predecessor(), None);
         log.restart(node);
         for n in 1..=3 {
@@ -205,23 +188,18 @@ mod tests {
         log.begin(grant(4), begun(4));
         drop(log);
         let expected: BegunRuns = [1, 3, 4].map(|n| (grant(n), begun(i64::from(n)))).into();
-        let log = open(1, boot);
+        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
         let found = log.predecessor().unwrap();
         assert_eq!((found.node, found.begun.as_ref()), (node, Some(&expected)));
         // After a reboot the node is known, and nothing else.
-        let nothing = Predecessor { node, begun: None };
-        let rebooted = open(1, Some(Uuid::from_u128(9)));
-        assert_eq!(rebooted.predecessor(), Some(&nothing));
-        assert_eq!(open(1, None).predecessor(), Some(&nothing));
-        // The same with another database.
-        assert_eq!(open(2, boot).predecessor(), Some(&nothing));
-        // And when a start could not be written.
-        log.invalidate().unwrap();
-        assert_eq!(open(1, boot).predecessor(), Some(&nothing));
+        let rebooted = FileStartLog::open_in_boot(folder.path(), Some(Uuid::from_u128(9))).unwrap();
+        assert_eq!(rebooted.predecessor(), Some(&Predecessor { node, begun: None }));
+        let unknown = FileStartLog::open_in_boot(folder.path(), None).unwrap();
+        assert_eq!(unknown.predecessor(), Some(&Predecessor { node, begun: None }));
         // A new node begins with nothing.
         log.restart(NodeId(Uuid::from_u128(10)));
         drop(log);
-        let log = open(1, boot);
+        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
         assert_eq!(log.predecessor().unwrap().begun, Some(BegunRuns::new()));
     }
 
@@ -237,7 +215,7 @@ mod tests {
         assert_eq!(read_record(&[0; RECORD]), None);
         assert_eq!(read_record(&whole[..20]), None);
         for bytes in [&b""[..], b"PNCTLOG1", b"something else that is long enough to be a head"] {
-            assert_eq!(predecessor(bytes, Uuid::nil(), None), None);
+            assert_eq!(predecessor(bytes, None), None);
         }
     }
 }

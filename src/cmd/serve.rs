@@ -18,7 +18,6 @@ use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
 use tokio::runtime::{Builder, Handle};
-use uuid::Uuid;
 use vault::{Rotated, SecretService, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
@@ -228,7 +227,7 @@ async fn serve(
     let measured = Arc::clone(&metrics) as Arc<dyn store::StoreMetrics>;
     let store = SharedStore::measured(store, measured);
     let id = store_id(&store).await.map_err(|error| no_store("the store", &error))?;
-    folder.check_store(&id.simple().to_string()).map_err(Failure::Failed)?;
+    folder.check_store(&id).map_err(Failure::Failed)?;
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let is_cluster = matches!(plan.store, StoreKind::Postgres(_));
     if is_cluster {
@@ -255,7 +254,7 @@ async fn serve(
             })?)
         }
     };
-    let start_log = FileStartLog::open(folder.path(), id).map_err(|error| {
+    let start_log = FileStartLog::open(folder.path()).map_err(|error| {
         let path = folder.join(start_log::FILE);
         CliError::new(format!("cannot open the start log {}: {error}", path.display()))
     })?;
@@ -444,11 +443,10 @@ async fn joined(engine: &Engine, store: Uuid) -> Option<String> {
 
 /// What tells a database from every other, and stays with it through backups: made from the salt
 /// that is drawn for it once.
-async fn store_id(store: &SharedStore) -> Result<Uuid, StoreError> {
+async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
     let salt = store.salt(random::bytes()).await?;
     let digest = Sha256::new().chain_update("punctual store\n").chain_update(salt).finalize();
-    let bytes = digest.first_chunk().copied().unwrap_or_default();
-    Ok(Uuid::from_bytes(bytes))
+    Ok(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.

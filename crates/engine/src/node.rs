@@ -171,9 +171,6 @@ struct State {
     place_waits: bool,
     /// Whether the next slot of a kind is for such runs.
     place_first: PerSlot<bool>,
-    /// Whether the store has answered that this node joined: until then it does not know in which
-    /// times no scheduler was alive.
-    is_joined: bool,
     /// The process ends.
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
@@ -202,9 +199,6 @@ struct State {
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
     predecessors: HashMap<NodeId, BegunRuns>,
-    /// Whether the database is a copy of an earlier state, as far as the process before this one
-    /// matters: what it began afterwards is not recorded.
-    is_restored: bool,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
@@ -257,17 +251,15 @@ struct Held {
     run: Arc<ClaimedRun>,
     /// When this node learnt of its grant.
     claimed_at: Timestamp,
-    /// Set when it was decided that it starts.
+    /// Set when the executor has it.
     running: Option<Running>,
 }
 
-/// A run that was decided to start.
+/// A run that has begun.
 struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
-    /// Whether its executor has begun. Until then the decision can be taken back.
-    has_begun: bool,
     /// What it waited for, if it began late.
     waited: Option<String>,
     _counted: Option<Counted>,
@@ -302,7 +294,6 @@ impl Node {
             seeks_place: false,
             place_waits: false,
             place_first: PerSlot::default(),
-            is_joined: false,
             draining: false,
             drained: false,
             drained_until: None,
@@ -317,7 +308,6 @@ impl Node {
             begun: BegunCounts::default(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
-            is_restored: false,
             told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);

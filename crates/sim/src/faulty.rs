@@ -251,9 +251,6 @@ impl<S: Store> Store for FaultyStore<S> {
                 }
             }
         }
-        if let (Some(sabotage), Ok(facts)) = (self.link.sabotage, &mut facts) {
-            facts.iter_mut().for_each(|facts| sabotage.facts(facts));
-        }
         self.link.back(facts).await
     }
 
@@ -272,23 +269,17 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
         self.link.there().await?;
-        let begun = match self.link.sabotage {
-            Some(Sabotage::UnrecordedStarts) => Ok(vec![true; grants.len()]),
-            _ => self.inner.begin(node, grants).await,
-        };
+        let begun = self.inner.begin(node, grants).await;
         self.link.back(begun).await
     }
 
     async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<Joined> {
         self.link.there().await?;
         let until = self.link.clock.stamp() + lease;
-        let mut joined = self.inner.join(node, info, lease).await;
-        if let Ok(joined) = &mut joined {
+        let joined = self.inner.join(node, info, lease).await;
+        if let Ok(joined) = &joined {
             self.link.saw(Event::Leased { node, until });
             self.link.saw(Event::Down { outages: joined.outages.clone() });
-            if self.link.sabotage == Some(Sabotage::ForgottenOutages) {
-                joined.outages.clear();
-            }
         }
         self.link.back(joined).await
     }

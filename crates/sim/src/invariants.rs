@@ -11,14 +11,12 @@ use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
-mod at_most_once;
 mod attempts_bounded;
 mod cancelled_stays_cancelled;
 mod catch_up_counts;
 mod every_run_ends;
 mod fairness;
 mod legal_transitions;
-mod missed_ticks;
 mod never_early;
 mod no_double_record;
 mod no_lost_tick;
@@ -26,10 +24,8 @@ mod no_stale_write;
 mod one_leader;
 mod one_owner;
 mod overlap;
-mod skips;
 mod slots_bounded;
 mod started_is_recorded;
-mod tokens;
 
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +85,6 @@ impl Judge {
                 Box::<overlap::Overlap>::default(),
                 Box::<attempts_bounded::AttemptsBounded>::default(),
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
-                Box::<at_most_once::AtMostOnce>::default(),
-                Box::<missed_ticks::MissedTicks>::default(),
-                Box::<tokens::Tokens>::default(),
-                Box::new(skips::Skips::new(profile)),
                 Box::new(never_early::NeverEarly::new(profile)),
                 Box::new(fairness::Fairness::new(profile)),
                 Box::new(slots_bounded::SlotsBounded::new(profile)),

@@ -25,7 +25,6 @@ mod oracle;
 mod profile;
 mod random;
 mod sabotage;
-mod start_log;
 mod stats;
 mod trace;
 mod world;

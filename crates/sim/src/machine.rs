@@ -8,16 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::cluster::Labels;
 use domain::id::RunId;
 use domain::schedule::Zones;
-use engine::{Attended, Env, Node, PlanReport, ReapReport, Settings, StartLog, Started};
+use engine::{Attended, Env, Node, PlanReport, ReapReport, Settings, Started};
+use store::NodeInfo;
 use store::sqlite::SqliteStore;
-use store::{NodeInfo, Replaces};
 
 use crate::clock::MachineClock;
 use crate::executor::Attempt;
 use crate::faulty::FaultyStore;
 use crate::link::Link;
 use crate::random::Random;
-use crate::start_log::{Folder, MemoryLog};
 
 /// A node of the simulation.
 pub type SimNode = Node;
@@ -44,10 +43,6 @@ pub struct Machine {
     pub joined: bool,
     /// How often it was booted.
     pub lives: u64,
-    /// What outlives its process.
-    folder: Arc<Folder>,
-    /// Whether its process has settled what the one before left.
-    recovered: bool,
 }
 
 /// A step under way.
@@ -134,8 +129,6 @@ impl Machine {
             renewed_at: 0,
             joined: false,
             lives: 0,
-            folder: Arc::default(),
-            recovered: false,
         }
     }
 
@@ -155,21 +148,16 @@ impl Machine {
         store: Arc<SqliteStore>,
         link: Arc<Link>,
         settings: &Settings,
-        mut random: Random,
+        random: Random,
         zones: Zones,
     ) {
         self.lives += 1;
         self.paused = false;
         self.joined = false;
-        self.recovered = false;
-        // Some lose what was not synced: the whole machine went down.
-        let log = MemoryLog::open(&self.folder, random.percent(25));
-        let replaces = log.predecessor().map_or(Replaces::None, |it| Replaces::Node(it.node));
         let settings = Settings {
             // The first machine is the one that some jobs ask for.
             info: NodeInfo {
                 labels: Labels(BTreeMap::from([("machine".into(), self.index.to_string())])),
-                replaces,
                 ..NodeInfo::named(&format!("m{}", self.index))
             },
             ..settings.clone()
@@ -182,16 +170,10 @@ impl Machine {
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
             zones,
             tracer: None,
-            start_log: Some(Arc::new(log)),
+            start_log: None,
         };
         let store = Arc::new(FaultyStore::new(store, link, self.index));
         self.node = Some(Arc::new(Node::new(store, settings, parts)));
-    }
-
-    /// The store knows its node, and what the process before left is settled.
-    pub fn has_joined(&mut self) {
-        self.joined = true;
-        self.recovered = true;
     }
 
     /// Everything that was in its memory is gone.
@@ -214,17 +196,7 @@ impl Machine {
             Kind::Reap => Box::pin(async move { Done::Reap(node.reap().await) }),
             Kind::Prune => Box::pin(async move { Done::Prune(node.prune().await) }),
             Kind::Attend => Box::pin(async move { Done::Attend(node.attend().await) }),
-            Kind::Join => {
-                let recovers = !self.recovered;
-                Box::pin(async move {
-                    let joined = node.join().await;
-                    let recovered = match joined {
-                        Ok(()) if recovers => node.recover().await,
-                        joined => joined,
-                    };
-                    Done::Join(recovered)
-                })
-            }
+            Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
             Kind::Leave => Box::pin(async move {
                 let _unreachable = node.retire().await;
                 node.drain();

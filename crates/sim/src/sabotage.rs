@@ -2,7 +2,6 @@
 
 use domain::bucket::Buckets;
 use domain::cluster::Lead;
-use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId};
 use uuid::Uuid;
 
@@ -19,14 +18,6 @@ pub enum Sabotage {
     ForgottenBuckets,
     /// A tick that vanished because its job was changed may start all the same.
     VanishedStarts,
-    /// Starts that must be known after a crash are not written down.
-    UnrecordedStarts,
-    /// A start is given a fencing token that was drawn long ago.
-    OldTokens,
-    /// A run that only waits is said to have begun.
-    WaitingIsBegun,
-    /// A node is not told in which times no scheduler was alive.
-    ForgottenOutages,
     /// A scheduler that does not exist has a share of the planning. This one does no harm.
     GhostScheduler,
 }
@@ -39,23 +30,7 @@ impl Sabotage {
         (Sabotage::UncheckedClaim, "one leader"),
         (Sabotage::ForgottenBuckets, "planned in time"),
         (Sabotage::VanishedStarts, "started is recorded"),
-        (Sabotage::UnrecordedStarts, "at most once"),
-        (Sabotage::OldTokens, "tokens in order"),
-        (Sabotage::WaitingIsBegun, "skips have a reason"),
-        (Sabotage::ForgottenOutages, "missed ticks do not start"),
     ];
-
-    /// What a node is told about a run that is about to start.
-    pub fn facts(self, facts: &mut StartFacts) {
-        match self {
-            Sabotage::OldTokens => facts.token &= !0xff,
-            Sabotage::WaitingIsBegun => {
-                let in_line = facts.earlier.iter_mut().filter(|it| it.is_in_line());
-                in_line.for_each(|it| (it.wait, it.was_tried) = (None, true));
-            }
-            _ => {}
-        }
-    }
 
     /// What a node is told when it asks for the lead. `led` is what it was told when it last led.
     pub fn lead(self, node: NodeId, lead: Lead, led: Option<Lead>) -> Lead {

@@ -530,8 +530,6 @@ pub struct LostRun {
     pub lease_until: Timestamp,
     /// Whether its start was written down under this grant.
     pub is_begun: bool,
-    /// Since when it was under way, if its node had told so ([`Store::record_starts`]).
-    pub started_at: Option<Timestamp>,
     /// The run and the grant.
     pub run: ClaimedRun,
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::evidence::{Evidence, Violations};
-use super::jobs::Role;
 use super::stage::StoreKind;
 use super::{catch_up, ledgers, starts};
 
@@ -74,8 +73,6 @@ pub fn report(evidence: &Evidence) -> Report {
     let _ = writeln!(text, "{} {} goal 0", catch_up::DIFFERS, found.count(catch_up::DIFFERS));
     let at_most_once = found.count("at-most-once");
     let _ = writeln!(text, "at-most-once violations {at_most_once} goal 0");
-    let (failed, uncalled) = lost_at_most_once(evidence);
-    let _ = writeln!(text, "at-most-once runs FAILED(LOST) {failed}, without a call {uncalled}");
     let _ = writeln!(text, "fence inversions {} goal 0", found.count("fence inversions"));
     write_changes(&mut text, evidence, &found);
     let (called, all) = catch_up::innocent_share(evidence);
@@ -96,20 +93,6 @@ fn write_faults(text: &mut String, evidence: &Evidence) {
     let unexplained = evidence.outages().filter(|outage| outage.sure.is_none()).count();
     let _ =
         writeln!(text, "times in which every node lost its lease without being down {unexplained}");
-}
-
-/// The runs of at-most-once jobs that failed because they were lost, and those among them that the
-/// endpoint never saw. A server can be killed between the record of a start and its call.
-fn lost_at_most_once(evidence: &Evidence) -> (usize, usize) {
-    let jobs = evidence.jobs.iter().filter(|job| job.job.role == Role::AtMostOnce);
-    let (mut failed, mut uncalled) = (0, 0);
-    for job in jobs {
-        for row in job.rows.iter().filter(|row| row.status == "FAILED" && row.reason == "LOST") {
-            failed += 1;
-            uncalled += usize::from(job.calls_of(&row.id).next().is_none());
-        }
-    }
-    (failed, uncalled)
 }
 
 /// The time from the end of a call to the arrival of the next one of a `QUEUE` job that was due

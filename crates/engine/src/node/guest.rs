@@ -64,12 +64,10 @@ impl State {
 }
 
 impl Node {
-    /// The same node with what another one of this process remembers of jobs and of outages: a
-    /// change that the process made is heard of by both, and a node that goes on without joining
-    /// again learns in which times no scheduler was alive.
-    pub(crate) fn hosted_by(mut self, host: &Node) -> Self {
-        self.definitions = Arc::clone(&host.definitions);
-        self.state().outages = host.outages();
+    /// The same node with what another one of this process remembers of jobs: a change that the
+    /// process made is heard of by both.
+    pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
+        self.definitions = Arc::clone(&with.definitions);
         self
     }
 
@@ -99,7 +97,6 @@ impl Node {
         if self.renew().await?.is_none() {
             return Ok(None);
         }
-        self.state().is_joined = true;
         let held = self.store.held(id).await?;
         let (running, waiting): (Vec<ClaimedRun>, Vec<ClaimedRun>) =
             held.into_iter().partition(|run| begun.contains_key(&run.grant));
@@ -116,8 +113,7 @@ impl Node {
                     .map_or((claimed_at, run.token), |carried| (carried.started_at, carried.token));
                 let _counted = state.begun.count(&run.run);
                 let (waited, of_job) = (None, Arc::clone(&job));
-                let running =
-                    Running { job: of_job, started_at, token, has_begun: true, waited, _counted };
+                let running = Running { job: of_job, started_at, token, waited, _counted };
                 let running = Some(running);
                 let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);

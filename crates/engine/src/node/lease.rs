@@ -28,14 +28,7 @@ impl Node {
     pub async fn join(&self) -> store::Result<()> {
         let joined =
             self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
-        let was_another = {
-            let mut state = self.state();
-            state.outages = joined.outages.into();
-            !state.predecessors.is_empty()
-        };
-        // What this process held as another node and had not begun must block nothing.
-        while was_another && self.reap().await?.lost > 0 {}
-        self.state().is_joined = true;
+        self.state().outages = joined.outages.into();
         let asked = self.ask();
         self.heard(asked, self.store.now().await?);
         Ok(())
@@ -120,14 +113,9 @@ impl Node {
         if let Some(Predecessor { node, begun: Some(begun) }) = log.predecessor() {
             self.state().predecessors.insert(*node, begun.clone());
         }
-        // A database with nodes and without the log that they wrote comes from a backup: they
-        // may have begun more than it tells.
-        let is_alone = self.settings.info.replaces == Replaces::EveryScheduler;
-        self.state().is_restored = is_alone && log.predecessor().is_none();
         if log.predecessor().is_some() || self.settings.info.replaces != Replaces::None {
             while self.reap().await?.lost > 0 {}
         }
-        self.state().is_restored = false;
         log.restart(self.id());
         Ok(())
     }
@@ -145,7 +133,6 @@ impl Node {
             log.restart(id);
         }
         state.id = id;
-        state.is_joined = false;
         state.free = self.settings.slots();
         state.prepared.clear();
         SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());

@@ -23,10 +23,9 @@ use jiff::{SignedDuration, Timestamp};
 use store::FactsFor;
 
 use super::{Held, Node, Started};
-use crate::start_log::BegunRun;
 
 /// How long after its decision a run may begin without another look.
-pub(super) const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
+const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
@@ -121,33 +120,25 @@ impl Node {
 }
 
 impl Node {
-    /// The executor is about to begin a run that was decided to start: the start is in the start
-    /// log from now on. Answers false when the run must not begin: it is not this node's any more,
-    /// or its decision is too old. Then it is decided about again: the run is as due as before.
-    pub fn begin(&self, started: &Started) -> bool {
+    /// Whether a run that was decided to start may begin now. A decision that is too old is made
+    /// again: the run is as due as before, and this answers false.
+    pub(crate) fn may_begin(&self, started: &Started) -> bool {
         let age = self.now().duration_since(started.started_at);
-        let grant = started.run.grant;
-        {
-            let mut state = self.state();
-            let held = state.held.get_mut(&grant.run).filter(|held| held.run.grant == grant);
-            let Some(Held { run, running, .. }) = held else { return false };
-            let Some(decided) = running else { return false };
-            if age > DECIDED_FOR {
-                tracing::debug!(run = %grant.run, ?age, "a start was decided too long ago");
-                *running = None;
-                let (tenant, slot) = (run.run.tenant, run.run.slot);
-                let place = (run.run.due_at, grant.run);
-                state.crowded[slot].insert(tenant, place);
-                state.free[slot] += 1;
-                return false;
-            }
-            decided.has_begun = true;
+        if age <= DECIDED_FOR {
+            return true;
         }
-        if let Some(log) = &self.parts.start_log {
-            let (started_at, token) = (started.started_at, started.token);
-            log.begin(grant, BegunRun { started_at, token });
+        tracing::debug!(run = %started.run.grant.run, ?age, "a start was decided too long ago");
+        let mut state = self.state();
+        let Some(held) = state.held.get_mut(&started.run.grant.run) else { return false };
+        if held.run.grant != started.run.grant || held.running.take().is_none() {
+            return false;
         }
-        true
+        let Held { run, .. } = held;
+        let (tenant, slot) = (run.run.tenant, run.run.slot);
+        let place = (run.run.due_at, run.grant.run);
+        state.crowded[slot].insert(tenant, place);
+        state.free[slot] += 1;
+        false
     }
 }
 

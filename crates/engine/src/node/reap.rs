@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use domain::decide::settle::LOST_MAX;
 use domain::id::NodeId;
 use domain::job::Job;
-use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode};
+use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
 use store::{Applied, Finish, LostRun, Verdict};
 
 use super::start::needs_record;
 use super::{Ended, Node, settle};
 use crate::start_log::BegunRun;
-
-/// The error of a lost attempt that may not have begun.
-const START_UNKNOWN: &str = "START_UNKNOWN";
 
 /// What a reaping step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,10 +40,9 @@ impl Node {
         if !reaped.lost.is_empty() {
             let runs: Vec<&ClaimedRun> = reaped.lost.iter().map(|lost| &lost.run).collect();
             let jobs = self.jobs_of(&runs).await?;
-            let mut finishes: Vec<(NodeId, Finish)> = Vec::with_capacity(jobs.len());
-            for (lost, job) in reaped.lost.iter().zip(&jobs) {
-                finishes.push((lost.node, self.lost(lost, job).await?));
-            }
+            let lost = reaped.lost.iter().zip(&jobs);
+            let finishes: Vec<(NodeId, Finish)> =
+                lost.map(|(lost, job)| (lost.node, self.lost(lost, job))).collect();
             let applied = self.store.bury(&finishes).await?;
             for ((node, finish), applied) in finishes.iter().zip(&applied) {
                 self.ends.applied(finish, *applied);
@@ -78,54 +73,32 @@ impl Node {
     }
 
     /// What becomes of a run that a dead node held.
-    async fn lost(&self, lost: &LostRun, job: &Job) -> store::Result<Finish> {
+    fn lost(&self, lost: &LostRun, job: &Job) -> Finish {
         let LostRun { node, run, .. } = lost;
         let Some(begun) = self.may_have_begun(lost, job) else {
-            return Ok(Finish::untried(run.grant, Verdict::Release));
+            return Finish::untried(run.grant, Verdict::Release);
         };
-        let is_sure = begun.is_some() || lost.is_begun || lost.started_at.is_some();
-        let unknown = ErrorCode::Other(START_UNKNOWN.to_owned());
         let result = AttemptResult {
             end: AttemptEnd::Lost,
             message: format!("node {node} missed its heartbeats"),
-            error: Some(unknown).filter(|_| !is_sure),
             ..AttemptResult::completed()
         };
-        let known = begun.map(|begun| begun.started_at).or(lost.started_at);
         let attempt = EndedAttempt {
             number: run.number(),
             fence: begun.map(|begun| begun.token),
             job_version: None,
             node: *node,
-            started_at: known.unwrap_or(run.run.due_at),
+            started_at: begun.map_or(run.run.due_at, |begun| begun.started_at),
             finished_at: self.now(),
             result,
         };
-        let starts = self.lost_starts(run, is_sure).await?;
-        Ok(settle::settled_after(run, job, attempt, starts))
-    }
-
-    /// How many attempts at a run were lost after they had surely begun, before the one that is
-    /// being settled. A run ends after so many starts, and not because nodes died that only held
-    /// it.
-    async fn lost_starts(&self, run: &ClaimedRun, is_sure: bool) -> store::Result<u32> {
-        if !is_sure {
-            // It does not count itself.
-            return Ok(run.lost.min(LOST_MAX - 2));
-        }
-        if run.lost + 1 < LOST_MAX {
-            return Ok(run.lost);
-        }
-        let attempts = self.store.attempts(run.run.id).await?;
-        let unknown = ErrorCode::Other(START_UNKNOWN.to_owned()).to_string();
-        let unsure = attempts.iter().filter(|attempt| attempt.error.as_ref() == Some(&unknown));
-        Ok(run.lost.saturating_sub(unsure.count() as u32))
+        settle::settled(run, job, attempt)
     }
 
     /// None when a run that a dead node held cannot have begun. Otherwise its start, if that is
     /// known.
     fn may_have_begun(&self, lost: &LostRun, job: &Job) -> Option<Option<BegunRun>> {
-        let LostRun { node, lease_until, is_begun, run, .. } = lost;
+        let LostRun { node, lease_until, is_begun, run } = lost;
         let definition = &job.definition;
         let only_divides = definition.is_divided() && definition.parameters.from.is_none();
         // A node begins nothing after its lease. A run that was about to be divided does no work.
@@ -137,8 +110,7 @@ impl Node {
         }
         // Its start would have been written down, if the job was what it is now.
         let was_so = run.lost > 0 || job.updated_at < run.run.due_at;
-        let is_restored = self.state().is_restored;
-        if needs_record(run, job) && was_so && !is_begun && !is_restored {
+        if needs_record(run, job) && was_so && !is_begun {
             return None;
         }
         Some(None)

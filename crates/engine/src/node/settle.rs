@@ -9,18 +9,8 @@ use store::{Finish, Verdict};
 
 /// What the end of an attempt means for its run.
 pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Finish {
-    settled_after(run, job, attempt, run.lost)
-}
-
-/// The same, if so many starts of the run were lost before.
-pub(super) fn settled_after(
-    run: &ClaimedRun,
-    job: &Job,
-    attempt: EndedAttempt,
-    lost: u32,
-) -> Finish {
     let settlement = if attempt.result.end == AttemptEnd::Lost {
-        settle_lost(&job.definition, lost)
+        settle_lost(&job.definition, run.lost)
     } else {
         settle(&job.definition, run.attempts, &attempt.result, || chance(run))
     };

@@ -17,9 +17,10 @@ use jiff::Timestamp;
 use store::{Finish, Verdict};
 
 use super::divide::is_divided;
-use super::look::{DECIDED_FOR, Look};
+use super::look::Look;
 use super::settle::job_state_after;
 use super::{Ended, Held, Node, Running, Started, State};
+use crate::start_log::BegunRun;
 
 /// So many start together. Few, so that the first need not wait until the store knows about the
 /// last; and many, so that to ask costs little.
@@ -123,7 +124,7 @@ impl Node {
     /// Takes a slot for each run that is due, as far as there are slots.
     fn take_due(&self, now: Timestamp) -> (NodeId, Vec<Arc<ClaimedRun>>) {
         let mut state = self.state();
-        if state.draining || state.drained || !state.is_joined {
+        if state.draining || state.drained {
             return (state.id, Vec::new());
         }
         while let Some(first) = state.prepared.first().copied().filter(|(due_at, _)| *due_at <= now)
@@ -160,6 +161,9 @@ impl Node {
             let job = &look.jobs[i];
             match decision {
                 Decision::Begin(token) => {
+                    if let Some(log) = &self.parts.start_log {
+                        log.begin(run.grant, BegunRun { started_at: now, token });
+                    }
                     let shard = shards.get(&run.run.shard).cloned();
                     let asks_rows = is_divided(run, job);
                     let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
@@ -234,11 +238,6 @@ impl Node {
                 }
                 None => Start::Go,
             };
-            let verdict = match is_skip(&verdict) && state.has_unbegun(job.id) {
-                // A start that was only decided can be taken back: nothing is skipped for it.
-                true if self.skill.is_none() => Start::Early(DECIDED_FOR),
-                _ => verdict,
-            };
             let is_in_line = verdict == Start::Wait(Wait::Overlap, None) && self.skill.is_none();
             let is_divided = is_divided(run, job);
             let active = ActiveRun { id: run.run.id, origin: run.run.origin };
@@ -265,8 +264,8 @@ impl Node {
                 let token = facts.map_or(run.token, |facts| facts.token);
                 let _counted = state.begun.count(&run.run);
                 let waited = state.wait_of(run, now);
-                let (job, started_at, has_begun) = (Arc::clone(job), now, false);
-                let running = Running { job, started_at, token, has_begun, waited, _counted };
+                let (job, started_at) = (Arc::clone(job), now);
+                let running = Running { job, started_at, token, waited, _counted };
                 if state.mark_running(node, run, running) {
                     of_job.push(active);
                     Decision::Begin(token)
@@ -526,12 +525,6 @@ impl State {
         begun
     }
 
-    /// Whether a run of a job was decided to start here and has not begun yet.
-    fn has_unbegun(&self, job: JobId) -> bool {
-        let mut of_job = self.held.values().filter(|held| held.run.run.job == job);
-        of_job.any(|held| held.running.as_ref().is_some_and(|running| !running.has_begun))
-    }
-
     /// Answers false when the run was released or lost while it was looked at.
     fn mark_running(&mut self, node: NodeId, run: &ClaimedRun, running: Running) -> bool {
         let started_at = running.started_at;
@@ -571,11 +564,6 @@ impl State {
         self.free[run.run.slot] += u32::from(same);
         same && self.is_waiting(run.grant)
     }
-}
-
-/// Whether a run ends because another run of its job is under way.
-fn is_skip(verdict: &Start) -> bool {
-    matches!(verdict, Start::End(_, reason) if reason.code == ReasonCode::Overlap)
 }
 
 /// Whether the start of a run is written down before it begins: where its work must not happen

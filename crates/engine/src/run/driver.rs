@@ -94,7 +94,7 @@ pub(super) fn std_duration(duration: SignedDuration) -> Duration {
 impl<E: Executor> Dispatch for LocalDispatch<E> {
     fn take(self: Arc<Self>, driver: Driver, run: Started) {
         tokio::spawn(async move {
-            if !driver.node.begin(&run) {
+            if !driver.node.may_begin(&run) {
                 driver.shared.prepared.notify_one();
                 return;
             }

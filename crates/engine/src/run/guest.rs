@@ -178,7 +178,8 @@ impl Engine {
         let store = self.node.store.clone();
         // What an agent begins is not begun by this process.
         let parts = Env { start_log: None, ..self.node.parts.clone() };
-        let node = Node::new(store, settings, parts).with_skill(stay.can).hosted_by(&self.node);
+        let node =
+            Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
         let node = Arc::new(node);
         // Until it asks for work, it gets none.
         node.set_away(true);
@@ -286,7 +287,7 @@ impl AgentProxy {
             woken.as_mut().enable();
             if let Some(work) = self.outbox.take(poll, free, self.node.now()) {
                 let (work, late): (Vec<Started>, Vec<Started>) =
-                    work.into_iter().partition(|run| self.node.begin(run));
+                    work.into_iter().partition(|run| self.node.may_begin(run));
                 for run in &late {
                     self.outbox.forget(run.run.grant);
                 }

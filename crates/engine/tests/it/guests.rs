@@ -9,7 +9,6 @@ use domain::cluster::{Labels, NodeRole};
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
-use domain::schedule::CatchUpPolicy;
 use engine::{
     AgentLimits, AgentProxy, Applied, Carried, CarriedRun, Elsewhere, Engine, Executor, NewJob,
     NodeInfo, Settings, Started, Stop, Trigger,
@@ -33,7 +32,6 @@ impl Executor for Nobody {
 struct Servers {
     /// How much later it is for the store and the servers.
     later_s: Arc<AtomicI64>,
-    clock: Clock,
     a: Engine,
     b: Engine,
     store: Arc<SqliteStore>,
@@ -85,7 +83,7 @@ impl Servers {
             state: JobState::Enabled,
         };
         let job = a.node().create_job(new).await.unwrap();
-        Servers { later_s, clock, a, b, store, job, _folder: folder }
+        Servers { later_s, a, b, store, job, _folder: folder }
     }
 
     async fn trigger(&self) -> RunId {
@@ -260,45 +258,4 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     let applied = guest.settle(&[completed(&again)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
     assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 2));
-}
-
-/// An agent keeps its lease while its servers are away. When it goes on at another one, the ticks of
-/// that time are decided like those of every other node.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_goes_on_after_an_outage_runs_no_missed_tick() {
-    let servers = Servers::start().await;
-    let node = host(&servers.a, None).await.unwrap().id();
-    let definition = Definition {
-        when: When::Every {
-            interval: SignedDuration::from_secs(2),
-            starts: Some((servers.clock)() + SignedDuration::from_secs(10)),
-            ends: None,
-        },
-        catch_up: CatchUpPolicy::None,
-        ..servers.job.definition.clone()
-    };
-    let new = NewJob {
-        tenant: TenantId::DEFAULT,
-        owner: UserId::ADMIN,
-        name: "ticks".into(),
-        definition,
-        state: JobState::Enabled,
-    };
-    let job = servers.a.node().create_job(new).await.unwrap();
-    let filter = store::RunFilter::of_job(job.id);
-    let planned = async || {
-        let runs = servers.store.list_runs(&filter, None, 100).await.unwrap().items;
-        (runs.len() > 30).then_some(())
-    };
-    until("planned", planned).await;
-    servers.a.stop(Duration::ZERO).await;
-    servers.b.stop(Duration::ZERO).await;
-    servers.later_s.fetch_add(30, Ordering::SeqCst);
-    let back = (servers.clock)();
-    let server = engine(&servers.store, "c", &servers.clock).await;
-    let carried = Carried { node, begun: HashMap::new() };
-    let guest = host(&server, Some(carried)).await.unwrap();
-    for run in fetch(&guest, &mut 0, &[]).await {
-        assert!(run.run.run.scheduled_for > back, "{:?} was missed", run.run);
-    }
 }

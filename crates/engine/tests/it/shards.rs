@@ -259,8 +259,6 @@ async fn a_shard_that_kills_its_nodes_ends_and_the_others_are_done() {
             cluster.nodes[victim].complete(other.run.grant, AttemptResult::completed());
         }
         cluster.nodes[victim].flush().await;
-        // With its renewal it tells what it has begun.
-        cluster.nodes[victim].renew().await.unwrap().unwrap();
         cluster.silence(victim);
         // The others bury it and find the next owner, and do nothing else meanwhile.
         for _ in 0..12 {

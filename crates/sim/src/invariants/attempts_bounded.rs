@@ -1,5 +1,4 @@
-//! A run is tried as often as its job allows, and lost three times at most, or once more if the
-//! first time is not known to have been a start.
+//! A run is tried as often as its job allows, and lost three times at most.
 
 use domain::decide::settle::LOST_MAX;
 
@@ -19,7 +18,7 @@ impl Invariant for AttemptsBounded {
         for (id, expected) in oracle.jobs() {
             let most = expected.max_attempts();
             for run in &ledger.jobs[id].1 {
-                if run.attempts > most || run.lost > LOST_MAX + 1 {
+                if run.attempts > most || run.lost > LOST_MAX {
                     return Err(format!("job {} allows {most}: {run:?}", expected.job.name));
                 }
             }

@@ -101,7 +101,7 @@ impl World {
             Done::Attend(attended) => format!("attend {attended:?}"),
             Done::Prune(gone) => format!("prune {gone:?}"),
             Done::Join(Ok(())) => {
-                self.machines[index].has_joined();
+                self.machines[index].joined = true;
                 self.machines[index].renewed_at = began_at;
                 "joined".to_owned()
             }
@@ -120,11 +120,7 @@ impl World {
         let now = self.clock.true_us();
         let at = self.clock.stamp();
         let mut text = "started".to_owned();
-        let node = self.machines[index].node.clone();
         for started in started {
-            if !node.as_ref().is_some_and(|node| node.begin(&started)) {
-                continue;
-            }
             let mut attempt = Attempt::begin(self.seed, &mut self.random, &started, now);
             if self.calm || self.profile.flood {
                 attempt.calm(now);

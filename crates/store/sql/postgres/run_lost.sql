@@ -2,13 +2,7 @@
 SELECT
     r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.lane, r.origin, r.coalesced,
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn, c.id + h.k AS fence, n.id AS node_id,
-    n.lease_until, (r.begun = r.turn + 1) IS TRUE AS is_begun,
-    (
-        SELECT u.started_at FROM node_starts s
-        CROSS JOIN LATERAL unnest(s.run_ids, s.turns, s.started_at) AS u (run_id, turn, started_at)
-        WHERE s.node_id = n.id AND u.run_id = r.id AND u.turn = r.turn
-        LIMIT 1
-    ) AS started_at
+    n.lease_until, (r.begun = r.turn + 1) IS TRUE AS is_begun
 FROM nodes n
 JOIN claims c ON c.node_id = n.id
 CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)

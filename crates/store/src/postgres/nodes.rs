@@ -281,7 +281,6 @@ impl Shared {
                 node: NodeId(row.try_get(16)?),
                 lease_until: at(row.try_get(17)?),
                 is_begun: row.try_get(18)?,
-                started_at: row.try_get::<_, Option<i64>>(19)?.map(at),
                 run: claimed(row)?,
             });
         }

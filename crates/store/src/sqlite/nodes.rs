@@ -23,9 +23,6 @@ use crate::{
     Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result, StoreError,
 };
 
-/// Since when runs are under way, by run and turn.
-pub(super) type Starts = HashMap<(RunId, u32), Timestamp>;
-
 /// Bytes of a run that is under way: its id, its turn, and since when.
 const START_BYTES: usize = 16 + 4 + 8;
 
@@ -90,7 +87,7 @@ pub(super) fn join(
 
 /// Writes down that runs begin.
 pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
-    if !has_lease(tx.connection, node, tx.now_us())? {
+    if !is_alive(tx.connection, node)? {
         return Ok(vec![false; grants.len()]);
     }
     let mut begun = Vec::with_capacity(grants.len());
@@ -180,10 +177,10 @@ pub(super) fn record_starts(
 }
 
 /// Since when runs are under way, by run and turn, as their nodes have said.
-pub(super) fn starts(connection: &Connection) -> Result<Starts> {
+pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
     let mut query = connection.prepare_cached(sql!("node_starts_list"))?;
     let mut rows = query.query([])?;
-    let mut starts = Starts::new();
+    let mut starts = HashMap::new();
     while let Some(row) = rows.next()? {
         let bytes: Vec<u8> = row.get(0)?;
         for entry in bytes.chunks_exact(START_BYTES) {
@@ -228,13 +225,11 @@ pub(super) fn held(tx: &mut Tx<'_>, node: NodeId) -> Result<Vec<ClaimedRun>> {
 }
 
 /// A run that a dead node held.
-fn lost(tx: &Tx<'_>, node: NodeId, held: &Held, starts: &Starts) -> Result<LostRun> {
+fn lost(tx: &Tx<'_>, node: NodeId, held: &Held) -> Result<LostRun> {
     let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
     let (lease_until, is_begun): (i64, bool) =
         query.query_row((held.seq, node.0), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let run = read(tx, held)?;
-    let started_at = starts.get(&(run.run.id, held.turn)).copied();
-    Ok(LostRun { node, lease_until: at(lease_until)?, is_begun, started_at, run })
+    Ok(LostRun { node, lease_until: at(lease_until)?, is_begun, run: read(tx, held)? })
 }
 
 /// A run that is held, as its holder was given it.
@@ -253,12 +248,11 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
     let buried: Vec<NodeId> =
         buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
-    let starts = if buried.is_empty() { Starts::new() } else { starts(tx.connection)? };
     for node in buried {
         let room = limit.saturating_sub(reaped.lost.len() as u32);
         let before = reaped.lost.len();
         for held in tx.holdings().of_node(node).iter().take(room as usize) {
-            reaped.lost.push(lost(tx, node, held, &starts)?);
+            reaped.lost.push(lost(tx, node, held)?);
         }
         if room > 0 && reaped.lost.len() == before {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
