@@ -184,7 +184,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
         return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
     };
     // What `job show` prints is a document, too: fields of the answer alone mean nothing.
-    fields.retain(|field, _| !is_told_only(field));
+    fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
         _ => Err(CliError::new(format!("{source}: name: missing, or not a string")).into()),
@@ -194,7 +194,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
 /// The document that describes a job of a server. `name_of` finds the names of its upstream jobs.
 pub fn of_job(job: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
     let mut fields = job.as_object().cloned().unwrap_or_default();
-    fields.retain(|field, _| !is_told_only(field));
+    fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
     // A job that runs is what a document means when it does not say.
     if matches!(fields.get("status").and_then(Value::as_str), Some("ACTIVE" | "COMPLETED")) {
         fields.remove("status");

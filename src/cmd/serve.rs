@@ -386,7 +386,7 @@ async fn serve(
     // Behind the number sign, so that the token is in no log and no proxy sees it.
     let login_link = login_token.map(|token| format!("{url}/ui/login#token={token}"));
     let cluster = match is_cluster {
-        true => joined(&engine, id).await,
+        true => joined(&engine, &id).await,
         false => None,
     };
     let ready = Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
@@ -425,14 +425,13 @@ async fn serve(
 }
 
 /// Says which cluster this node joined, and how many nodes it has now.
-async fn joined(engine: &Engine, store: Uuid) -> Option<String> {
+async fn joined(engine: &Engine, store: &str) -> Option<String> {
     let nodes = engine.node().nodes().await.ok()?;
     let is_there =
         |node: &&engine::NodeView| matches!(node.state, NodeState::Active | NodeState::Draining);
     let names: Vec<String> =
         nodes.iter().filter(is_there).map(|node| node.info.name.clone()).collect();
-    let id = store.simple().to_string();
-    let cluster = &id[..8];
+    let cluster = store.get(..8).unwrap_or(store);
     tracing::info!(cluster, nodes = names.len(), "joined the cluster");
     let nodes = match names.len() {
         1 => "1 node".to_owned(),

@@ -163,11 +163,11 @@ fn familiar_verbs_work() {
     assert_eq!(none.code, Some(3), "{none:?}");
 
     server.write("b.yaml", "name: b\njob_type: MANUAL\npayload: {type: NOOP}\n");
-    let diff = server.run(&["job", "diff", "b.yaml"]);
+    let diff = server.run(&["diff", "b.yaml"]);
     assert!(diff.stdout.contains("created    b"), "{diff:?}");
     server.ok(&["apply", "b.yaml"]);
     server.write("b.yaml", "name: b\njob_type: MANUAL\npriority: 7\npayload: {type: NOOP}\n");
-    let diff = server.run(&["job", "diff", "b.yaml"]);
+    let diff = server.run(&["diff", "b.yaml"]);
     assert!(diff.stdout.contains("priority: 5 -> 7"), "{diff:?}");
     let renamed = server.run(&["job", "rename", "b", "c"]);
     assert_eq!(renamed.stderr, "renamed b to c\n", "{renamed:?}");

@@ -472,7 +472,8 @@ mod tests {
                 None,
                 None,
                 &["main", "sales"],
-                "UNKNOWN_DATABASE the job names no database and none is the default; there are \
+                "UNKNOWN_DATABASE the job names no database and none is the default \
+                 (jobs.database); there are \
                  main, sales",
             ),
             (

@@ -43,6 +43,7 @@ async fn past_and_future_are_told_apart() {
     let job = node.create("job", cron("0 * * * *")).await;
     world.go_to("2026-01-01T01:00:00Z");
     let started = node.work().await.remove(0);
+    node.renew().await.unwrap();
     has(
         &told(&node, job.id, "2026-01-01T01:00:00Z").await,
         &["RUNNING it is RUNNING: runs on node"],
