@@ -22,11 +22,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// The deepest folder that is looked into.
 const FOLDER_DEPTH_MAX: usize = 16;
 
-/// Whether a field of an answer is no part of a document: the server's own, and the version.
-fn is_told_only(field: &str) -> bool {
-    field == "version" || READ_ONLY.contains(&field)
-}
-
 /// The order in which people read a document. Fields that are not named come behind, by name.
 const ORDER: [&str; 16] = [
     "name",
@@ -194,7 +189,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
 /// The document that describes a job of a server. `name_of` finds the names of its upstream jobs.
 pub fn of_job(job: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
     let mut fields = job.as_object().cloned().unwrap_or_default();
-    fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
+    fields.retain(|field, _| field != "version" && !READ_ONLY.contains(&field.as_str()));
     // A job that runs is what a document means when it does not say.
     if matches!(fields.get("status").and_then(Value::as_str), Some("ACTIVE" | "COMPLETED")) {
         fields.remove("status");
