@@ -40,7 +40,6 @@ const WORDS: &[(&[&str], &[&str])] = &[
     (&["delete"], &["job", "delete"]),
     (&["edit"], &["job", "edit"]),
     (&["rename"], &["job", "rename"]),
-    (&["diff"], &["job", "diff"]),
     (&["next"], &["job", "next"]),
     (&["explain"], &["job", "explain"]),
     (&["history"], &["run", "list"]),
