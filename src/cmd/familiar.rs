@@ -7,9 +7,9 @@ use std::ffi::OsString;
 const WITH_VALUE: [&str; 5] = ["--tenant", "--server", "--token", "--context", "--data"];
 
 /// The verbs of `punctual run`. Any other word behind `run` is the name of a job to run.
-const RUN_VERBS: [&str; 14] = [
-    "list", "ls", "show", "describe", "get", "logs", "log", "output", "cancel", "stop", "kill",
-    "retry", "rerun", "help",
+const RUN_VERBS: [&str; 15] = [
+    "explain", "list", "ls", "show", "describe", "get", "logs", "log", "output", "cancel", "stop",
+    "kill", "retry", "rerun", "help",
 ];
 
 /// What one or two words stand for.
@@ -91,6 +91,7 @@ mod tests {
             ("trigger hello --wait", "job run hello --wait"),
             ("run hello --wait", "job run hello --wait"),
             ("run list hello", "run list hello"),
+            ("run explain x", "run explain x"),
             ("run --help", "run --help"),
             ("run", "run"),
             ("describe hello", "job show hello"),
