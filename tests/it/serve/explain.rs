@@ -183,7 +183,7 @@ fn situations(server: &Server) {
         &["no run will start"],
     );
     let (wrong, _) = server.call("GET", "/v1/jobs/daily/explain?at=whenever", None);
-    assert_eq!(wrong, 400);
+    assert_eq!(wrong, 422);
 
     // A renamed and a deleted job are found by the name that they had.
     server.call("PATCH", "/v1/jobs/daily", Some(&json!({"name": "nightly"})));
