@@ -182,7 +182,7 @@ async fn a_job_has_a_class_and_labels_and_says_what_it_waits_for() {
         let why = world.get(&format!("/v1/jobs/placed/explain?at={next}")).await.json();
         // The node becomes the leader, and the run due, a moment later.
         let first = why["obstacles"][0].as_str().unwrap_or_default().to_owned();
-        first.starts_with("waits for a node with the labels zone=eu: ").then_some(())
+        first.contains("zone=eu").then_some(())
     })
     .await;
     let wrong = json!({"run_on": {"zone": "e u"}});
