@@ -158,6 +158,11 @@ impl RunId {
         RunId(timed(5, run.time(), Uuid::new_v5(&run.0, &name).as_u128()))
     }
 
+    /// Whether it is the run of a tick.
+    pub fn is_tick(self) -> bool {
+        self.0.get_version_num() == 8
+    }
+
     /// Whether it is a child run.
     pub fn is_part(self) -> bool {
         self.0.get_version_num() == 5

@@ -2,6 +2,7 @@
 
 mod gather;
 mod upstream;
+mod waiting;
 
 use domain::decide::explain::{
     OverviewFacts, Prospect, Report, RunAndDetail, RunFacts, TimeFacts, explain_run, explain_time,

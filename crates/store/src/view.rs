@@ -2,7 +2,7 @@
 
 use domain::cluster::NodeState;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
-use domain::run::{Origin, RunState};
+use domain::run::{Origin, RunState, Wait};
 use jiff::Timestamp;
 
 use crate::NodeInfo;
@@ -29,6 +29,8 @@ pub struct RunView {
     pub job_version: u32,
     /// What it is doing, or how it ended.
     pub state: RunState,
+    /// What it waits for besides its time and a node, if it has not ended.
+    pub wait: Option<Wait>,
     /// The word of the reason.
     pub reason: Option<String>,
     /// The sentence of the reason.

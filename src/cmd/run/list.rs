@@ -99,9 +99,14 @@ pub fn reason(run: &Value) -> String {
     let said = fields.iter().map(|field| text(run, field)).find(|said| !said.is_empty());
     let said = said.unwrap_or_default();
     let status = text(run, "status");
-    if !matches!(status.as_str(), "PENDING" | "QUEUED") || !said.is_empty() && status == "QUEUED" {
+    if !matches!(status.as_str(), "PENDING" | "QUEUED") {
         return said;
     }
+    let waits = text(run, "waiting_reason");
+    if !waits.is_empty() {
+        return waits;
+    }
+    // A server of an earlier release does not tell what a run waits for.
     let is_retry = run["attempt_number"].as_u64().is_some_and(|ended| ended > 0);
     let at = distance(run, "due_at");
     match (status.as_str(), is_retry, said.is_empty()) {
@@ -161,7 +166,7 @@ mod tests {
                 "retry -; no route",
             ),
             (
-                json!({"status": "QUEUED", "waiting_reason": "64 of 64 slots busy"}),
+                json!({"status": "QUEUED", "error_message": "x", "waiting_reason": "64 of 64 slots busy"}),
                 "64 of 64 slots busy",
             ),
         ];

@@ -9,6 +9,7 @@
 //!          ▶ PLACEMENT ▶ SLOT ▶ EXECUTION
 //! ```
 
+mod change;
 mod division;
 mod end;
 mod facts;
@@ -17,7 +18,9 @@ mod overview;
 mod run;
 mod time;
 mod timeline;
+mod unrecorded;
 mod wait;
+mod waiting;
 mod words;
 
 use jiff::Timestamp;
@@ -34,6 +37,7 @@ pub use late::{wait_in, with_wait};
 pub use overview::{HEALTH_RUNS, OverviewFacts, Prospect, overview};
 pub use run::explain_run;
 pub use time::{RunAndDetail, TimeFacts, explain_time};
+pub use waiting::waiting_reason;
 pub use words::{error_words, short};
 
 /// An explanation.

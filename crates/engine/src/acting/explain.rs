@@ -3,15 +3,20 @@
 use domain::access::Deed;
 use domain::decide::explain::Report;
 use domain::id::{JobId, RunId};
-use domain::job::Job;
-use domain::schedule::{AtError, Zone};
-use jiff::SignedDuration;
+use domain::job::{Job, When};
+use domain::schedule::{AskedKind, AskedTime, AtError, Zone};
+use jiff::{SignedDuration, Timestamp};
+use store::JobFilter;
 
 use super::{AuthorizedEngine, no_run};
 use crate::error::{EngineError, Result};
 
 /// So many jobs that once had a name are looked at.
 const ONCE_NAMED_MAX: u32 = 20;
+
+/// So many jobs are searched for the one that has a tick, and so many are read at a time.
+const TICK_JOBS_MAX: usize = 10_000;
+const TICK_JOBS_PAGE: u32 = 1_000;
 
 /// The explanation of a job or a run.
 #[derive(Clone, Debug)]
@@ -73,25 +78,83 @@ impl AuthorizedEngine<'_> {
         Ok(Ok(Explained { job, report }))
     }
 
-    /// There is no such run. An old one may have been deleted: its id has its time.
-    fn no_run_any_more(&self, id: RunId) -> EngineError {
+    /// The explanation of a run without a record. The id of a tick is made of its job and its time,
+    /// so the job is found again: the tick was forgotten, has yet to come, or was never recorded.
+    async fn explain_unrecorded(&self, id: RunId) -> Result<Explained> {
+        let Some((job, at)) = self.tick_of(id).await? else { return Err(self.no_record(id)) };
+        let asked = AskedTime { at, span: SignedDuration::from_micros(1), kind: AskedKind::Once };
+        let mut report = self.node().explain_at(&job, asked).await?;
+        report.run = Some(id);
+        Ok(Explained { job, report })
+    }
+
+    /// The job and the time of a tick, by the id of its run.
+    async fn tick_of(&self, id: RunId) -> Result<Option<(Job, Timestamp)>> {
+        if !id.is_tick() {
+            return Ok(None);
+        }
+        let filter = JobFilter::of_tenant(self.actor.tenant);
+        let (mut after, mut looked) = (None, 0);
+        while looked < TICK_JOBS_MAX {
+            let page = self.list_jobs(&filter, after.as_deref(), TICK_JOBS_PAGE).await?;
+            looked += page.items.len();
+            if let Some(found) = self.tick_among(page.items, id) {
+                return Ok(Some(found));
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let deleted =
+            self.node().store.deleted_jobs(self.actor.tenant, None, TICK_JOBS_PAGE).await?;
+        Ok(self.tick_among(deleted, id))
+    }
+
+    /// The job among some that has a tick with an id, and the time of the tick.
+    fn tick_among(&self, jobs: Vec<Job>, id: RunId) -> Option<(Job, Timestamp)> {
+        let first = id.time();
+        let is_tick = |job: &Job, at: Timestamp| RunId::of_tick(job.id, at, "") == id;
+        jobs.into_iter().filter(|job| self.may_with(job, Deed::SeeRuns).is_ok()).find_map(|job| {
+            if is_tick(&job, first) {
+                return Some((job, first));
+            }
+            // The id has its time in milliseconds; an interval may begin between two of them.
+            let When::Every { starts: Some(starts), .. } = job.definition.when else { return None };
+            let part = SignedDuration::from_micros(starts.as_microsecond().rem_euclid(1_000));
+            let at = first.checked_add(part).ok()?;
+            is_tick(&job, at).then_some((job, at))
+        })
+    }
+
+    /// There is no such run, and it is not known which job it would be one of.
+    fn no_record(&self, id: RunId) -> EngineError {
         let (node, settings) = (self.node(), &self.node().settings);
-        let age = node.now().duration_since(id.time());
-        let days = settings.retention_days;
-        if age < SignedDuration::from_hours(24 * i64::from(days)) {
+        if id.time() > node.now() {
             return no_run(id);
         }
-        let failed = settings.failed_retention_days;
+        let (days, failed) = (settings.retention_days, settings.failed_retention_days);
+        let age = node.now().duration_since(id.time());
+        let verdict = match age < SignedDuration::from_hours(24 * i64::from(days)) {
+            true => "was never recorded, or was forgotten",
+            false => "was forgotten",
+        };
         EngineError::NotFound(format!(
-            "run {id} any more: a run of {} was forgotten (retention: runs are kept for {days} days, \
-             failed runs for {failed} days)",
+            "run {id}: a run of {} {verdict} (retention: runs are kept for {days} days and failed \
+             runs for {failed} days, unless their job has a RETENTION of its own)",
             id.time()
         ))
     }
 
     /// Says why a run is in its state.
     pub async fn explain_run(&self, id: RunId) -> Result<Explained> {
-        let Some(run) = self.run(id).await? else { return Err(self.no_run_any_more(id)) };
+        let Some(run) = self.run(id).await? else {
+            // A run that the actor does not see is answered like one that is not there.
+            return match self.node().knows_run(id).await? {
+                true => Err(self.no_record(id)),
+                false => self.explain_unrecorded(id).await,
+            };
+        };
         let job = self.node().store.jobs_ever(&[run.job]).await?.pop();
         let job = job.ok_or_else(|| no_run(id))?;
         let report = self.node().explain_run(&job, &run).await?;

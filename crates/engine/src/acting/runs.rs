@@ -231,6 +231,11 @@ impl AuthorizedEngine<'_> {
         Ok(jobs)
     }
 
+    /// Why runs that are shown have not started, by their ids.
+    pub async fn waiting_reasons(&self, seen: &[RunView]) -> Result<HashMap<RunId, String>> {
+        self.node().waiting_reasons(seen).await
+    }
+
     /// Ended runs of a job by when they began, latest first.
     pub async fn latest_starts(
         &self,

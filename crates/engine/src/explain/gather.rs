@@ -51,16 +51,24 @@ impl<'a> Gathered<'a> {
     pub async fn of(node: &'a Node, job: &'a Job) -> Result<Self> {
         let schedule = job.definition.when.compile(&node.parts.zones)?;
         let events = node.store.job_events(job.id, EVENTS_MAX).await?;
-        let events = events
-            .into_iter()
-            .map(|event| JobEvent::read(event.at, event.actor, event.kind, &event.details));
+        let read = |event: store::AuditedEvent| {
+            JobEvent::read(event.at, event.actor, event.kind, &event.details)
+        };
+        let mut events: Vec<JobEvent> = events.into_iter().map(read).collect();
+        // The last change is told with the values that it replaced.
+        if let Some(event) = events.iter_mut().find(|event| event.changes_definition())
+            && let Some(before) = event.version.checked_sub(1)
+            && let Some(old) = node.store.job_version(job.id, before).await?
+        {
+            event.remember(&old.name, old.state, &old.definition);
+        }
         Ok(Gathered {
             node,
             job,
             schedule,
             zone: node.zone_of(job)?,
             now: node.store.now().await?,
-            events: events.collect(),
+            events,
             outages: node.outages(),
             nodes: node.store.nodes().await?,
         })
@@ -111,28 +119,7 @@ impl<'a> Gathered<'a> {
     }
 
     pub fn fact(&self, run: &RunView, requested_by: Option<String>) -> RunFacts {
-        RunFacts {
-            id: run.id,
-            state: run.state,
-            reason: run.reason.clone(),
-            reason_text: run.reason_text.clone(),
-            scheduled_for: run.scheduled_for,
-            scheduled_last: run.scheduled_last,
-            count: run.count,
-            origin: run.origin,
-            coalesced: run.coalesced,
-            due_at: run.due_at,
-            attempts: run.attempts,
-            lost: run.lost,
-            started_at: run.started_at,
-            finished_at: run.finished_at,
-            error: run.error.clone(),
-            message: run.message.clone(),
-            node: run.node.map(|node| self.node_name(node)),
-            is_dead_letter: run.dead_letter,
-            requested_by,
-            job_version: run.job_version,
-        }
+        run_facts(run, run.node.map(|node| self.node_name(node)), requested_by)
     }
 
     /// Everything about one run.
@@ -371,64 +358,7 @@ impl<'a> Gathered<'a> {
 
     /// The nodes of the cluster and its limits.
     async fn cluster(&self, slot: SlotKind) -> Result<ClusterFacts> {
-        let (node, store) = (self.node, &self.node.store);
-        let own = node.slot_use();
-        let is_drained = |node: &&NodeView| node.state == NodeState::Draining;
-        let drains = match self.nodes.iter().any(|it| is_drained(&it)) {
-            true => self.drains().await?,
-            false => Vec::new(),
-        };
-        let mut nodes = Vec::new();
-        for view in self.nodes.iter().filter(|view| view.state != NodeState::Gone) {
-            let mut offer = view.info.labels.pairs();
-            offer.extend(view.leads.map(|_| Place::LEADER.to_owned()));
-            let slots = view.info.capacity[slot];
-            let taken = match view.id == node.id() {
-                true => own[slot].taken,
-                // How many it holds of each kind, only the node itself knows.
-                false => u32::try_from(view.held).unwrap_or(u32::MAX).min(slots),
-            };
-            let deed = drains.iter().find(|(id, _)| *id == view.id).map(|(_, deed)| deed.clone());
-            nodes.push(NodeFacts {
-                name: view.info.name.clone(),
-                state: view.state,
-                is_agent: view.info.roles.contains(&NodeRole::Agent),
-                offer,
-                is_leader: view.leads.is_some(),
-                slots,
-                taken,
-                renewed_at: view.renewed_at,
-                lease_until: view.lease_until,
-                drained: deed,
-            });
-        }
-        let tenant = store.entries(&[self.job.tenant.0]).await?.pop().map(|record| record.entry);
-        let own_max = match tenant {
-            Some(Entry::Tenant(tenant)) => tenant.max_concurrent,
-            _ => None,
-        };
-        Ok(ClusterFacts {
-            nodes,
-            tenant_running: store.live(self.job.tenant).await?.running,
-            tenant_max: own_max.or(node.settings.tenant_max_concurrent),
-            per_job: node.settings.max_runs_per_job,
-            renew_every: node.settings.renew_every,
-            occupants: node.slot_occupants(slot, self.job.tenant),
-        })
-    }
-
-    /// Who drained which node, newest first.
-    async fn drains(&self) -> Result<Vec<(NodeId, Deed)>> {
-        let filter =
-            AuditFilter { kinds: vec![Kind::NodeChanged], ..AuditFilter::of(TenantId::CLUSTER) };
-        let rows = self.node.store.audit(&filter, None, NODE_EVENTS_MAX).await?;
-        let deed = |row: domain::audit::Record| {
-            let node = row.event.details.split('"').find_map(|word| word.parse::<NodeId>().ok())?;
-            let is_drain = row.event.outcome.to_lowercase().contains("drain");
-            let deed = Deed { at: row.at, actor: row.event.actor, text: String::new() };
-            is_drain.then_some((node, deed))
-        };
-        Ok(rows.into_iter().filter_map(deed).collect())
+        cluster_facts(self.node, &self.nodes, self.job.tenant, slot).await
     }
 
     /// The parent run and the shard of a child run.
@@ -476,4 +406,100 @@ impl<'a> Gathered<'a> {
         let progress = Progress::of(&parts);
         Ok(Some(Division { run: run.id, scheduled_for: run.scheduled_for, progress, parts: told }))
     }
+}
+
+/// A run with the names of its node and of the user who asked for it.
+pub(super) fn run_facts(
+    run: &RunView,
+    node: Option<String>,
+    requested_by: Option<String>,
+) -> RunFacts {
+    RunFacts {
+        id: run.id,
+        state: run.state,
+        reason: run.reason.clone(),
+        reason_text: run.reason_text.clone(),
+        scheduled_for: run.scheduled_for,
+        scheduled_last: run.scheduled_last,
+        count: run.count,
+        origin: run.origin,
+        coalesced: run.coalesced,
+        due_at: run.due_at,
+        attempts: run.attempts,
+        lost: run.lost,
+        started_at: run.started_at,
+        finished_at: run.finished_at,
+        error: run.error.clone(),
+        message: run.message.clone(),
+        node,
+        is_dead_letter: run.dead_letter,
+        requested_by,
+        job_version: run.job_version,
+    }
+}
+
+/// The nodes of a cluster and its limits, as a run of a tenant meets them that needs such a slot.
+pub(super) async fn cluster_facts(
+    node: &Node,
+    views: &[NodeView],
+    tenant: TenantId,
+    slot: SlotKind,
+) -> Result<ClusterFacts> {
+    let store = &node.store;
+    let own = node.slot_use();
+    let drains = match views.iter().any(|it| it.state == NodeState::Draining) {
+        true => drains(node).await?,
+        false => Vec::new(),
+    };
+    let mut nodes = Vec::new();
+    for view in views.iter().filter(|view| view.state != NodeState::Gone) {
+        let mut offer = view.info.labels.pairs();
+        offer.extend(view.leads.map(|_| Place::LEADER.to_owned()));
+        let slots = view.info.capacity[slot];
+        let taken = match view.id == node.id() {
+            true => own[slot].taken,
+            // How many it holds of each kind, only the node itself knows.
+            false => u32::try_from(view.held).unwrap_or(u32::MAX).min(slots),
+        };
+        let deed = drains.iter().find(|(id, _)| *id == view.id).map(|(_, deed)| deed.clone());
+        nodes.push(NodeFacts {
+            name: view.info.name.clone(),
+            state: view.state,
+            is_agent: view.info.roles.contains(&NodeRole::Agent),
+            offer,
+            is_leader: view.leads.is_some(),
+            slots,
+            taken,
+            renewed_at: view.renewed_at,
+            lease_until: view.lease_until,
+            drained: deed,
+        });
+    }
+    let entry = store.entries(&[tenant.0]).await?.pop().map(|record| record.entry);
+    let own_max = match entry {
+        Some(Entry::Tenant(tenant)) => tenant.max_concurrent,
+        _ => None,
+    };
+    Ok(ClusterFacts {
+        nodes,
+        tenant_running: store.live(tenant).await?.running,
+        tenant_max: own_max.or(node.settings.tenant_max_concurrent),
+        per_job: node.settings.max_runs_per_job,
+        renew_every: node.settings.renew_every,
+        occupants: node.slot_occupants(slot, tenant),
+    })
+}
+
+/// The users who drained nodes, newest first.
+async fn drains(node: &Node) -> Result<Vec<(NodeId, Deed)>> {
+    let filter =
+        AuditFilter { kinds: vec![Kind::NodeChanged], ..AuditFilter::of(TenantId::CLUSTER) };
+    let rows = node.store.audit(&filter, None, NODE_EVENTS_MAX).await?;
+    let deed = |row: domain::audit::Record| {
+        let node = row.event.details.split('"').find_map(|word| word.parse::<NodeId>().ok())?;
+        let is_drain = row.event.outcome.to_lowercase().contains("drain");
+        let deed = Deed { at: row.at, actor: row.event.actor, text: String::new() };
+        is_drain.then_some((node, deed))
+    };
+    Ok(rows.into_iter().filter_map(deed).collect())
 }

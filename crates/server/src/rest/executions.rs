@@ -191,7 +191,8 @@ async fn of_jobs(
         }
         Err(_) => HashMap::new(),
     };
-    let execution = |run: RunView| {
+    let mut waiting = app.engine.by(actor).waiting_reasons(&runs).await?;
+    let mut execution = |run: RunView| {
         let (id, name) = (run.id, names.get(&(run.job, run.job_version)).cloned());
         let user = run.requested_by.and_then(|user| users.get(&user).cloned());
         let node = run.node.and_then(|node| nodes.get(&node).cloned());
@@ -199,12 +200,13 @@ async fn of_jobs(
         Execution {
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
+            waiting_reason: waiting.remove(&id),
             node,
             requested_by: user.or_else(|| shown.requested_by.clone()),
             ..shown
         }
     };
-    Ok(runs.into_iter().map(execution).collect())
+    Ok(runs.into_iter().map(&mut execution).collect())
 }
 
 /// Fills in the names of shards, as far as the actor sees shards.

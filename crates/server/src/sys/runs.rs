@@ -55,6 +55,7 @@ pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
 pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let mut reader = Reader::new(sys);
     reader.wants_parents = scan.uses("parent_id");
+    reader.wants_waits = scan.uses("waiting_reason");
     // A run that was divided has no row of its own.
     reader.wants_progress = true;
     if let Some(found) = reader.by_identity(scan)? {
@@ -153,6 +154,10 @@ pub(super) struct Reader {
     parents: HashMap<RunId, RunId>,
     /// The names of users who asked for runs.
     users: HashMap<UserId, Arc<str>>,
+    /// Whether the question is about what runs wait for.
+    wants_waits: bool,
+    /// What those of the present page wait for.
+    waits: HashMap<RunId, String>,
 }
 
 /// What is to be known of a job.
@@ -174,16 +179,21 @@ impl Reader {
             progress: HashMap::new(),
             parents: HashMap::new(),
             users: HashMap::new(),
+            wants_waits: false,
+            waits: HashMap::new(),
         }
     }
 
     /// Looks at the parts of a page of runs, if there may be some: a run that was divided has a row for
-    /// each of its parts, and none of its own.
+    /// each of its parts, and none of its own. Reads what the runs wait for if that is asked for.
     fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
         let engine = Arc::clone(&self.sys.app.engine);
         // A part stays one when its job is gone or not divided any more.
         if self.wants_parents && runs.iter().any(|run| run.id.is_part()) {
             self.parents = self.sys.ask(engine.by(&self.sys.actor).parents(runs))?;
+        }
+        if self.wants_waits {
+            self.waits = self.sys.ask(engine.by(&self.sys.actor).waiting_reasons(runs))?;
         }
         let mut is_divided = false;
         for run in runs {
@@ -369,9 +379,12 @@ impl Reader {
         }
         let parent = maybe(self.parents.get(&run.id), |parent| Value::Uuid(parent.0));
         let requested_by = self.requested_by(&run)?;
+        let mut waits = self.waits.get(&run.id).map(|text| Value::text(text.as_str()));
         for row in &mut rows {
             row.push(parent.clone());
             row.extend(requested_by.clone());
+            // The first row is that of the attempt to come.
+            row.push(waits.take().unwrap_or(Value::Null));
         }
         Ok(rows)
     }

@@ -127,6 +127,7 @@ tables! {
         parent_id Uuid None "The run that it is a part of.";
         requested_by_user_uuid Uuid None "The user who asked for the run; nothing for what the schedule or another run asked for.";
         requested_by Text None "The name of that user; their id when they were removed.";
+        waiting_reason Text None "What a run that has not started waits for.";
     }
     job_run_acks "A row for each scheduler that has acknowledged a run which needs a quorum. Without a job or a run in the question, those of jobs of the class QUORUM_REQUIRED." {
         execution_uuid Uuid Equal "The run.";

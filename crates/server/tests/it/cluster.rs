@@ -165,7 +165,7 @@ async fn a_node_is_drained_resumed_and_not_removed_while_it_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_has_a_class_and_labels() {
+async fn a_job_has_a_class_and_labels_and_says_what_it_waits_for() {
     let world = World::now().await;
     let job = json!({
         "name": "placed", "job_type": "INTERVAL", "interval_seconds": 1, "payload": {"type": "NOOP"},
@@ -177,6 +177,18 @@ async fn a_job_has_a_class_and_labels() {
         (&shown["class"], &shown["run_on"]),
         (&json!("QUORUM_REQUIRED"), &json!({"zone": "eu"}))
     );
+    let next = shown["next_run_time"].as_str().unwrap().to_owned();
+    let path = format!("/v1/jobs/placed/explain?at={next}");
+    // The node becomes the leader, and the run due, a moment later.
+    let why = until(|| async {
+        let why = world.get(&path).await.json();
+        eprintln!("{why}");
+        let first = why["obstacles"][0].as_str().unwrap_or_default().to_owned();
+        first.contains("zone=eu").then_some(why)
+    })
+    .await;
+    let first = why["obstacles"][0].as_str().unwrap_or_default();
+    assert!(first.starts_with("waits for a node with the labels zone=eu: "), "{why}");
     let wrong = json!({"run_on": {"zone": "e u"}});
     let wrong = world.call("PATCH", "/v1/jobs/placed", &[], Some(wrong)).await;
     assert_eq!(wrong.error().2, "run_on", "{}", wrong.text);

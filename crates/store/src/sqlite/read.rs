@@ -186,6 +186,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
             Some(outcome) => RunState::Ended(outcome_of(outcome)?),
             None => RunState::of_live(due_at <= now, held, wait),
         },
+        wait: wait.filter(|_| outcome.is_none()),
         reason: row.get(17)?,
         reason_text: row.get(18)?,
         scheduled_for: at(row.get(5)?)?,

@@ -62,7 +62,7 @@ pub struct JobEvent {
     pub name: String,
     /// The fields that it changed.
     pub changed: Vec<String>,
-    /// The values of changed fields before and after it, where they are known.
+    /// The values that changed fields had before it, where they are known.
     pub before: Vec<(String, String)>,
 }
 
@@ -71,7 +71,6 @@ impl JobEvent {
     pub fn read(at: Timestamp, actor: String, kind: Kind, details: &str) -> Self {
         let details: serde_json::Value = serde_json::from_str(details).unwrap_or_default();
         let changed = details["changed"].as_array().into_iter().flatten();
-        let before = details["before"].as_object().into_iter().flatten();
         JobEvent {
             at,
             actor,
@@ -80,9 +79,7 @@ impl JobEvent {
             state: serde_json::from_value(details["state"].clone()).ok(),
             name: details["name"].as_str().unwrap_or_default().to_owned(),
             changed: changed.filter_map(|it| it.as_str()).map(str::to_owned).collect(),
-            before: before
-                .filter_map(|(field, value)| Some((field.clone(), value.as_str()?.to_owned())))
-                .collect(),
+            before: Vec::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Explains a run: what decided about it, and the steps before.
 
+use jiff::Timestamp;
+
 use super::end::{attempt_end, ended_cause};
 use super::facts::{RunDetail, RunFacts, Subject};
 use super::late::lateness;
@@ -25,27 +27,44 @@ pub(super) struct RunStory {
 
 /// Explains a run.
 pub fn explain_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Report {
-    let story = story(subject, run, detail);
     let at = run.scheduled_for;
+    Report {
+        previous: subject.schedule.and_then(|schedule| schedule.prev(at)),
+        next: subject.next_after(at),
+        ..run_report(subject, run, detail, at, Vec::new())
+    }
+}
+
+/// What is told of a run when a time is explained: `others` are lines about other runs of that time.
+/// The times before and after are left to the caller.
+pub(super) fn run_report(
+    subject: &Subject<'_>,
+    run: &RunFacts,
+    detail: &RunDetail,
+    at: Timestamp,
+    others: Vec<Line>,
+) -> Report {
+    let story = story(subject, run, detail);
     let mut lines = vec![
         line(Aspect::Verdict, Some(at), &story.message).code(&story.cause.code).run(run.id),
         job_line(subject),
         line(Aspect::Schedule, None, subject.schedule_words()),
     ];
     lines.extend(story.lines);
+    lines.extend(others);
     lines.push(state_line(subject));
     lines.extend(story.steps);
     Report {
         at: Some(at),
         verdict: story.verdict,
         message: story.message,
+        obstacles: waits(run, &story.cause.text),
         cause: Some(story.cause.code),
         run: Some(run.id),
         lines,
-        obstacles: waits(run, &story.cause.text),
         parts: detail.division.as_ref().map(|it| it.sentences()).unwrap_or_default(),
-        previous: subject.schedule.and_then(|schedule| schedule.prev(at)),
-        next: subject.next_after(at),
+        previous: None,
+        next: None,
         skipped: Vec::new(),
     }
 }
@@ -128,7 +147,13 @@ pub(super) fn state_line(subject: &Subject<'_>) -> Line {
     let since = subject.events.first().filter(|event| event.state == Some(job.state));
     let since = since.and_then(|event| subject.state_at(event.at));
     let mut text = match (job.state, since) {
-        (JobState::Enabled, _) => "enabled".to_owned(),
+        (JobState::Enabled, since) => match since {
+            // A job that was enabled from its creation on has no such change.
+            Some((_, event)) if event.changed.iter().any(|field| field == "status") => {
+                format!("enabled since {}{}", clock.time(event.at), by(&event.actor))
+            }
+            _ => "enabled".to_owned(),
+        },
         (state, Some((_, event))) => {
             format!("{} since {}{}", state_word(state), clock.time(event.at), by(&event.actor))
         }
@@ -154,18 +179,8 @@ pub(super) fn state_line(subject: &Subject<'_>) -> Line {
     } else {
         text.push_str(&format!("; created at {}", clock.time(job.created_at)));
     }
-    let changed = subject.events.iter().find(|event| !event.changed.is_empty());
-    if let Some(event) = changed {
-        let fields = event.changed.join(", ");
-        let was: Vec<String> =
-            event.before.iter().map(|(field, value)| format!("{field} was {value}")).collect();
-        let was = if was.is_empty() { String::new() } else { format!(" ({})", was.join(", ")) };
-        text.push_str(&format!(
-            "; {fields} changed at {}{}{was}, version {}",
-            clock.time(event.at),
-            by(&event.actor),
-            event.version
-        ));
+    if let Some(event) = subject.definition_change() {
+        text.push_str(&format!("; {}, version {}", event.words(&clock), event.version));
     } else if job.version > 1 && job.state != JobState::Deleted {
         text.push_str(&format!(
             "; version {}, changed at {}",
@@ -346,7 +361,7 @@ fn passed(
 
 impl Subject<'_> {
     /// The next scheduled time, if the state of the job lets it run.
-    pub(super) fn next_after(&self, at: jiff::Timestamp) -> Option<jiff::Timestamp> {
+    pub(super) fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
         let schedule = self.schedule.filter(|_| self.job.state == JobState::Enabled)?;
         schedule.next(at)
     }

@@ -1,5 +1,6 @@
 //! One row a situation: what is known, and what the answer must name.
 
+mod change;
 mod overview;
 mod run;
 mod time;
@@ -100,6 +101,13 @@ impl Stage {
         self.events.insert(0, event(time, by, kind, &details));
         self.job.state = state;
         self.job.updated_at = at(time);
+        self
+    }
+
+    /// The same with what the job was before its last change.
+    fn was(mut self, old: Definition) -> Self {
+        let last = self.events.iter_mut().find(|event| event.changes_definition()).unwrap();
+        last.remember("daily", JobState::Paused, &old);
         self
     }
 

@@ -37,6 +37,11 @@ impl<'a> Subject<'a> {
         self.events.iter().find(|event| event.changed.iter().any(|it| it == "schedule"))
     }
 
+    /// The last change of the definition.
+    pub(super) fn definition_change(&self) -> Option<&'a JobEvent> {
+        self.events.iter().find(|event| event.changes_definition())
+    }
+
     /// The deletion of the job.
     pub(super) fn deletion(&self) -> Option<&'a JobEvent> {
         let is_deleted = |event: &&JobEvent| {

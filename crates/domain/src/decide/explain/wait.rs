@@ -429,7 +429,7 @@ impl NodeFacts {
 }
 
 impl LiveFacts {
-    const NONE: LiveFacts = LiveFacts {
+    pub(super) const NONE: LiveFacts = LiveFacts {
         wait: None,
         wait_until: None,
         priority: 5,

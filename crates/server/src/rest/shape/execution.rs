@@ -39,6 +39,9 @@ pub struct Execution {
     /// Why it ended so, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason_message: Option<String>,
+    /// What it waits for, as a sentence, while it is `PENDING` or `QUEUED`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_reason: Option<String>,
     /// What asked for it.
     pub origin: Origin,
     /// The name of the user who asked for it, or their id when they were removed; absent for what
@@ -223,6 +226,7 @@ impl Execution {
             status: run.state.to_string(),
             reason: run.reason,
             reason_message: run.reason_text.filter(|text| !text.is_empty()),
+            waiting_reason: None,
             origin: run.origin.into(),
             requested_by: run.requested_by.map(|user| user.to_string()),
             requested_by_id: run.requested_by.map(|user| user.0),
