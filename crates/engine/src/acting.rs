@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::Job;
+use domain::job::{Definition, Job};
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
 use store::{AuditFilter, JobFilter, Page};
 
-use crate::commands::{Deletion, NewJob};
+use crate::commands::{ChangeRefused, Deletion, JobChange, JobChanges, NewJob};
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Verified};
 use crate::run::Engine;
@@ -170,6 +170,80 @@ impl AuthorizedEngine<'_> {
         Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
     }
 
+    /// A job that is to be created with other changes, if the actor may do so; the actor owns it.
+    pub async fn draft_job(&self, job: NewJob, among: &JobChanges) -> Result<Job> {
+        self.may(Deed::CreateJob)?;
+        self.actor.may_define(&job.definition, self.default_database())?;
+        self.sees_upstream_among(&job.definition, among).await?;
+        let (tenant, owner) = (self.actor.tenant, self.actor.user);
+        self.node().draft_job(NewJob { tenant, owner, ..job }, among).await
+    }
+
+    /// Whether every job that a definition waits for is one that the actor sees, or a new one among
+    /// the changes.
+    async fn sees_upstream_among(&self, definition: &Definition, among: &JobChanges) -> Result<()> {
+        let wanted = definition.depends_on.iter().map(|it| it.job);
+        let wanted: Vec<JobId> = wanted.filter(|id| among.exists(*id) != Some(true)).collect();
+        let found = self.jobs_by_id(&wanted).await?;
+        match wanted.iter().find(|id| !found.iter().any(|job| job.id == **id)) {
+            Some(missing) => Err(EngineError::NotFound(format!("upstream job {missing}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Jobs that depend on another one, whether the actor sees them or not.
+    pub async fn dependents(&self, job: &Job) -> Result<Vec<Job>> {
+        self.may_with(job, Deed::DropJob)?;
+        self.node().dependents(job).await
+    }
+
+    /// Whether the actor may make a change that happens with others.
+    pub async fn may_change(&self, change: &JobChange, among: &JobChanges) -> Result<()> {
+        match change {
+            JobChange::Create(job) => {
+                self.may(Deed::CreateJob)?;
+                self.actor.may_define(&job.definition, self.default_database())?;
+                self.sees_upstream_among(&job.definition, among).await
+            }
+            JobChange::Alter { old, new } => {
+                self.may_with(old, Deed::AlterJob)?;
+                if new.definition != old.definition {
+                    self.actor.may_define(&new.definition, self.default_database())?;
+                }
+                Ok(())
+            }
+            JobChange::Drop { old, .. } => self.may_with(old, Deed::DropJob),
+        }
+    }
+
+    /// Makes all changes, or none of them. Answers the jobs that exist after them.
+    pub async fn change_jobs(
+        &self,
+        changes: &JobChanges,
+    ) -> std::result::Result<Vec<Job>, ChangeRefused> {
+        for change in changes.iter() {
+            self.may_change(change, changes).await?;
+        }
+        let jobs = self.node().change_jobs(changes).await?;
+        self.engine.planned_soon();
+        for change in changes.iter() {
+            if let JobChange::Drop { old, cancel_running: true, .. } = change {
+                self.cancel_runs_of(old.id).await?;
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Cancels the runs of a deleted job that have not ended.
+    async fn cancel_runs_of(&self, id: JobId) -> Result<()> {
+        let held = self.node().cancel_runs_of(id).await?;
+        for part in self.node().store.parts(&held).await? {
+            self.engine.stop_run(part.run);
+        }
+        held.iter().for_each(|run| self.engine.stop_run(*run));
+        Ok(())
+    }
+
     /// Whether a job could be created.
     pub async fn check_job(&self, job: NewJob) -> Result<()> {
         self.may(Deed::CreateJob)?;
@@ -228,11 +302,7 @@ impl AuthorizedEngine<'_> {
         }
         let unscheduled = self.node().delete_job(id, deletion).await?;
         if deletion.cancel_running {
-            let held = self.node().cancel_runs_of(id).await?;
-            for part in self.node().store.parts(&held).await? {
-                self.engine.stop_run(part.run);
-            }
-            held.iter().for_each(|run| self.engine.stop_run(*run));
+            self.cancel_runs_of(id).await?;
         }
         Ok(unscheduled)
     }

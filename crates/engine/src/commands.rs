@@ -2,19 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::decide::plan::{plan_resume, tick};
+use domain::decide::plan::tick;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Prepared, RecordPlan, RunFilter};
+use store::{Cancelled, Change, Changed, Prepared, RunFilter};
 use uuid::Uuid;
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
+mod alter;
 mod check;
+mod together;
+
+pub use together::{CHANGES_MAX, ChangeRefused, JobChange, JobChanges};
 
 /// The most runs that one backfill asks for.
 const BACKFILL_MAX: u64 = 10_000;
@@ -91,15 +95,9 @@ impl Node {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut changes = Vec::new();
         for new in jobs {
-            match self.new_job(new, now).await {
+            match self.new_job(new, now, &JobChanges::default()).await {
                 Ok(job) => {
-                    changes.push(Change {
-                        job,
-                        expected: None,
-                        prepared: Prepared::Keep,
-                        plan: None,
-                        changed: Vec::new(),
-                    });
+                    changes.push(creation(job));
                     answers.push(None);
                 }
                 Err(error) => answers.push(Some(Err(error))),
@@ -123,33 +121,38 @@ impl Node {
     /// Whether a job could be created. Its name may still be taken.
     pub async fn check_job(&self, job: NewJob) -> Result<()> {
         let now = self.store.now().await?;
-        self.new_job(job, now).await.map(drop)
+        self.new_job(job, now, &JobChanges::default()).await.map(drop)
     }
 
-    async fn new_job(&self, new: NewJob, now: Timestamp) -> Result<Job> {
+    async fn new_job(&self, new: NewJob, now: Timestamp, among: &JobChanges) -> Result<Job> {
         let random = (self.parts.random)().to_be_bytes();
         let bytes = random[..10].try_into().unwrap_or([0; 10]);
         let ms = now.as_millisecond().max(0) as u64;
         let id = JobId(uuid::Builder::from_unix_timestamp_millis(ms, &bytes).into_uuid());
         let now = to_microsecond(now);
-        let mut definition = new.definition;
-        if definition.when.needs_start() {
-            definition.when.start_at(next_second(now));
-        }
-        let mut job = Job {
+        let job = Job {
             id,
             tenant: new.tenant,
             owner: new.owner,
             name: new.name,
             version: 1,
             state: new.state,
-            definition,
+            definition: new.definition,
             next_run: None,
             created_at: now,
             updated_at: now,
         };
+        self.begun(job, now, among).await
+    }
+
+    /// A new job whose schedule begins now, checked.
+    async fn begun(&self, mut job: Job, now: Timestamp, among: &JobChanges) -> Result<Job> {
+        if job.definition.when.needs_start() {
+            job.definition.when.start_at(next_second(now));
+        }
         self.check(&job)?;
-        self.check_dependencies(&job).await?;
+        self.check_dependencies_among(&job, among).await?;
+        (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
         Ok(job)
     }
@@ -183,56 +186,11 @@ impl Node {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
-        job.definition.when.keep_start_of(&old.definition.when);
-        // Another interval without a start begins at the change.
-        let starts_anew = job.definition.when.needs_start();
-        if starts_anew {
-            job.definition.when.start_at(next_second(self.now()));
-        }
-        (job.id, job.tenant, job.owner, job.version, job.created_at) =
-            (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
-        self.check(&job)?;
-        self.check_finished(&old, &mut job).await?;
-        // An upstream job may be gone since: that is no reason to refuse a pause.
-        if job.definition.depends_on != old.definition.depends_on {
-            self.check_dependencies(&job).await?;
-        }
-        let prepared = match (old.state, job.state) {
-            _ if job.definition.when != old.definition.when => Prepared::Drop,
-            (JobState::Enabled, JobState::Paused) => Prepared::Return,
-            (before, after) if before == after => Prepared::Keep,
-            (JobState::Paused, JobState::Enabled) => Prepared::Keep,
-            _ => Prepared::Drop,
-        };
+        let mut altered = self.altered(&old, job, &JobChanges::default()).await?;
         let mut tries = 0;
         loop {
-            job.updated_at = self.store.now().await.map_err(EngineError::from)?;
-            if starts_anew {
-                job.definition.when.start_at(next_second(job.updated_at));
-            }
-            if let When::At { at } = job.definition.when
-                && job.definition.when != old.definition.when
-                && at <= job.updated_at
-            {
-                // The old schedule has answered for that time.
-                let problem = format!("{at} has passed; a changed job runs at a time to come");
-                return Err(EngineError::Invalid { field: "at", problem }.into());
-            }
-            if prepared == Prepared::Drop {
-                job.next_run = match job.state {
-                    JobState::Deleted => None,
-                    // Its own now belongs to the past.
-                    _ => self.first_time(&job, job.updated_at + SignedDuration::from_nanos(1))?,
-                };
-            }
-            let plan = if old.state == JobState::Paused && job.state == JobState::Enabled {
-                self.plan_of_pause(&old, &job, catch_up)?
-            } else {
-                None
-            };
-            let expected = Some(old.version);
-            let changed = job.changed_fields(&old);
-            let change = Change { expected, prepared, plan, changed, job: job.clone() };
+            let now = self.store.now().await.map_err(EngineError::from)?;
+            let change = self.change_at(&old, &mut altered, catch_up, now)?;
             let changed = self.store.define(std::slice::from_ref(&change)).await;
             let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
@@ -278,32 +236,6 @@ impl Node {
             Ok::<(), EngineError>(())
         };
         self.alter_job_catching_up(id, catch_up, resume).await
-    }
-
-    /// The plan of the times that a pause held back, decided when it ends; none if there are none.
-    fn plan_of_pause(
-        &self,
-        old: &Job,
-        job: &Job,
-        catch_up: Option<CatchUpPolicy>,
-    ) -> Result<Option<RecordPlan>> {
-        let Some(next) = old.next_run.filter(|next| *next <= job.updated_at) else {
-            return Ok(None);
-        };
-        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
-            return Ok(None);
-        };
-        let mut held = job.clone();
-        held.definition.catch_up = catch_up.unwrap_or(held.definition.catch_up);
-        let plan = plan_resume(&held, &schedule, next, job.updated_at);
-        Ok(Some(RecordPlan {
-            job: job.id,
-            version: job.version,
-            expected_next: next,
-            new_next: plan.next,
-            runs: plan.runs,
-            ledger: plan.ledger,
-        }))
     }
 
     /// Switches a job off.
@@ -389,32 +321,6 @@ impl Node {
                 return Ok(held);
             }
         }
-    }
-
-    /// Refuses to enable a one-time job whose run has ended, unless it gets another time: nothing
-    /// would run. Disabling such a job leaves it as it is.
-    async fn check_finished(&self, old: &Job, job: &mut Job) -> Result<()> {
-        let When::At { at } = job.definition.when else { return Ok(()) };
-        if job.definition.when != old.definition.when
-            || !matches!(old.state, JobState::Completed | JobState::Disabled)
-        {
-            return Ok(());
-        }
-        let is_finished = old.state == JobState::Completed
-            || (job.state != JobState::Disabled
-                && self
-                    .store
-                    .run(RunId::of_tick(job.id, at, ""))
-                    .await?
-                    .is_some_and(|run| matches!(run.state, RunState::Ended(_))));
-        match job.state {
-            JobState::Disabled if is_finished => job.state = JobState::Completed,
-            JobState::Enabled | JobState::Paused if is_finished => {
-                return Err(EngineError::AlreadyRan { name: job.name.clone(), at });
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// A job that is in one of the states from which it can get to another.
@@ -584,6 +490,11 @@ impl Node {
             cancelled => Ok(cancelled),
         }
     }
+}
+
+/// The change that creates a job.
+fn creation(job: Job) -> Change {
+    Change { job, expected: None, prepared: Prepared::Keep, plan: None, changed: Vec::new() }
 }
 
 /// Tells the log of a schedule that is new.

@@ -25,7 +25,9 @@ mod stats;
 mod tracer;
 
 pub use acting::{AuthorizedEngine, Explained};
-pub use commands::{Backfill, Deletion, NewJob, Trigger};
+pub use commands::{
+    Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
+};
 pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use error::{EngineError, Result};
 pub use holder::Holder;

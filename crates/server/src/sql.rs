@@ -2,8 +2,8 @@
 //!
 //! A session asks the [`Engine`] in the actor's name and decides nothing
 //! about rights. Each statement stands on its own: what it did stays done when the next one fails
-//! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, which
-//! happens at COMMIT, wholly or not at all.
+//! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, or
+//! several that create, alter and drop jobs; they happen at COMMIT, wholly or not at all.
 
 mod access;
 mod answer;
@@ -17,10 +17,11 @@ mod settings;
 mod shards;
 mod show;
 mod stream;
+mod together;
 mod versions;
 
 use domain::id::RunId;
-use engine::as_author;
+use engine::{CHANGES_MAX, JobChanges, as_author};
 use query::{Kind, Prepared, Value};
 use sql::{Literal, Parsed, SavepointStatement, SavepointVerb, Statement, Transaction};
 
@@ -54,8 +55,8 @@ pub struct Session {
 #[derive(Debug)]
 struct Savepoint {
     name: String,
-    /// Whether the block had its change before.
-    has_change: bool,
+    /// The changes that the block had before.
+    changes: Changes,
 }
 
 /// Where a session is with regard to transactions.
@@ -64,14 +65,22 @@ enum Block {
     /// Outside of a block: a statement is done when it answers.
     #[default]
     None,
-    /// Inside of one, with the change that COMMIT makes.
-    Open(Option<Pending>),
-    /// Inside of one in which something went wrong, with the change that came before.
-    Failed(Option<Pending>),
+    /// Inside of one, with the changes that COMMIT makes.
+    Open(Changes),
+    /// Inside of one in which something went wrong, with the changes that came before.
+    Failed(Changes),
+}
+
+/// Changes that wait for COMMIT.
+#[derive(Clone, Debug, Default)]
+struct Changes {
+    statements: Vec<Pending>,
+    /// What those make of jobs that create, alter and drop them.
+    jobs: JobChanges,
 }
 
 /// A change that waits for COMMIT.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     statement: Statement,
     /// The id that its run gets, which was told already.
@@ -139,7 +148,7 @@ impl Session {
     /// What a text with a mistake does to a block: it fails it.
     pub fn fail(&mut self) {
         if let Block::Open(pending) = &mut self.block {
-            self.block = Block::Failed(pending.take());
+            self.block = Block::Failed(std::mem::take(pending));
         }
     }
 
@@ -215,31 +224,55 @@ impl Session {
             statement => statement,
         };
         match &self.block {
-            Block::Open(Some(_)) if statement.changes() => Err(SqlError::second_change()),
-            Block::Open(None) if statement.changes() => {
-                let run = RunId::of_request(self.app.now(), (self.app.random)());
-                let told = self.check(statement, run).await?;
-                let statement = statement.clone();
-                self.block = Block::Open(Some(Pending { statement, run }));
-                Ok(told)
+            Block::Open(changes) if statement.changes() => {
+                let changes = changes.clone();
+                let (changes, answer) = self.add_change(changes, statement).await?;
+                self.block = Block::Open(changes);
+                Ok(answer)
             }
             _ => self.execute(statement, parameters, None).await,
         }
+    }
+
+    /// Adds a change to those of a block, and says what is told about it.
+    async fn add_change(
+        &self,
+        mut changes: Changes,
+        statement: &Statement,
+    ) -> Result<(Changes, Answer)> {
+        let is_of_job = together::is_of_job(statement);
+        let others = changes.statements.iter().map(|pending| &pending.statement);
+        if !changes.statements.is_empty()
+            && (!is_of_job || !others.clone().all(together::is_of_job))
+        {
+            return Err(SqlError::second_change());
+        }
+        if changes.statements.len() >= CHANGES_MAX {
+            return Err(SqlError::too_many_changes(CHANGES_MAX));
+        }
+        let run = RunId::of_request(self.app.now(), (self.app.random)());
+        let answer = match is_of_job {
+            true => self.change_job(&mut changes.jobs, statement).await?,
+            false => self.check(statement, run).await?,
+        };
+        changes.statements.push(Pending { statement: statement.clone(), run });
+        Ok((changes, answer))
     }
 
     /// SAVEPOINT, RELEASE and ROLLBACK TO, which goes on in a block that has failed, too.
     fn savepoint(&mut self, statement: &SavepointStatement) -> Result<Answer> {
         let SavepointStatement { verb, name } = statement;
         let tag = Statement::Savepoint(statement.clone()).tag();
-        let has_change = match (&self.block, verb) {
+        let changes = match (&self.block, verb) {
             (Block::None, _) => return Err(SqlError::needs_block(tag).or_at(name.at)),
             (Block::Failed(_), SavepointVerb::Set | SavepointVerb::Release) => {
                 return Err(SqlError::in_failed_block());
             }
-            (Block::Open(pending) | Block::Failed(pending), _) => pending.is_some(),
+            (Block::Open(changes) | Block::Failed(changes), _) => changes,
         };
         if *verb == SavepointVerb::Set {
-            self.savepoints.push(Savepoint { name: name.value.clone(), has_change });
+            let (name, changes) = (name.value.clone(), changes.clone());
+            self.savepoints.push(Savepoint { name, changes });
             return Ok(Answer::done(tag));
         }
         let found = self.savepoints.iter().rposition(|savepoint| savepoint.name == name.value);
@@ -250,13 +283,8 @@ impl Session {
             self.savepoints.truncate(found);
             return Ok(Answer::done(tag));
         }
-        let kept = self.savepoints[found].has_change;
+        self.block = Block::Open(self.savepoints[found].changes.clone());
         self.savepoints.truncate(found + 1);
-        let (Block::Open(pending) | Block::Failed(pending)) = std::mem::take(&mut self.block)
-        else {
-            return Err(SqlError::internal());
-        };
-        self.block = Block::Open(pending.filter(|_| kept));
         Ok(Answer::done(tag))
     }
 
@@ -271,7 +299,7 @@ impl Session {
                 Ok(Answer::done("SET"))
             }
             (Transaction::Begin, Block::None) => {
-                self.block = Block::Open(None);
+                self.block = Block::Open(Changes::default());
                 Ok(Answer::done("BEGIN"))
             }
             (Transaction::Begin, Block::Failed(pending)) => {
@@ -288,13 +316,14 @@ impl Session {
             }
             (Transaction::Commit, Block::Open(pending)) => {
                 self.settings.end_block();
-                if let Some(Pending { statement, run }) = pending {
-                    let done = self.execute(&statement, &[], Some(run)).await;
-                    // Its place is in a text that was sent before.
-                    let done = done.map_err(|error| SqlError { at: None, ..error })?;
-                    return Ok(Answer { notices: done.notices, ..Answer::done("COMMIT") });
-                }
-                Ok(Answer::done("COMMIT"))
+                let done = match pending.statements.as_slice() {
+                    [] => return Ok(Answer::done("COMMIT")),
+                    [Pending { statement, run }] => self.execute(statement, &[], Some(*run)).await,
+                    _ => self.change_together(&pending.jobs).await,
+                };
+                // Its place is in a text that was sent before.
+                let done = done.map_err(|error| SqlError { at: None, ..error })?;
+                Ok(Answer { notices: done.notices, ..Answer::done("COMMIT") })
             }
             (Transaction::Commit | Transaction::Rollback, _) => {
                 self.settings.end_block();
@@ -306,8 +335,6 @@ impl Session {
     /// Whether a change could be made now, and what is told about it.
     async fn check(&self, statement: &Statement, run: RunId) -> Result<Answer> {
         match statement {
-            Statement::CreateJob(create) => self.check_create(create).await?,
-            Statement::AlterJob(alter) => self.check_alter(alter).await?,
             Statement::ExecuteJob(execute) => {
                 let job = self.job(&execute.name).await?;
                 return Ok(runs::started(&job, run, self.time_of(execute.at.as_ref())?));
@@ -316,10 +343,11 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
-            Statement::DropJob(drop) if !drop.if_exists => drop_it(self.job(&drop.name).await?),
             Statement::PauseJob(name)
             | Statement::ResumeJob(name, _)
-            | Statement::RestoreJob { job: name, .. } => drop_it(self.job(name).await?),
+            | Statement::RestoreJob { job: name, .. } => {
+                self.job(name).await?;
+            }
             _ => {}
         }
         Ok(Answer::done(statement.tag()))
@@ -411,5 +439,3 @@ impl Session {
         Ok(Answer { tag, ..answer })
     }
 }
-
-fn drop_it<T>(_: T) {}

@@ -59,6 +59,16 @@ impl<S: Store> FaultyStore<S> {
         *self.led.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn saw_defined<'a>(&self, at: Timestamp, changes: impl Iterator<Item = &'a Change>) {
+        for change in changes {
+            self.link.saw(Event::Defined { at, job: Box::new(change.job.clone()) });
+            if let Some(fire) = &change.plan {
+                let looks = vec![change.job.updated_at];
+                self.link.saw(Event::Fired { looks, fire: fire.clone() });
+            }
+        }
+    }
+
     fn saw_finishes<'a>(
         &self,
         finishes: impl Iterator<Item = (NodeId, &'a Finish)>,
@@ -166,15 +176,18 @@ impl<S: Store> Store for FaultyStore<S> {
         let at = self.link.clock.stamp();
         let changed = self.inner.define(changes).await;
         if let Ok(changed) = &changed {
-            for (change, _) in
-                changes.iter().zip(changed).filter(|(_, changed)| **changed == Changed::Done)
-            {
-                self.link.saw(Event::Defined { at, job: Box::new(change.job.clone()) });
-                if let Some(fire) = &change.plan {
-                    let looks = vec![change.job.updated_at];
-                    self.link.saw(Event::Fired { looks, fire: fire.clone() });
-                }
-            }
+            let done = changes.iter().zip(changed).filter(|(_, it)| **it == Changed::Done);
+            self.saw_defined(at, done.map(|(change, _)| change));
+        }
+        self.link.back(changed).await
+    }
+
+    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let changed = self.inner.define_together(changes).await;
+        if changed.as_ref().is_ok_and(|changed| changed.iter().all(|it| *it == Changed::Done)) {
+            self.saw_defined(at, changes.iter());
         }
         self.link.back(changed).await
     }

@@ -88,6 +88,14 @@ pub trait Store: Send + Sync + 'static {
     /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
     fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
+    /// Creates and changes jobs in one transaction, all of them or none: unless every answer is
+    /// [`Changed::Done`], nothing was written, and the other answers say why. The changes concern
+    /// different jobs with different names.
+    fn define_together(
+        &self,
+        changes: &[Change],
+    ) -> impl Future<Output = Result<Vec<Changed>>> + Send;
+
     /// The enabled jobs of some buckets whose next time lies at most `ahead` after now, earliest
     /// first.
     fn due_jobs(

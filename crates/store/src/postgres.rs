@@ -208,6 +208,12 @@ impl Store for PostgresStore {
         changed
     }
 
+    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        let changed = self.shared.define_together(changes).await;
+        self.shared.signal.send();
+        changed
+    }
+
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
         self.shared.due_jobs(ahead, limit, of).await
     }

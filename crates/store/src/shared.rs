@@ -161,6 +161,7 @@ operations! {
     Store {
         Now now() -> Timestamp;
         Define define(changes: &[Change]) -> Vec<Changed>;
+        DefineTogether define_together(changes: &[Change]) -> Vec<Changed>;
         DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
         RecordPlan fire(batch: &[RecordPlan]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;

@@ -197,6 +197,28 @@ impl Store for SqliteStore {
         changed.map(|(changed, _)| changed)
     }
 
+    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        let (changes, by) = (changes.to_vec(), author());
+        let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
+        let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
+        let (send, refused) = std::sync::mpsc::channel();
+        let define = move |tx: &mut Tx<'_>| {
+            let changed = jobs::define(tx, &changes, &by)?;
+            if changed.iter().all(|changed| *changed == Changed::Done) {
+                return Ok((changed, starts));
+            }
+            // A command that fails is rolled back, so the answers reach the caller beside it.
+            let _ = send.send(changed);
+            Err(StoreError::Unavailable("not all changes could be made".to_owned()))
+        };
+        let changed = self.writer.write(define).await;
+        self.changed.notify_waiters();
+        match refused.try_recv() {
+            Ok(refused) => Ok(refused),
+            Err(_) => changed.map(|(changed, _)| changed),
+        }
+    }
+
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
         let (now, of) = (self.clock.now(), *of);
         self.prompt.read(move |connection| jobs::due(connection, now, ahead, limit, &of)).await

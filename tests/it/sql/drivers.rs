@@ -29,6 +29,70 @@ fn psycopg_binds_prepares_and_reads() {
     assert_eq!(run(python), SAID);
 }
 
+/// What the program with transactions prints.
+const TRANSACTIONS_SAID: &str = "\
+inside 0
+committed 100
+rolled back 100
+refused 2BP01
+kept 100
+overtaken 42710
+first None
+dropped 1
+";
+
+#[test]
+fn a_hundred_changes_are_one_transaction_on_sqlite() {
+    let bed = Bed::new();
+    let mut python = program(tool("python/bin/python"));
+    python.arg(file("transaction_walk.py")).arg(&bed.address).arg(&bed.server.key);
+    assert_eq!(run(python), TRANSACTIONS_SAID);
+}
+
+#[test]
+fn a_hundred_changes_are_one_transaction_on_postgres() {
+    let postgres = testbed::postgres::Setup::default().start();
+    crate::cluster::member::create_database(&postgres.url("postgres"), "transactions");
+    let bed = Bed::with(&["--store", &postgres.url("transactions")], &[]);
+    let mut python = program(tool("python/bin/python"));
+    python.arg(file("transaction_walk.py")).arg(&bed.address).arg(&bed.server.key);
+    assert_eq!(run(python), TRANSACTIONS_SAID);
+}
+
+/// pgcli asks the catalog for its completion before the first prompt, and shows what psql does.
+#[test]
+fn pgcli_completes_lists_and_asks() {
+    let bed = Bed::new();
+    let (host, port) = bed.host_and_port();
+    let asked = |text: &str| {
+        let mut pgcli = program(tool("python/bin/pgcli"));
+        pgcli
+            .args(["-h", host, "-p", port, "-U", "admin", "-d", "default", "--no-warn"])
+            .args(["--less-chatty", "--pgclirc", "/dev/null", "-c", text])
+            .env("PGPASSWORD", &bed.server.key)
+            .env("HOME", bed.folder.path());
+        run(pgcli)
+    };
+    asked("CREATE JOB hello SCHEDULE CRON '0 0 1 1 *' AS NOOP");
+    for (text, parts) in [
+        ("SELECT job_name, state FROM sys.jobs", vec!["hello", "ENABLED"]),
+        ("\\dt sys.*", vec!["job_runs", "ledger"]),
+        ("\\d sys.jobs", vec!["job_uuid", "uuid"]),
+        ("\\l", vec!["default"]),
+        ("\\dn", vec!["sys"]),
+        ("\\du", vec!["admin"]),
+        ("\\df", vec!["Schema"]),
+        ("\\dv sys.*", vec!["Schema"]),
+        ("EXPLAIN JOB hello", vec!["verdict", "next"]),
+        ("SHOW JOBS", vec!["hello"]),
+    ] {
+        let said = asked(text);
+        for part in parts {
+            assert!(said.contains(part), "{text}: {part:?} is missing in {said}");
+        }
+    }
+}
+
 /// What the program for SQLAlchemy prints.
 const SQLALCHEMY_SAID: &str = "\
 connected 1

@@ -7,6 +7,7 @@ use domain::id::JobId;
 use domain::job::{Job, When};
 use domain::text::is_plain_name;
 
+use super::together::JobChanges;
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
@@ -74,6 +75,15 @@ impl Node {
 
     /// Every upstream job exists, and following them never leads back.
     pub(super) async fn check_dependencies(&self, job: &Job) -> Result<()> {
+        self.check_dependencies_among(job, &JobChanges::default()).await
+    }
+
+    /// The same for a job that is changed together with others.
+    pub(super) async fn check_dependencies_among(
+        &self,
+        job: &Job,
+        changes: &JobChanges,
+    ) -> Result<()> {
         if job.definition.depends_on.is_empty() {
             return Ok(());
         }
@@ -81,8 +91,8 @@ impl Node {
             job.definition.depends_on.iter().map(|dependency| dependency.job).collect();
         let found = self.store.jobs_by_id(&wanted).await?;
         if let Some(missing) = wanted.iter().find(|id| {
-            **id != job.id
-                && !found.iter().any(|found| found.id == **id && found.tenant == job.tenant)
+            let is_stored = found.iter().any(|it| it.id == **id && it.tenant == job.tenant);
+            **id != job.id && !changes.exists(**id).unwrap_or(is_stored)
         }) {
             return Err(EngineError::NotFound(format!("upstream job {missing}")));
         }
@@ -90,9 +100,18 @@ impl Node {
         for (from, to) in self.store.dependencies(job.tenant).await? {
             upstream.entry(from).or_default().push(to);
         }
+        for change in changes.iter() {
+            let after = change.after().into_iter().flat_map(|job| &job.definition.depends_on);
+            upstream.insert(change.id(), after.map(|dependency| dependency.job).collect());
+        }
         upstream.insert(job.id, wanted);
         let Some(cycle) = cycle_through(job.id, &upstream) else { return Ok(()) };
         let mut names = self.names(&cycle).await?;
+        for (id, name) in cycle.iter().zip(&mut names) {
+            if let Some(job) = changes.job(*id) {
+                name.clone_from(&job.name);
+            }
+        }
         if let Some(first) = names.first_mut() {
             first.clone_from(&job.name);
         }

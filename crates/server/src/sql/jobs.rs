@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::id::JobId;
 use domain::job::{Definition, Job, JobState};
 use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
-use engine::{Deletion, NewJob};
+use engine::{Deletion, JobChanges, NewJob};
 use jiff::Timestamp;
 use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spanned};
 
@@ -23,7 +23,11 @@ impl Session {
     }
 
     /// The job, or none when it is not there and nobody minds.
-    async fn job_if(&self, name: &Spanned<String>, if_exists: bool) -> Result<Option<Job>> {
+    pub(super) async fn job_if(
+        &self,
+        name: &Spanned<String>,
+        if_exists: bool,
+    ) -> Result<Option<Job>> {
         match if_exists {
             true => Ok(find::job_if_any(&self.app, &self.actor, &name.value).await?),
             false => self.job(name).await.map(Some),
@@ -43,11 +47,16 @@ impl Session {
         time.map_err(|error| SqlError::from(error).or_at(*at))
     }
 
-    /// What clauses make of a job.
-    async fn define(&self, clauses: &Clauses, base: Option<&Definition>) -> Result<Defined> {
+    /// What clauses make of a job that is changed together with others.
+    pub(super) async fn define(
+        &self,
+        clauses: &Clauses,
+        base: Option<&Definition>,
+        among: &JobChanges,
+    ) -> Result<Defined> {
         let mut upstream: HashMap<String, JobId> = HashMap::new();
         for name in clauses.upstream() {
-            if let Some(job) = self.job_if(name, true).await? {
+            if let Some(job) = self.job_among(among, name, true).await? {
                 upstream.insert(name.value.clone(), job.id);
             }
         }
@@ -59,8 +68,8 @@ impl Session {
         Ok(defined)
     }
 
-    async fn new_job(&self, create: &CreateJob) -> Result<NewJob> {
-        let Defined { definition, state } = self.define(&create.clauses, None).await?;
+    pub(super) async fn new_job(&self, create: &CreateJob, among: &JobChanges) -> Result<NewJob> {
+        let Defined { definition, state } = self.define(&create.clauses, None, among).await?;
         Ok(NewJob {
             tenant: self.actor.tenant,
             owner: self.actor.user,
@@ -70,20 +79,6 @@ impl Session {
         })
     }
 
-    pub(super) async fn check_create(&self, create: &CreateJob) -> Result<()> {
-        let placed = |error: engine::EngineError| of_create(error.into(), create);
-        let new = self.new_job(create).await?;
-        let present = self.job_if(&create.name, true).await?;
-        match (present, create.if_present) {
-            (Some(job), IfPresent::Refuse) => {
-                let error = engine::EngineError::NameTaken { name: job.name, by: job.id };
-                Err(placed(error))
-            }
-            (Some(_), _) => Ok(()),
-            (None, _) => self.app.engine.by(&self.actor).check_job(new).await.map_err(placed),
-        }
-    }
-
     pub(super) async fn create_job(&self, create: &CreateJob) -> Result<Answer> {
         let tag = sql::Statement::CreateJob(create.clone()).tag();
         let present = match create.if_present {
@@ -91,7 +86,7 @@ impl Session {
             _ => self.job_if(&create.name, true).await?,
         };
         let Some(job) = present else {
-            let new = self.new_job(create).await?;
+            let new = self.new_job(create, &JobChanges::default()).await?;
             return self.create(new, create, tag).await;
         };
         if create.if_present == IfPresent::Keep {
@@ -101,20 +96,9 @@ impl Session {
         }
         // The job becomes what the text says, in one step: nothing is lost between an old job and
         // a new one, and what depends on it still does.
-        let anew = create.if_present == IfPresent::Replace;
-        let Defined { mut definition, state } = self.define(&create.clauses, None).await?;
-        if anew && definition.when.needs_start() {
-            definition.when.start_at(self.app.now());
-        }
+        let edit = self.redefinition(create, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
-            let rescheduled = job.definition.when != definition.when;
-            job.definition = definition;
-            job.state = match (state, job.state) {
-                (Some(state), _) => state,
-                (None, _) if anew => JobState::Enabled,
-                (None, JobState::Completed) if rescheduled => JobState::Enabled,
-                (None, state) => state,
-            };
+            edit(job);
             Ok(())
         };
         let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
@@ -131,20 +115,41 @@ impl Session {
     }
 
     /// An answer with what may surprise about a job.
-    async fn told(&self, mut answer: Answer, job: &Job) -> Answer {
+    pub(super) async fn told(&self, mut answer: Answer, job: &Job) -> Answer {
         answer.notices.extend(warnings(&self.app, job).await);
         answer
     }
 
-    pub(super) async fn check_alter(&self, alter: &AlterJob) -> Result<()> {
-        if let Some(job) = self.job_if(&alter.name, alter.if_exists).await? {
-            self.define_change(alter, &job).await?;
+    /// What CREATE OR ALTER and RECREATE make of a job that exists.
+    pub(super) async fn redefinition(
+        &self,
+        create: &CreateJob,
+        among: &JobChanges,
+    ) -> Result<impl FnOnce(&mut Job) + Send + use<>> {
+        let is_anew = create.if_present == IfPresent::Replace;
+        let Defined { mut definition, state } = self.define(&create.clauses, None, among).await?;
+        if is_anew && definition.when.needs_start() {
+            definition.when.start_at(self.app.now());
         }
-        Ok(())
+        Ok(redefine(definition, state.or(is_anew.then_some(JobState::Enabled))))
     }
 
-    async fn define_change(&self, alter: &AlterJob, job: &Job) -> Result<Defined> {
-        self.define(&alter.clauses, Some(&job.definition)).await
+    /// What ALTER JOB makes of a job.
+    pub(super) async fn alteration(
+        &self,
+        alter: &AlterJob,
+        job: &Job,
+        among: &JobChanges,
+    ) -> Result<impl FnOnce(&mut Job) + Send + use<>> {
+        let base = Some(&job.definition);
+        let Defined { definition, state } = self.define(&alter.clauses, base, among).await?;
+        let rename = alter.rename.as_ref().map(|name| name.value.clone());
+        Ok(move |job: &mut Job| {
+            redefine(definition, state)(job);
+            if let Some(name) = rename {
+                job.name = name;
+            }
+        })
     }
 
     pub(super) async fn alter_job(&self, alter: &AlterJob) -> Result<Answer> {
@@ -153,25 +158,14 @@ impl Session {
             return Ok(answer.with_notice(no_job(&alter.name)));
         };
         let version = job.version;
-        let Defined { definition, state } = self.define_change(alter, &job).await?;
-        let rename = alter.rename.as_ref().map(|name| name.value.clone());
+        let change = self.alteration(alter, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
             // What was read is what is changed: all of the clauses or none.
             if job.version != version {
                 let (expected, current) = (version, job.version);
                 return Err(engine::EngineError::VersionConflict { expected, current }.into());
             }
-            let rescheduled = job.definition.when != definition.when;
-            job.definition = definition;
-            if let Some(name) = rename {
-                job.name = name;
-            }
-            job.state = match (state, job.state) {
-                (Some(state), _) => state,
-                // A one-time job that has run gets another time.
-                (None, JobState::Completed) if rescheduled => JobState::Enabled,
-                (None, state) => state,
-            };
+            change(job);
             Ok(())
         };
         let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
@@ -192,26 +186,8 @@ impl Session {
             expected: None,
         };
         let done = self.app.engine.by(&self.actor).delete_job(job.id, deletion).await;
-        let unscheduled = done.map_err(|error| {
-            let is_needed = matches!(error, engine::EngineError::WrongState(_));
-            let error = SqlError::from(error).or_at(drop.name.at);
-            match is_needed {
-                true => {
-                    error.with_state("2BP01").with_hint("DROP JOB … CASCADE removes it anyway.")
-                }
-                false => error,
-            }
-        })?;
-        let mut answer = answer;
-        for name in unscheduled {
-            let name = sql::quoted(&name);
-            answer =
-                answer.with_notice(format!("job {name} has no schedule left: it runs on request"));
-        }
-        Ok(match drop.purge_history {
-            true => answer.with_notice("run history will be deleted within a day"),
-            false => answer,
-        })
+        let unscheduled = done.map_err(|error| of_drop(error, drop))?;
+        Ok(dropped(answer, drop, &unscheduled))
     }
 
     pub(super) async fn pause_job(&self, name: &Spanned<String>) -> Result<Answer> {
@@ -233,10 +209,46 @@ impl Session {
     }
 }
 
-fn of_create(problem: Problem, create: &CreateJob) -> SqlError {
+/// Gives a job another definition, and a state if one is named.
+fn redefine(definition: Definition, state: Option<JobState>) -> impl FnOnce(&mut Job) + Send {
+    move |job: &mut Job| {
+        let is_rescheduled = job.definition.when != definition.when;
+        job.definition = definition;
+        job.state = match (state, job.state) {
+            (Some(state), _) => state,
+            // A one-time job that has run gets another time.
+            (None, JobState::Completed) if is_rescheduled => JobState::Enabled,
+            (None, state) => state,
+        };
+    }
+}
+
+pub(super) fn of_create(problem: Problem, create: &CreateJob) -> SqlError {
     SqlError::of_clauses(problem, &create.clauses, create.name.at)
 }
 
-fn no_job(name: &Spanned<String>) -> String {
+/// Why a job is not removed.
+pub(super) fn of_drop(error: engine::EngineError, drop: &DropJob) -> SqlError {
+    let is_needed = matches!(error, engine::EngineError::WrongState(_));
+    let error = SqlError::from(error).or_at(drop.name.at);
+    match is_needed {
+        true => error.with_state("2BP01").with_hint("DROP JOB … CASCADE removes it anyway."),
+        false => error,
+    }
+}
+
+/// What is told about a job that is removed, and about those that lost their schedule with it.
+pub(super) fn dropped(mut answer: Answer, drop: &DropJob, unscheduled: &[String]) -> Answer {
+    for name in unscheduled {
+        let name = sql::quoted(name);
+        answer = answer.with_notice(format!("job {name} has no schedule left: it runs on request"));
+    }
+    match drop.purge_history {
+        true => answer.with_notice("run history will be deleted within a day"),
+        false => answer,
+    }
+}
+
+pub(super) fn no_job(name: &Spanned<String>) -> String {
     format!("job {} does not exist, skipping", sql::quoted(&name.value))
 }

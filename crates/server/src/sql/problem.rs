@@ -64,10 +64,27 @@ impl SqlError {
     }
 
     pub(super) fn second_change() -> Self {
-        let text = "a transaction block holds one change, and this one has it already";
+        let text = "a transaction block holds one change, or several of CREATE, ALTER and DROP JOB";
         let hint = "COMMIT before it, or work without a block: in autocommit, each statement \
                     stands on its own.";
         SqlError::new(Code::NotSupported, text).with_hint(hint)
+    }
+
+    pub(super) fn too_many_changes(max: usize) -> Self {
+        let text = format!("transaction limit reached ({max} changes)");
+        SqlError::new(Code::NotSupported, text)
+            .with_state("54000")
+            .with_hint("COMMIT, and begin another block.")
+    }
+
+    pub(super) fn doubled_name(name: &str) -> Self {
+        let text = format!("the name \"{name}\" passes from one job to another in one transaction");
+        SqlError::new(Code::NotSupported, text)
+            .with_hint("RECREATE JOB replaces a job; otherwise COMMIT in between.")
+    }
+
+    pub(super) fn no_job_any_more(name: &str) -> Self {
+        Problem::no_job(format_args!("{name:?}")).into()
     }
 
     pub(super) fn needs_block(what: &str) -> Self {

@@ -126,6 +126,51 @@ async fn sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    world.tenant("other").await;
+    script(&world, "transactions", &admin()).await;
+}
+
+/// A block holds a hundred changes and no more, and its author needs the privileges for each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_is_limited_and_authorised() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let bob = world.person("default", "bob", &["CREATE JOB"]).await;
+    let bob = Actor::from(actor_of(&world, &bob.key).await);
+    let mut session = Session::new(world.app.clone(), Actor::from(access::Actor::admin()));
+    let run = async |session: &mut Session, text: &str| {
+        let mut states = Vec::new();
+        for parsed in session.parse(text).unwrap() {
+            let done = session.run(&parsed.statement, &[]).await;
+            states.push(done.map_or_else(|error| error.sqlstate(), |_| "done"));
+        }
+        states
+    };
+    let create = |n: usize| format!("CREATE JOB j{n} AS NOOP;");
+    let hundred: String = (0..100).map(create).collect();
+    let states = run(&mut session, &format!("BEGIN; {hundred} {}", create(100))).await;
+    assert_eq!(states.iter().filter(|state| **state == "done").count(), 101);
+    assert_eq!(states.last(), Some(&"54000"));
+    run(&mut session, &format!("ROLLBACK; BEGIN; {hundred} COMMIT")).await;
+    let jobs = world.get("/v1/jobs?limit=500").await.json();
+    assert_eq!(jobs["data"].as_array().unwrap().len(), 100);
+    // A job that another client changes in between is a conflict, and nothing is written.
+    run(&mut session, "BEGIN; ALTER JOB j0 PRIORITY = 1; ALTER JOB j1 PRIORITY = 1").await;
+    let other = json!({"priority": 7});
+    assert_eq!(world.call("PATCH", "/v1/jobs/j1", &[], Some(other)).await.status, 200);
+    assert_eq!(run(&mut session, "COMMIT").await, ["40001"]);
+    assert_eq!(world.get("/v1/jobs/j0").await.json()["priority"], 5);
+    // A user who may only create jobs does not see, change or remove those of others.
+    let mut session = Session::new(world.app.clone(), bob);
+    let states = run(&mut session, "BEGIN; CREATE JOB mine AS NOOP; DROP JOB j0; COMMIT").await;
+    assert_eq!((states[1], states[3]), ("done", "done"), "{states:?}");
+    assert_ne!(states[2], "done");
+    assert_eq!(world.get("/v1/jobs/mine").await.status, 404);
+    assert_eq!(world.get("/v1/jobs/j0").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn access() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     world.tenant("other").await;

@@ -29,25 +29,43 @@ impl Shared {
         Ok(changed)
     }
 
+    /// Changes that share one transaction, which is refused unless each of them is made.
+    pub(super) async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if wave_length(changes) < changes.len() {
+            let problem = "changes that happen together concern the same job or name";
+            return Err(StoreError::Unavailable(problem.to_owned()));
+        }
+        let Wave { mut pipeline, .. } = wave_of(changes)?;
+        let ids: Vec<Uuid> = changes.iter().map(|change| change.job.id.0).collect();
+        pipeline.push(sql!("define_whole"), values![ids]);
+        if pipeline.commit_guarded(&self.pool).await?.is_some() {
+            return Ok(vec![Changed::Done; changes.len()]);
+        }
+        let all: Vec<&Change> = changes.iter().collect();
+        let found = self.collisions(&all).await?;
+        let is_reason = |(change, found): (&Change, &Changed)| match found {
+            Changed::VersionConflict(version) => Some(*version) != change.expected,
+            Changed::NameTaken(_) | Changed::NotFound => true,
+            Changed::TooMany | Changed::Done => false,
+        };
+        let reasons: Vec<bool> = changes.iter().zip(&found).map(is_reason).collect();
+        let answer = |((change, found), is_reason): ((&Change, Changed), &bool)| {
+            match (is_reason, reasons.contains(&true), change.expected) {
+                (true, ..) => found,
+                (false, true, _) => Changed::Done,
+                // Nothing else is in the way: a time has come meanwhile, or the tenant is full.
+                (false, false, Some(expected)) => Changed::VersionConflict(expected),
+                (false, false, None) => Changed::TooMany,
+            }
+        };
+        Ok(changes.iter().zip(found).zip(&reasons).map(answer).collect())
+    }
+
     async fn define_wave(&self, wave: &[Change]) -> Result<Vec<Changed>> {
-        let mut pipeline = Pipeline::default();
-        let follows = has_follow_up(wave);
-        if follows {
-            lock(wave, &mut pipeline);
-        }
-        let creates = Columns::of(wave, false)?.map(|columns| columns.create(&mut pipeline));
-        let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
-        write_tags(wave, &mut pipeline);
-        if follows {
-            follow_up(wave, &mut pipeline);
-        }
-        audit(wave, &mut pipeline);
-        versions::keep(wave, &mut pipeline);
-        let plans: Vec<&RecordPlan> =
-            wave.iter().filter_map(|change| change.plan.as_ref()).collect();
-        if !plans.is_empty() {
-            push_fires(plans, &mut pipeline);
-        }
+        let Wave { pipeline, creates, updates } = wave_of(wave)?;
         let answers = pipeline.commit(&self.pool).await?;
         let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
         for row in creates.into_iter().chain(updates).flat_map(|step| &answers[step]) {
@@ -77,6 +95,35 @@ impl Shared {
         let rows = self.query(sql!("job_collision"), values![ids, tenants, names]).await?;
         refused.iter().zip(&rows).map(|(change, row)| collision(change, row)).collect()
     }
+}
+
+/// The statements of changes that share a transaction, and the places of those that answer which jobs
+/// were written.
+struct Wave<'a> {
+    pipeline: Pipeline<'a>,
+    creates: Option<usize>,
+    updates: Option<usize>,
+}
+
+fn wave_of(wave: &[Change]) -> Result<Wave<'_>> {
+    let mut pipeline = Pipeline::default();
+    let follows = has_follow_up(wave);
+    if follows {
+        lock(wave, &mut pipeline);
+    }
+    let creates = Columns::of(wave, false)?.map(|columns| columns.create(&mut pipeline));
+    let updates = Columns::of(wave, true)?.map(|columns| columns.update(&mut pipeline));
+    write_tags(wave, &mut pipeline);
+    if follows {
+        follow_up(wave, &mut pipeline);
+    }
+    audit(wave, &mut pipeline);
+    versions::keep(wave, &mut pipeline);
+    let plans: Vec<&RecordPlan> = wave.iter().filter_map(|change| change.plan.as_ref()).collect();
+    if !plans.is_empty() {
+        push_fires(plans, &mut pipeline);
+    }
+    Ok(Wave { pipeline, creates, updates })
 }
 
 /// The tags of jobs that were written: the statements find out which ones were.

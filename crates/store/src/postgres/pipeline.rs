@@ -78,7 +78,23 @@ impl<'a> Pipeline<'a> {
         match self.send(pool).await {
             Ok(rows) => Ok(Some(rows)),
             Err(Failure::Collided(_)) => Ok(None),
-            Err(Failure::Other(error)) => Err(error),
+            Err(failure) => Err(failure.into_store_error()),
+        }
+    }
+
+    /// Like [`Pipeline::commit`]; none when a guard among the statements refused the transaction: a
+    /// statement that divides by zero unless its condition is met.
+    pub async fn commit_guarded(&self, pool: &Pool) -> Result<Option<Vec<Vec<Row>>>> {
+        for _ in 1..TRIES_MAX {
+            match self.send(pool).await {
+                Err(Failure::Collided(_)) => {}
+                Err(Failure::Guarded(_)) => return Ok(None),
+                answer => return answer.map(Some).map_err(Failure::into_store_error),
+            }
+        }
+        match self.send(pool).await {
+            Err(Failure::Guarded(_)) => Ok(None),
+            answer => answer.map(Some).map_err(Failure::into_store_error),
         }
     }
 
@@ -161,13 +177,15 @@ fn poll_all<T>(
 enum Failure {
     /// Another transaction stood in the way, and this one may be tried again at once.
     Collided(Error),
+    /// A guard of the transaction refused it.
+    Guarded(Error),
     Other(StoreError),
 }
 
 impl Failure {
     fn into_store_error(self) -> StoreError {
         match self {
-            Failure::Collided(error) => error.into(),
+            Failure::Collided(error) | Failure::Guarded(error) => error.into(),
             Failure::Other(error) => error,
         }
     }
@@ -182,6 +200,7 @@ impl From<Error> for Failure {
                 | &SqlState::LOCK_NOT_AVAILABLE
                 | &SqlState::UNIQUE_VIOLATION,
             ) => Failure::Collided(error),
+            Some(&SqlState::DIVISION_BY_ZERO) => Failure::Guarded(error),
             _ => Failure::Other(error.into()),
         }
     }

@@ -185,6 +185,9 @@ promises! {
         a_job_can_be_renamed
         a_change_names_the_version_it_is_based_on
         a_conflict_does_not_stop_the_other_changes
+        changes_together_are_all_made
+        one_refused_change_undoes_all_that_happen_with_it
+        a_time_that_comes_undoes_changes_that_happen_together
         racing_changes_win_once_for_each_version
         racing_creations_share_no_name
         due_jobs_are_enabled_and_near

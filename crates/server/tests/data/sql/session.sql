@@ -4,10 +4,10 @@ SET statement_timeout = '5s'; SHOW statement_timeout; SET statement_timeout TO '
 SET client_encoding = 'utf-8'; SET NAMES 'LATIN1'; SET standard_conforming_strings = off; SET DateStyle = 'ISO, DMY'; SET DateStyle = German;
 SET application_name = 'psql'; SHOW application_name; RESET ALL; SHOW application_name;
 SET my.own = 'x'; SHOW my.own; SET nonsense = 1; SHOW nonsense;
--- A block holds one change, which happens at COMMIT.
+-- A change in a block happens at COMMIT; transactions.sql has blocks with several.
 BEGIN; CREATE JOB a AS NOOP; SHOW JOBS; COMMIT; SHOW JOBS;
 BEGIN; DROP JOB a; ROLLBACK; SHOW JOBS;
-BEGIN; CREATE JOB b AS NOOP; CREATE JOB c AS NOOP; SHOW JOBS; COMMIT; SHOW JOBS;
+BEGIN; CREATE JOB b AS NOOP; PAUSE JOB a; SHOW JOBS; COMMIT; SHOW JOBS;
 BEGIN; CREATE JOB a AS NOOP; ROLLBACK;
 BEGIN; EXECUTE JOB a; COMMIT;
 BEGIN; SET LOCAL TimeZone = 'Asia/Tokyo'; SHOW TimeZone; COMMIT; SHOW TimeZone; SET LOCAL TimeZone = 'Asia/Tokyo'; SHOW TimeZone;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use domain::bucket::Buckets;
 use domain::id::NodeId;
-use domain::job::{Job, JobState};
-use store::{Change, Changed, Cluster, Prepared, Store};
+use domain::job::{Dependency, DependsOn, Job, JobState};
+use store::{Change, Changed, Cluster, ExplainReads, JobRecords, Prepared, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -123,6 +123,79 @@ pub async fn a_conflict_does_not_stop_the_other_changes<B: Bench>(lab: &Lab<B>) 
     ];
     assert_eq!(changed, expected);
     assert!(lab.stored(&first).await.is_some() && lab.stored(&last).await.is_some());
+}
+
+fn change_of(job: &Job, expected: Option<u32>, prepared: Prepared) -> Change {
+    Change { job: job.clone(), expected, prepared, plan: None, changed: Vec::new() }
+}
+
+/// How many versions and audit rows a job has.
+async fn records<B: Bench>(lab: &Lab<B>, job: &Job) -> (usize, usize) {
+    let versions = lab.store.job_versions(job.id, None, 9).await.unwrap().items.len();
+    (versions, lab.store.job_events(job.id, 9).await.unwrap().len())
+}
+
+pub async fn changes_together_are_all_made<B: Bench>(lab: &Lab<B>) {
+    let (mut changed, mut gone) = (lab.job("changed").await, lab.job("gone").await);
+    let first = lab.draft("first").await;
+    let mut second = lab.draft("second").await;
+    second.definition.depends_on = vec![Dependency { job: first.id, on: DependsOn::Success }];
+    second.definition.tags = vec!["new".into()];
+    (changed.name, changed.version) = ("renamed".into(), 2);
+    (gone.state, gone.version) = (JobState::Deleted, 2);
+    let changes = [
+        change_of(&first, None, Prepared::Keep),
+        change_of(&changed, Some(1), Prepared::Keep),
+        change_of(&second, None, Prepared::Keep),
+        change_of(&gone, Some(1), Prepared::Drop),
+    ];
+    assert_eq!(lab.store.define_together(&[]).await.unwrap(), []);
+    assert_eq!(lab.store.define_together(&changes).await.unwrap(), vec![Changed::Done; 4]);
+    for job in [&first, &changed, &second] {
+        assert_eq!(lab.stored(job).await.as_ref(), Some(job));
+    }
+    assert_eq!(lab.stored(&gone).await, None);
+    let edges = lab.store.dependencies(first.tenant).await.unwrap();
+    assert_eq!(edges, [(second.id, first.id)]);
+    assert_eq!((records(lab, &first).await, records(lab, &changed).await), ((1, 1), (2, 2)));
+}
+
+pub async fn one_refused_change_undoes_all_that_happen_with_it<B: Bench>(lab: &Lab<B>) {
+    let (stored, other) = (lab.job("stored").await, lab.job("other").await);
+    let first = lab.draft("first").await;
+    let changed = Job { version: 2, name: "renamed".into(), ..other.clone() };
+    let newer = Job { version: 8, ..stored.clone() };
+    let (taken, unknown) = (lab.draft("stored").await, lab.draft("unknown").await);
+    for (refused, expected) in [
+        (change_of(&taken, None, Prepared::Keep), Changed::NameTaken(stored.id)),
+        (change_of(&newer, Some(7), Prepared::Keep), Changed::VersionConflict(1)),
+        (change_of(&unknown, Some(3), Prepared::Keep), Changed::NotFound),
+    ] {
+        let changes = [
+            change_of(&first, None, Prepared::Keep),
+            refused,
+            change_of(&changed, Some(1), Prepared::Keep),
+        ];
+        let answers = lab.store.define_together(&changes).await.unwrap();
+        assert_eq!(answers, [Changed::Done, expected, Changed::Done]);
+        assert_eq!(lab.stored(&first).await, None);
+        assert_eq!(lab.stored(&other).await.as_ref(), Some(&other));
+        assert_eq!((records(lab, &first).await, records(lab, &other).await), ((0, 0), (1, 1)));
+    }
+}
+
+/// A job whose old schedule has a time that was not planned cannot lose that schedule yet.
+pub async fn a_time_that_comes_undoes_changes_that_happen_together<B: Bench>(lab: &Lab<B>) {
+    let mut due = lab.draft("due").await;
+    due.next_run = Some(lab.now().await - seconds(1));
+    lab.create(&due).await;
+    let first = lab.draft("first").await;
+    let later = Job { version: 2, next_run: Some(lab.now().await + minutes(9)), ..due.clone() };
+    let changes =
+        [change_of(&first, None, Prepared::Keep), change_of(&later, Some(1), Prepared::Drop)];
+    let answers = lab.store.define_together(&changes).await.unwrap();
+    assert_eq!(answers[1], Changed::VersionConflict(1), "{answers:?}");
+    assert_eq!((lab.stored(&first).await, lab.stored(&due).await), (None, Some(due)));
 }
 
 pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {

@@ -377,6 +377,8 @@ pub async fn a_tenant_has_no_more_jobs_than_it_may<B: Bench>(lab: &Lab<B>) {
     let changes: Vec<_> = jobs.iter().map(|job| change(job, None)).collect();
     let changed = lab.store.define(&changes).await.unwrap();
     assert_eq!(changed, [Changed::Done, Changed::Done, Changed::TooMany]);
+    let more = [change(&jobs[2], None)];
+    assert_eq!(lab.store.define_together(&more).await.unwrap(), [Changed::TooMany]);
     assert_eq!(lab.store.define(&changes[2..]).await.unwrap(), [Changed::TooMany]);
     // Another tenant is not counted, and a change makes no job.
     lab.job("elsewhere").await;
