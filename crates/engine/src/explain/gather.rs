@@ -17,7 +17,7 @@ use domain::run::{Origin, Outcome, RunState};
 use domain::schedule::{Outage, Schedule, Zone};
 use domain::slot::SlotKind;
 use jiff::{SignedDuration, Timestamp};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use store::{AuditFilter, NodeView, RunFilter, RunView};
 
 use crate::error::Result;
@@ -45,6 +45,8 @@ pub(super) struct Gathered<'a> {
     events: Vec<JobEvent>,
     outages: Arc<[Outage]>,
     nodes: Vec<NodeView>,
+    /// What runs meet, by the kind of slot that they need; gathered when the first one needs it.
+    clusters: Mutex<HashMap<SlotKind, ClusterFacts>>,
 }
 
 impl<'a> Gathered<'a> {
@@ -71,6 +73,7 @@ impl<'a> Gathered<'a> {
             events,
             outages: node.outages(),
             nodes: node.store.nodes().await?,
+            clusters: Mutex::default(),
         })
     }
 
@@ -358,7 +361,13 @@ impl<'a> Gathered<'a> {
 
     /// The nodes of the cluster and its limits.
     async fn cluster(&self, slot: SlotKind) -> Result<ClusterFacts> {
-        cluster_facts(self.node, &self.nodes, self.job.tenant, slot).await
+        let known = || self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(facts) = known().get(&slot) {
+            return Ok(facts.clone());
+        }
+        let facts = cluster_facts(self.node, &self.nodes, self.job.tenant, slot).await?;
+        known().insert(slot, facts.clone());
+        Ok(facts)
     }
 
     /// The parent run and the shard of a child run.
@@ -480,10 +489,16 @@ pub(super) async fn cluster_facts(
         Some(Entry::Tenant(tenant)) => tenant.max_concurrent,
         _ => None,
     };
+    let tenant_max = own_max.or(node.settings.tenant_max_concurrent);
+    // All live runs of the tenant are counted for this, so only a tenant with a limit is asked about.
+    let tenant_running = match tenant_max {
+        Some(_) => store.live(tenant).await?.running,
+        None => 0,
+    };
     Ok(ClusterFacts {
         nodes,
-        tenant_running: store.live(tenant).await?.running,
-        tenant_max: own_max.or(node.settings.tenant_max_concurrent),
+        tenant_running,
+        tenant_max,
         per_job: node.settings.max_runs_per_job,
         renew_every: node.settings.renew_every,
         occupants: node.slot_occupants(slot, tenant),

@@ -85,7 +85,10 @@ fn parts(
         }
         RunsOf::Tenant(tenant) => {
             let mut parts = Vec::new();
-            if !live.is_empty() {
+            if live == [RunState::Running] {
+                let rows = running(snapshot, tenant, since, until, now)?;
+                parts.push(Part::read(rows.into_iter().map(Ok), filter, None, limit)?);
+            } else if !live.is_empty() {
                 parts.push(source(sql!("list_live_of_tenant"), tenant.0, None)?);
             }
             let mut query = snapshot.prepare_cached(sql!("list_not_completed"))?;
@@ -100,6 +103,35 @@ fn parts(
             vec![source(sql!("list_dead"), tenant.0, Some(filter.look(limit)))?]
         }
     })
+}
+
+/// Runs of a tenant that nodes hold or that wait for their parts, newest first. Those are few among
+/// all that have not ended: a hundred thousand jobs have as many that wait for their time.
+fn running(
+    snapshot: &Connection,
+    tenant: TenantId,
+    since: RunId,
+    until: RunId,
+    now: Timestamp,
+) -> Result<Vec<Seen>> {
+    let mut found = Vec::new();
+    let mut query = snapshot.prepare_cached(sql!("list_held"))?;
+    for (seq, _) in Holders::of(snapshot).read()?.into_keys() {
+        let mut rows = query.query((seq, tenant.0))?;
+        if let Some(row) = rows.next()? {
+            found.push(seen(row, now)?);
+        }
+    }
+    let mut query = snapshot.prepare_cached(sql!("list_divided"))?;
+    let mut rows = query.query((tenant.0,))?;
+    while let Some(row) = rows.next()? {
+        found.push(seen(row, now)?);
+    }
+    found.retain(|run| run.id >= since && run.id < until);
+    found.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));
+    // A run whose grant is over may have another one.
+    found.dedup_by_key(|run| run.id);
+    Ok(found)
 }
 
 /// id, job_id, origin, due_at, wait, whether it is in the queue, outcome

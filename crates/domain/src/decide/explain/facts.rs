@@ -296,7 +296,7 @@ pub struct UpstreamEnd {
 pub struct ClusterFacts {
     /// Its nodes, without those that left.
     pub nodes: Vec<NodeFacts>,
-    /// How many runs of the tenant nodes hold now.
+    /// How many runs of the tenant nodes hold now; 0 if there is no maximum.
     pub tenant_running: u64,
     /// The maximum of that.
     pub tenant_max: Option<u32>,

@@ -101,7 +101,10 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
     lines.extend(skipped.iter().map(|it| skipped_line(subject, it)));
     let mut obstacles: Vec<String> = live
         .iter()
-        .flat_map(|it| waits(&it.run, &live_cause(subject, &it.run, &it.detail).text))
+        .flat_map(|it| {
+            let cause = live_cause(subject, &it.run, &it.detail);
+            waits(subject, &it.run, &it.detail, &cause)
+        })
         .collect();
     if subject.job.definition.when == When::AfterDependencies {
         let words = facts

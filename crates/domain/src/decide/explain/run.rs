@@ -6,6 +6,7 @@ use super::end::{attempt_end, ended_cause};
 use super::facts::{RunDetail, RunFacts, Subject};
 use super::late::lateness;
 use super::timeline::state_word;
+use super::unrecorded::prospects;
 use super::wait::live_cause;
 use super::words::{by, count, last_error, on_node, short};
 use super::{Aspect, Cause, Line, Report, StepName, StepStatus, line, local};
@@ -51,6 +52,8 @@ pub(super) fn run_report(
         line(Aspect::Schedule, None, subject.schedule_words()),
     ];
     lines.extend(story.lines);
+    let ahead = ahead(subject, detail, &story.cause);
+    lines.extend(ahead.into_iter().map(|it| line(Aspect::Waits, None, it).run(run.id)));
     lines.extend(others);
     lines.push(state_line(subject));
     lines.extend(story.steps);
@@ -58,7 +61,7 @@ pub(super) fn run_report(
         at: Some(at),
         verdict: story.verdict,
         message: story.message,
-        obstacles: waits(run, &story.cause.text),
+        obstacles: waits(subject, run, detail, &story.cause),
         cause: Some(story.cause.code),
         run: Some(run.id),
         lines,
@@ -69,10 +72,24 @@ pub(super) fn run_report(
     }
 }
 
-/// What a run that has not started waits for.
-pub(super) fn waits(run: &RunFacts, cause: &str) -> Vec<String> {
-    match run.state {
-        RunState::Pending | RunState::Queued => vec![cause.to_owned()],
+/// What a run that has not started waits for; of one whose time has not come, what may prevent it.
+pub(super) fn waits(
+    subject: &Subject<'_>,
+    run: &RunFacts,
+    detail: &RunDetail,
+    cause: &Cause,
+) -> Vec<String> {
+    if !matches!(run.state, RunState::Pending | RunState::Queued) {
+        return Vec::new();
+    }
+    let ahead = ahead(subject, detail, cause);
+    if ahead.is_empty() { vec![cause.text.clone()] } else { ahead }
+}
+
+/// What may prevent a run whose time has not come.
+fn ahead(subject: &Subject<'_>, detail: &RunDetail, cause: &Cause) -> Vec<String> {
+    match cause.step {
+        StepName::Due => prospects(subject, detail),
         _ => Vec::new(),
     }
 }

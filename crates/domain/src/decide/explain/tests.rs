@@ -1,6 +1,8 @@
 //! One row a situation: what is known, and what the answer must name.
 
 mod change;
+mod late;
+mod live;
 mod overview;
 mod run;
 mod time;
