@@ -100,6 +100,17 @@ fn situations(server: &Server) {
     has(&of_run(server, &retried), "FAILED", &["origin retry by admin of run"]);
     has(&of_run(server, &fails), "FAILED", &[&format!("it was retried by admin: run {retried}")]);
 
+    // A change is told with the value that it replaced, on every interface.
+    server.call("PATCH", "/v1/jobs/fails", Some(&json!({"priority": 9})));
+    has(
+        &of_job(server, "fails"),
+        "FAILING",
+        &["; priority changed at", "by admin (was: 5), version 2"],
+    );
+    let sql = json!({"sql": "EXPLAIN JOB fails"});
+    let (_, told) = server.call("POST", "/v1/sql", Some(&sql));
+    assert!(told.to_string().contains("by admin (was: 5), version 2"), "{told}");
+
     // Slots: two runs are under way, the third waits for one and says so; later it says why it was
     // late.
     create(server, &manual("long", shell("sleep 600")));

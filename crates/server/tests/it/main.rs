@@ -10,6 +10,7 @@ mod cluster;
 mod dashboard;
 mod description;
 mod executions;
+mod explain;
 mod golden;
 mod jobs;
 mod limits;
