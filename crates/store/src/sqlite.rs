@@ -34,7 +34,8 @@ use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, DueJobs,
     Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Prepared, Reaped, RecordPlan,
-    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, Submitted, asks_for_place,
+    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted,
+    asks_for_place,
 };
 
 /// The text of a query, one file each.

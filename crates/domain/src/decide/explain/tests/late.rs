@@ -1,4 +1,4 @@
-use super::run::{Row, check, none};
+use super::run::{Row, check, none, upstream};
 use super::*;
 
 #[test]
