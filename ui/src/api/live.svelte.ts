@@ -17,6 +17,10 @@ type Told = Happened | { kind: 'state'; live: boolean };
 /** Three keep-alives of the server. */
 const SILENCE_MS = 45_000;
 const WAIT_MAX_MS = 15_000;
+/** A stream that was open so long and ends was cut by a proxy, which allows requests a minute or so. */
+const OPEN_MS = 2_000;
+/** It is lost if another one is not open after this. */
+const REOPEN_MS = 3_000;
 /** Pages of different tenants hear different things. */
 const NAME = tenant === undefined ? 'punctual-events' : `punctual-events ${tenant}`;
 
@@ -81,6 +85,13 @@ class Live {
   async #read(signal: AbortSignal): Promise<void> {
     this.#reading = true;
     let wait = 500;
+    // Set while a stream that was cut is opened again; the pages learn of it only if that fails.
+    let reopening: ReturnType<typeof setTimeout> | undefined;
+    const lost = () => {
+      clearTimeout(reopening);
+      reopening = undefined;
+      this.#spread({ kind: 'state', live: false });
+    };
     while (!signal.aborted) {
       const connection = new AbortController();
       const abort = () => connection.abort();
@@ -101,8 +112,12 @@ class Live {
           },
           () => {
             openedAt = Date.now();
+            const isSame = reopening !== undefined && this.#lastId !== undefined;
+            clearTimeout(reopening);
+            reopening = undefined;
             this.#spread({ kind: 'state', live: true });
-            this.#spread({ kind: 'resync' });
+            // A stream that goes on after the last event has missed nothing.
+            if (!isSame) this.#spread({ kind: 'resync' });
           },
         );
       } catch (error) {
@@ -113,8 +128,10 @@ class Live {
         signal.removeEventListener('abort', abort);
       }
       if (signal.aborted) break;
-      this.#spread({ kind: 'state', live: false });
-      wait = openedAt && Date.now() - openedAt > 30_000 ? 500 : Math.min(wait * 2, WAIT_MAX_MS);
+      const wasOpen = openedAt > 0 && Date.now() - openedAt > OPEN_MS;
+      if (wasOpen) reopening = setTimeout(lost, REOPEN_MS);
+      else lost();
+      wait = wasOpen ? 250 : Math.min(wait * 2, WAIT_MAX_MS);
       await new Promise<void>((done) => {
         const timer = setTimeout(done, wait * (0.5 + Math.random() / 2));
         this.#hurry = () => {
@@ -124,6 +141,7 @@ class Live {
       });
       this.#hurry = undefined;
     }
+    clearTimeout(reopening);
     this.#reading = false;
   }
 

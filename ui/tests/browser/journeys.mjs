@@ -200,6 +200,81 @@ export const journeys = {
     await context.close();
   },
 
+  async whyForATimeThatRanLate({ server, browser, service }) {
+    const { page, check, context } = await openPage(browser);
+    const { call } = server;
+    // A run takes three seconds, the next time comes after one: it waits in line and begins late.
+    await call('POST', '/v1/jobs', { name: 'in-line', interval_seconds: 1, overlap: 'QUEUE', payload: { endpoint: `${service.url}/late`, method: 'GET' } });
+    const late = await until('a time that ran late', async () => {
+      const { data } = await call('GET', '/v1/jobs/in-line/executions?status=COMPLETED');
+      return data.find((it) => Date.parse(it.started_at) > Date.parse(it.scheduled_time) + 1500);
+    });
+    // One that is in line now has a reason, too.
+    const waiting = (await call('GET', '/v1/jobs/in-line/executions?status=QUEUED')).data.at(-1);
+    assert.match(waiting.waiting_reason, /waits in line for earlier runs/);
+    await call('POST', '/v1/jobs/in-line/disable', {}).catch(() => call('PATCH', '/v1/jobs/in-line', { status: 'DISABLED' }));
+    for (const status of ['QUEUED', 'PENDING']) {
+      for (const run of (await call('GET', `/v1/jobs/in-line/executions?status=${status}&limit=500`)).data) await call('POST', `/v1/executions/${run.execution_id}/cancel`, {}).catch(() => undefined);
+    }
+    await login(page, server.url, server.key);
+    const why = page.getByRole('region', { name: 'Why' });
+    for (const path of [`runs/${late.execution_id}`, `jobs/in-line/at/${encodeURIComponent(late.scheduled_time)}`]) {
+      await page.goto(`${server.url}/ui/${path}`);
+      await why.getByText(/started .* late/i).first().waitFor();
+      await why.getByText(/earlier run|in line|one at a time/i).first().waitFor();
+    }
+    await check('late');
+    await context.close();
+  },
+
+  async aStreamThatAProxyCutsGoesOnWithoutAMark({ server, browser }) {
+    // A proxy that ends every stream of events after some seconds, as others do after a minute.
+    const cuts = [];
+    const proxy = createServer((request, response) => {
+      const to = new URL(server.url);
+      const asked = httpRequest({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers: request.headers }, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+        if (request.url.startsWith('/v1/events')) {
+          setTimeout(() => {
+            cuts.push(Date.now());
+            answer.unpipe(response);
+            response.end();
+            asked.destroy();
+          }, 4000);
+        }
+      });
+      asked.on('error', () => response.destroy());
+      request.pipe(asked);
+    });
+    await new Promise((done) => proxy.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${proxy.address().port}`;
+    const { page, check, context } = await openPage(browser);
+    try {
+      await login(page, url, server.key);
+      await page.goto(`${url}/ui/jobs`);
+      await title(page, 'Jobs');
+      await page.getByLabel('Updates: live').waitFor();
+      // Every state that the page shows from now on.
+      await page.evaluate(() => {
+        window.states = [];
+        const look = () => window.states.push(document.querySelector('[aria-label^="Updates:"]')?.getAttribute('aria-label'));
+        new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+      });
+      await until('two cuts', () => cuts.length >= 2);
+      await server.call('POST', '/v1/jobs', { name: 'after-the-cut', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      await page.getByRole('link', { name: 'after-the-cut' }).waitFor();
+      const marks = await page.evaluate(() => window.states.filter((it) => it !== 'Updates: live'));
+      assert.deepEqual(marks, []);
+      assert.equal(await page.getByText('Live updates lost').count(), 0);
+      await check('cut');
+      await context.close();
+    } finally {
+      proxy.closeAllConnections();
+      proxy.close();
+    }
+  },
+
   async editSeesConflictsAndKeepsWhatItDoesNotShow({ server, browser }) {
     const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|12|09|22)/.test(text) });
     await login(page, server.url, server.key);

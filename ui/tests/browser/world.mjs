@@ -107,11 +107,12 @@ export async function startProvider() {
   return { url, stop: () => (server.closeAllConnections(), server.close()) };
 }
 
-/** A service for jobs: `/ok`, `/broken` with a text, `/slow`, which answers when it is stopped. */
+/** A service for jobs: `/ok`, `/broken` with a text, `/late` after three seconds, `/slow`, which answers when it is stopped. */
 export async function startService() {
   const waiting = new Set();
   const server = createServer((request, response) => {
     if (request.url === '/ok') response.end('fine\n');
+    else if (request.url === '/late') setTimeout(() => response.end('fine at last\n'), 3000);
     else if (request.url.startsWith('/broken')) {
       response.statusCode = 500;
       response.end(decodeURIComponent(request.url.slice('/broken?'.length)) || 'broken');
