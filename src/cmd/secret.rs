@@ -117,7 +117,7 @@ const SHAPE: Shape = Shape {
     columns: &[
         Column { title: "NAME", cell: |secret| text(secret, "name") },
         Column { title: "SCOPE", cell: |secret| text(secret, "scope") },
-        Column { title: "JOB", cell: |secret| text(secret, "job_id") },
+        Column { title: "JOB", cell: job },
         Column { title: "VERSION", cell: |secret| text(secret, "version") },
         Column { title: "UPDATED", cell: |secret| instant(secret, "updated_at") },
         Column { title: "BY", cell: |secret| text(secret, "updated_by") },
@@ -125,6 +125,12 @@ const SHAPE: Shape = Shape {
     wide: &[],
     name: "name",
 };
+
+/// The job of a secret: by its name, or by its id if the user does not see the job.
+fn job(secret: &Value) -> String {
+    let name = text(secret, "job_name");
+    if name.is_empty() { text(secret, "job_id") } else { name }
+}
 
 /// Runs the verb.
 pub fn run(command: SecretCommand) -> Result<(), Failure> {

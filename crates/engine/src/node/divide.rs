@@ -356,6 +356,8 @@ impl Node {
         // Only servers have an address: agents elsewhere come to them.
         let servers = nodes.iter().filter(|node| node.info.address.is_some());
         let servers: Vec<Candidate> = servers.map(candidate).collect();
+        let names: HashMap<NodeId, String> =
+            nodes.iter().map(|node| (node.id, node.info.name.clone())).collect();
         let nodes: Vec<Candidate> = nodes.iter().map(candidate).collect();
         let shards: Vec<(Shard, Ownership)> =
             shards.iter().filter_map(|kept| Some((Shard::of(&kept.object)?, kept.owner))).collect();
@@ -370,8 +372,10 @@ impl Node {
             let for_servers = of_servers.contains(&shard.id);
             let to = shard.owner(if for_servers { &servers } else { &nodes });
             if to != owner.node {
-                let shown =
-                    |node: Option<NodeId>| node.map_or("nobody".into(), |node| node.to_string());
+                let shown = |node: Option<NodeId>| {
+                    let name = node.and_then(|id| names.get(&id).cloned());
+                    name.or_else(|| node.map(|id| id.to_string())).unwrap_or_else(|| "none".into())
+                };
                 let (from, to_whom) = (shown(owner.node), shown(to));
                 tracing::info!(shard = shard.name, from, to = to_whom, epoch, "a shard moves");
                 moves.push(Move { shard: shard.id, fence: owner.fence, to });

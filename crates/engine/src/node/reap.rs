@@ -1,5 +1,6 @@
 //! The reaper: takes over from nodes that fell silent.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::id::NodeId;
@@ -28,8 +29,14 @@ impl Node {
     /// Buries silent nodes, settles what they held and wakes what waited long enough.
     pub async fn reap(&self) -> store::Result<ReapReport> {
         let reaped = self.store.reap(self.settings.batch_max).await?;
-        for node in &reaped.buried {
-            tracing::warn!(%node, "a node fell silent; its runs are handed on");
+        let names = match reaped.buried.is_empty() && reaped.lost.is_empty() {
+            true => HashMap::new(),
+            false => self.node_names().await,
+        };
+        let name_of = |id: &NodeId| names.get(id).cloned().unwrap_or_else(|| id.to_string());
+        for id in &reaped.buried {
+            let node = name_of(id);
+            tracing::warn!(node, node_id = %id, "node declared dead, its runs are claimed by others");
         }
         let mut report = ReapReport {
             buried: reaped.buried.len(),
@@ -42,16 +49,17 @@ impl Node {
             let jobs = self.jobs_of(&runs).await?;
             let lost = reaped.lost.iter().zip(&jobs);
             let finishes: Vec<(NodeId, Finish)> =
-                lost.map(|(lost, job)| (lost.node, self.lost(lost, job))).collect();
+                lost.map(|(it, job)| (it.node, self.lost(it, job, &name_of(&it.node)))).collect();
             let applied = self.store.bury(&finishes).await?;
-            for ((node, finish), applied) in finishes.iter().zip(&applied) {
+            for (((id, finish), applied), job) in finishes.iter().zip(&applied).zip(&jobs) {
                 self.ends.applied(finish, *applied);
                 self.note_parts(finish, *applied);
                 if let Some(attempt) =
                     finish.attempt.as_ref().filter(|_| *applied != Applied::Stale)
                 {
                     let (run, attempt) = (finish.grant.run, attempt.number);
-                    tracing::warn!(%run, attempt, %node, "an attempt was lost with its node");
+                    let (node, job) = (name_of(id), &job.name);
+                    tracing::warn!(%run, %job, attempt, node, "attempt lost with its node");
                 }
             }
             if self.traces.is_on() {
@@ -72,15 +80,22 @@ impl Node {
         Ok(report)
     }
 
+    /// The names of the nodes of the cluster; empty if the store does not answer, because nothing
+    /// but a text depends on them.
+    async fn node_names(&self) -> HashMap<NodeId, String> {
+        let nodes = self.store.nodes().await.unwrap_or_default();
+        nodes.into_iter().map(|node| (node.id, node.info.name)).collect()
+    }
+
     /// What becomes of a run that a dead node held.
-    fn lost(&self, lost: &LostRun, job: &Job) -> Finish {
+    fn lost(&self, lost: &LostRun, job: &Job, name: &str) -> Finish {
         let LostRun { node, run, .. } = lost;
         let Some(begun) = self.may_have_begun(lost, job) else {
             return Finish::untried(run.grant, Verdict::Release);
         };
         let result = AttemptResult {
             end: AttemptEnd::Lost,
-            message: format!("node {node} missed its heartbeats"),
+            message: format!("node {name} missed its heartbeats"),
             ..AttemptResult::completed()
         };
         let attempt = EndedAttempt {

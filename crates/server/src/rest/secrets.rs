@@ -34,6 +34,9 @@ pub struct SecretView {
     /// The job that sees it, if it is one job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<Uuid>,
+    /// The name of that job, in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
     /// Grows with every change, from 1.
     pub version: u32,
     /// The name of the master key that it is sealed under.
@@ -50,6 +53,7 @@ impl SecretView {
             scope: secret.place.scope.name(),
             name: secret.place.name,
             job_id: secret.place.scope.job().map(|job| job.0),
+            job_name: None,
             version: secret.version,
             key_id: secret.key,
             updated_at: secret.changed_at,
@@ -208,7 +212,13 @@ pub(crate) async fn list(
     };
     let page = app.secrets.list(tenant, after.as_ref(), limit(params.limit)?).await?;
     let next = page.next.map(|(job, name)| format!("{job} {name}"));
-    let data = page.items.into_iter().map(SecretView::of).collect();
+    let mut data: Vec<SecretView> = page.items.into_iter().map(SecretView::of).collect();
+    let jobs: Vec<JobId> = data.iter().filter_map(|secret| secret.job_id.map(JobId)).collect();
+    let jobs = app.engine.by(&actor).jobs_by_id(&jobs).await?;
+    for secret in &mut data {
+        let job = jobs.iter().find(|job| Some(job.id.0) == secret.job_id);
+        secret.job_name = job.map(|job| job.name.clone());
+    }
     Ok(List::new(data, next).answer(&uri))
 }
 
