@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use vault::SecretService;
 
 use crate::actor::Authority;
+use crate::directory::JobDirectory;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::news::EventTail;
@@ -30,6 +31,8 @@ pub struct App {
     pub(crate) events: Arc<EventTail>,
     /// What is due in the week to come, for all requests.
     pub(crate) week_plans: Arc<WeekPlans>,
+    /// What lists of jobs are counted and sorted by.
+    pub(crate) directory: Arc<JobDirectory>,
 }
 
 /// What a server is given.
@@ -129,7 +132,12 @@ impl Default for Options {
 
 impl From<Parts> for App {
     fn from(parts: Parts) -> Self {
-        App { parts: Arc::new(parts), events: Arc::default(), week_plans: Arc::default() }
+        App {
+            parts: Arc::new(parts),
+            events: Arc::default(),
+            week_plans: Arc::default(),
+            directory: Arc::default(),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod closing;
 mod condition;
 mod connection;
 mod cookie;
+mod directory;
 mod envelope;
 mod health;
 mod idempotency;

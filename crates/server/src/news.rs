@@ -43,11 +43,11 @@ pub(crate) struct Event {
 }
 
 /// What one look at the store found that was not known before, of all tenants.
-struct Batch {
+pub(crate) struct Batch {
     /// When the store was asked.
     looked_at: Timestamp,
-    runs: Vec<EndedRun>,
-    jobs: Vec<Job>,
+    pub(crate) runs: Vec<EndedRun>,
+    pub(crate) jobs: Vec<Job>,
 }
 
 /// What has been told lately: time and id.
@@ -80,7 +80,7 @@ impl Default for EventTail {
 
 impl EventTail {
     /// A place among the listeners. The first one starts the task that reads.
-    fn listen(&self, app: &App) -> broadcast::Receiver<Arc<Batch>> {
+    pub(crate) fn listen(&self, app: &App) -> broadcast::Receiver<Arc<Batch>> {
         let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = self.batches.subscribe();
         if !*is_reading {

@@ -92,17 +92,26 @@ impl<T: Serialize> List<T> {
 
     /// The answer to a request for it.
     pub(crate) fn answer(self, uri: &Uri) -> Response {
-        let link = self.next_cursor.as_ref().map(|cursor| {
-            let kept = uri.query().unwrap_or_default().split('&');
-            let kept = kept.filter(|part| !part.is_empty() && !part.starts_with("cursor="));
-            let query: Vec<&str> = kept.collect();
-            let sep = if query.is_empty() { "" } else { "&" };
-            format!("<{}?{}{sep}cursor={cursor}>; rel=\"next\"", uri.path(), query.join("&"))
-        });
-        let mut response = Json(self).into_response();
-        if let Some(value) = link.and_then(|link| HeaderValue::from_str(&link).ok()) {
-            response.headers_mut().insert(header::LINK, value);
-        }
-        response
+        let link = link(uri, self.next_cursor.as_deref());
+        linked(Json(self).into_response(), link)
     }
+}
+
+/// The `Link` of a page that has a next one.
+pub(crate) fn link(uri: &Uri, next_cursor: Option<&str>) -> Option<HeaderValue> {
+    let cursor = next_cursor?;
+    let kept = uri.query().unwrap_or_default().split('&');
+    let kept = kept.filter(|part| !part.is_empty() && !part.starts_with("cursor="));
+    let query: Vec<&str> = kept.collect();
+    let sep = if query.is_empty() { "" } else { "&" };
+    let link = format!("<{}?{}{sep}cursor={cursor}>; rel=\"next\"", uri.path(), query.join("&"));
+    HeaderValue::from_str(&link).ok()
+}
+
+/// An answer with its `Link`.
+pub(crate) fn linked(mut response: Response, link: Option<HeaderValue>) -> Response {
+    if let Some(value) = link {
+        response.headers_mut().insert(header::LINK, value);
+    }
+    response
 }

@@ -25,6 +25,7 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+mod job_choice;
 mod jobs;
 mod keys;
 mod logs;

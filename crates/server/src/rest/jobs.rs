@@ -10,13 +10,14 @@ use domain::access::Deed;
 use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
-use engine::{Deletion, JobFilter, LastRun, NewJob};
+use engine::{Deletion, JobFilter, LastRun, NewJob, Page};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::find;
+use super::job_choice::{JobChoice, JobFacets, JobList};
 use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
@@ -110,6 +111,18 @@ pub struct JobParams {
     /// `BACKUP` or `NOOP`.
     #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|BACKUP|NOOP)$")]
     payload_type: Option<String>,
+    /// Only jobs whose last run ended in one of these ways, with commas between them. Runs that were
+    /// skipped or missed do not count.
+    #[param(
+        example = "FAILED,TIMEOUT",
+        pattern = "^(COMPLETED|FAILED|CANCELLED|TIMEOUT)( *, *(COMPLETED|FAILED|CANCELLED|TIMEOUT))*$"
+    )]
+    last_status: Option<String>,
+    /// The order: `name` (the default), `next` (due first) or `last` (ran last).
+    #[param(pattern = "^(name|next|last)$")]
+    sort: Option<String>,
+    /// Whether the answer counts jobs by status and by how their last runs ended.
+    facets: Option<bool>,
     /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
     #[param(pattern = "^(list|export)$")]
     purpose: Option<String>,
@@ -205,7 +218,7 @@ const ACTIONS: [(&str, &str); 6] = [
 /// Lists jobs by name.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
-    responses((status = 200, body = List<JobView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = JobList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -224,8 +237,15 @@ pub(crate) async fn list(
     }
     let filter = params.filter(&actor)?;
     let include = page::words("include", &params.include, &INCLUDES)?;
-    let with_outcomes = include.contains(&Include::Outcomes);
-    let with_warnings = include.contains(&Include::Warnings);
+    let choice = JobChoice::read(&params.last_status, &params.sort)?;
+    let facets = match params.facets.unwrap_or(false) {
+        true => choice.count(&app, &actor, &filter).await,
+        false => None,
+    };
+    if !choice.is_plain() {
+        let jobs = choice.select(&app, &actor, &filter, after.as_deref(), limit).await?;
+        return Ok(page_of(&app, &actor, jobs, &include, facets).await?.answer(&uri));
+    }
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
     // A word that few names contain is looked for further than in one page, but not for long.
     let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
@@ -239,20 +259,33 @@ pub(crate) async fn list(
         jobs.items.extend(more.items);
         jobs.next = more.next;
     }
+    Ok(page_of(&app, &actor, jobs, &include, facets).await?.answer(&uri))
+}
+
+/// A page of jobs as it is shown.
+async fn page_of(
+    app: &App,
+    actor: &Actor,
+    jobs: Page<Job, String>,
+    include: &[Include],
+    facets: Option<JobFacets>,
+) -> Result<JobList> {
+    let with_outcomes = include.contains(&Include::Outcomes);
+    let with_warnings = include.contains(&Include::Warnings);
     let now = app.now();
     // One question for the whole page.
     let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
-    let last = app.engine.by(&actor).last_runs(&ids).await?;
+    let last = app.engine.by(actor).last_runs(&ids).await?;
     let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
     let mut outcomes: HashMap<JobId, Vec<RunOutcome>> = HashMap::new();
     if with_outcomes {
-        for end in app.engine.by(&actor).recent_ends(&ids, OUTCOMES).await? {
+        for end in app.engine.by(actor).recent_ends(&ids, OUTCOMES).await? {
             outcomes.entry(end.job).or_default().push(RunOutcome::from(&end));
         }
     }
     let view = |job: &Job| {
         let mut view = JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
-        view.record.may = may(&actor, job);
+        view.record.may = may(actor, job);
         if with_outcomes {
             view.record.last_outcomes = Some(outcomes.remove(&job.id).unwrap_or_default());
         }
@@ -260,12 +293,13 @@ pub(crate) async fn list(
     };
     let mut data: Vec<JobView> = jobs.items.iter().map(view).collect();
     if with_warnings {
-        let mut checks = JobWarnings::new(&app);
+        let mut checks = JobWarnings::new(app);
         for (view, job) in data.iter_mut().zip(&jobs.items) {
             view.record.warnings = checks.of_job(job).await;
         }
     }
-    Ok(List::new(data, jobs.next).answer(&uri))
+    let List { data, next_cursor } = List::new(data, jobs.next);
+    Ok(JobList { data, next_cursor, facets })
 }
 
 /// The status of jobs that were deleted.
