@@ -64,12 +64,13 @@ export class Load<T> {
 type Page<T> = { data: T[]; next_cursor?: string | null };
 
 /** A list that grows by pages. A refetch reads as many rows as are shown, at most `MAX`. */
-export class PagedLoad<T> extends Load<Page<T>> {
-  constructor(ask: (cursor: string | undefined, limit: number, signal: AbortSignal) => Promise<Page<T>>) {
+/** `P` is what a page has besides its items. */
+export class PagedLoad<T, P extends object = object> extends Load<Page<T> & P> {
+  constructor(ask: (cursor: string | undefined, limit: number, signal: AbortSignal) => Promise<Page<T> & P>) {
     super((signal) => ask(undefined, Math.min(Math.max(this.data?.data.length ?? 0, 50), 500), signal));
     this.#page = ask;
   }
-  #page: (cursor: string | undefined, limit: number, signal: AbortSignal) => Promise<Page<T>>;
+  #page: (cursor: string | undefined, limit: number, signal: AbortSignal) => Promise<Page<T> & P>;
   loadingMore = $state(false);
 
   async more(): Promise<void> {

@@ -148,6 +148,33 @@ export const journeys = {
     await context.close();
   },
 
+  async listsAreCountedFilteredAndSorted({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/jobs`);
+    await title(page, 'Jobs');
+    const { facets } = await until('counts', async () => {
+      const found = await server.call('GET', '/v1/jobs?facets=true&limit=1');
+      return found.facets ? found : undefined;
+    });
+    const status = page.getByRole('navigation', { name: 'Status of jobs' });
+    await status.getByRole('link', { name: `Paused ${facets.status.PAUSED}` }).waitFor();
+    const last = page.getByRole('navigation', { name: 'How the last run ended' });
+    await last.getByRole('link', { name: /^Failed \d+$/ }).click();
+    await page.getByRole('link', { name: 'import-orders' }).waitFor();
+    await until('a filter in the address', () => page.url().includes('last=FAILED'));
+    await untilEqual('only jobs whose last run failed', 0, () => page.getByRole('link', { name: 'nightly-ledger', exact: true }).count());
+    // The column of the next time: due first.
+    await last.getByRole('link', { name: 'Any last run' }).click();
+    await button(page, 'Next').click();
+    await until('a sorted list in the address', () => page.url().includes('sort=next'));
+    const sorted = (await server.call('GET', '/v1/jobs?sort=next&limit=3')).data.map((it) => it.name);
+    await untilEqual('the jobs that are due first', sorted, async () => (await page.locator('a[data-row]').allTextContents()).slice(0, 3));
+    assert.equal(await page.locator('th[aria-sort="ascending"]').textContent().then((it) => it.trim().replace(/\s+/g, ' ')), 'Next ↑');
+    await check('sorted');
+    await context.close();
+  },
+
   async whyForTimesOfEveryKind({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     await login(page, server.url, server.key);

@@ -36,11 +36,11 @@ test('fields of the API are found in the form', () => {
 });
 
 test('a filter is read, written and shared', () => {
-  const query = parseFilter('ledger status:paused tag:Etl kind:cron more');
-  assert.deepEqual(query, { q: 'ledger more', status: 'PAUSED', tag: 'Etl', kind: 'CRON' });
+  const query = parseFilter('ledger status:paused last:failed,timeout tag:Etl kind:cron more');
+  assert.deepEqual(query, { q: 'ledger more', status: 'PAUSED', last: 'FAILED,TIMEOUT', tag: 'Etl', kind: 'CRON' });
   assert.deepEqual(parseFilter(filterText(query)), query);
-  const read = readQuery(new URLSearchParams('q=a&status=FOO&kind=CRON'));
-  assert.deepEqual(read, { query: { q: 'a', kind: 'CRON' }, ignored: ['status=FOO'] });
+  const read = readQuery(new URLSearchParams('q=a&status=FOO&kind=CRON&sort=next&last=FAILED,NEVER'));
+  assert.deepEqual(read, { query: { q: 'a', kind: 'CRON', sort: 'next' }, ignored: ['status=FOO', 'last=FAILED,NEVER'] });
 });
 
 test('a conflict keeps what both changed', async () => {
