@@ -355,3 +355,83 @@ async fn statistics_come_by_the_hour() {
     );
     assert_eq!(world.get("/v1/stats/series?hours=721").await.error().2, "hours");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_counted_filtered_by_their_last_run_and_sorted() {
+    let world = World::at(START).await;
+    for (name, endpoint) in [("bad", "http://fail"), ("good", "http://ok"), ("idle", "http://ok")] {
+        world.job(name, endpoint).await;
+    }
+    let hourly =
+        json!({"name": "hourly", "cron_expression": "0 * * * *", "payload": {"type": "NOOP"}});
+    let daily =
+        json!({"name": "daily", "cron_expression": "0 9 * * *", "payload": {"type": "NOOP"}});
+    let held = json!({"name": "held-back", "cron_expression": "* * * * *", "payload": {"type": "NOOP"}, "status": "PAUSED"});
+    for job in [hourly, daily, held] {
+        assert_eq!(world.post("/v1/jobs", job).await.status, 201);
+    }
+    for name in ["good", "bad"] {
+        let run = world.trigger(name).await;
+        world.ended(&run).await;
+        world.go_on(SignedDuration::from_secs(1));
+    }
+    // The rows are read once; what ended before and after that is found alike.
+    let counted = until(|| async {
+        let list = world.get("/v1/jobs?facets=true").await.json();
+        (list["facets"]["last_status"]["FAILED"] == 1).then_some(list)
+    })
+    .await;
+    let expected = json!({
+        "total": 6,
+        "status": {"ACTIVE": 5, "PAUSED": 1},
+        "last_status": {"COMPLETED": 1, "FAILED": 1, "NONE": 4},
+    });
+    assert_eq!(counted["facets"], expected);
+    for (query, expected) in [
+        ("last_status=FAILED", &["bad"][..]),
+        ("last_status=FAILED,COMPLETED", &["bad", "good"]),
+        ("last_status=FAILED&status=PAUSED", &[]),
+        ("sort=last&limit=2", &["bad", "good"]),
+        ("sort=next&limit=2", &["hourly", "daily"]),
+        ("sort=next&q=DAI", &["daily"]),
+        ("sort=name&limit=2", &["bad", "daily"]),
+    ] {
+        assert_eq!(
+            names(&world.get(&format!("/v1/jobs?{query}")).await.json()),
+            expected,
+            "{query}"
+        );
+    }
+    // Pages go on where the last one ended.
+    let (mut path, mut seen) = ("/v1/jobs?sort=next&limit=2".to_owned(), Vec::new());
+    loop {
+        let list = world.get(&path).await.json();
+        seen.extend(names(&list).into_iter().map(str::to_owned));
+        let Some(next) = list["next_cursor"].as_str() else { break };
+        path = format!("/v1/jobs?sort=next&limit=2&cursor={next}");
+    }
+    assert_eq!(seen, ["hourly", "daily", "bad", "good", "held-back", "idle"]);
+    // A change and another run are seen a moment later.
+    world.call("DELETE", "/v1/jobs/idle", &[], None).await;
+    let run = world.trigger("hourly").await;
+    world.ended(&run).await;
+    until(|| async {
+        let list = world.get("/v1/jobs?facets=true&last_status=COMPLETED").await.json();
+        let counts = (&list["facets"]["status"]["ACTIVE"], &list["facets"]["last_status"]["NONE"]);
+        (names(&list) == ["good", "hourly"] && counts == (&json!(2), &json!(2))).then_some(())
+    })
+    .await;
+    // A user who sees only their own jobs counts only those.
+    let bob = world.person("default", "bob", &["CREATE JOB"]).await;
+    let own = json!({"name": "own", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
+    assert_eq!(world.ask(&bob, "POST", "/v1/jobs", own).await.status, 201);
+    until(|| async {
+        let list = world.ask(&bob, "GET", "/v1/jobs?sort=last&facets=true", Value::Null).await;
+        (names(&list.json()) == ["own"] && list.json()["facets"]["total"] == 1).then_some(())
+    })
+    .await;
+    for (query, field) in [("last_status=MISSED", "last_status"), ("sort=owner", "sort")] {
+        let reply = world.get(&format!("/v1/jobs?{query}")).await;
+        assert_eq!((reply.status, reply.error().2.as_str()), (400, field), "{query}");
+    }
+}
