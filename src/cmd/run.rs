@@ -67,10 +67,22 @@ fn until_now() -> (&'static str, String) {
     ("until", clock::now().saturating_add(slack).unwrap_or(Timestamp::MAX).to_string())
 }
 
+/// So many runs of a job may be planned for the two seconds that clocks may differ.
+const PLANNED_MAX: usize = 20;
+
+/// Whether a run is planned for a time to come.
+fn is_to_come(run: &Value, now: Timestamp) -> bool {
+    let time = run["scheduled_time"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    run["status"] == "PENDING" && time.is_some_and(|time| time > now)
+}
+
 /// The id of the newest run of a job whose time has come.
 fn newest(client: &Client, job: &str) -> Result<String, Failure> {
-    let (runs, _) = client.list(&["v1", "jobs", job, "executions"], &[until_now()], Some(1))?;
-    match runs.first().and_then(|run| run["execution_id"].as_str()) {
+    let path = ["v1", "jobs", job, "executions"];
+    let (runs, _) = client.list(&path, &[until_now()], Some(PLANNED_MAX))?;
+    let now = clock::now();
+    let due = runs.iter().find(|run| !is_to_come(run, now)).or(runs.first());
+    match due.and_then(|run| run["execution_id"].as_str()) {
         Some(id) => Ok(id.to_owned()),
         None => Err(Failure::Ended(
             Exit::NotFound,
@@ -98,5 +110,27 @@ fn resolve(client: &Client, text: &str) -> Result<String, Failure> {
             Err(Failure::Ended(Exit::NotFound, CliError::new(message)))
         }
         Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_planned_run_is_not_the_last_one() {
+        let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
+        for (status, time, expected) in [
+            ("PENDING", "2026-01-01T00:00:11Z", true),
+            ("PENDING", "2026-01-01T00:00:10Z", false),
+            ("QUEUED", "2026-01-01T00:00:11Z", false),
+            ("COMPLETED", "2026-01-01T00:00:11Z", false),
+            ("PENDING", "", false),
+        ] {
+            let run = json!({"status": status, "scheduled_time": time});
+            assert_eq!(is_to_come(&run, now), expected, "{run}");
+        }
     }
 }

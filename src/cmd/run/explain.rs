@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::newest;
+use super::{newest, resolve};
 use crate::cmd::job::{Asking, explanation_rows};
 use crate::exit::Failure;
 use crate::output;
@@ -10,7 +10,7 @@ use crate::output;
 /// Which run.
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// Id of the run
+    /// Id of the run, its begin, or the name of a job, whose newest run is meant
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     run: Option<String>,
 
@@ -25,7 +25,7 @@ pub struct ExplainArgs {
 pub(super) fn run(args: ExplainArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let id = match (&args.run, &args.job) {
-        (Some(id), _) => id.clone(),
+        (Some(run), _) => resolve(&client, run)?,
         (None, job) => newest(&client, job.as_deref().unwrap_or_default())?,
     };
     let answer = client.get(&["v1", "executions", &id, "explain"])?;
