@@ -36,6 +36,10 @@ fails ends the command. Rows are on stdout, everything else is on stderr. The se
 found as with the other commands; psql does the same with
   psql \"host=127.0.0.1 port=8632 user=admin dbname=default\"")]
 pub struct SqlArgs {
+    /// Statements to run, as with --command
+    #[arg(value_name = "SQL", conflicts_with_all = ["command", "file"])]
+    statements: Option<String>,
+
     /// Statements to run; can be given several times
     #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
     command: Vec<String>,
@@ -71,6 +75,7 @@ enum Format {
 /// Runs the statements.
 pub fn run(args: SqlArgs) -> Result<(), Failure> {
     let is_typed = args.command.is_empty()
+        && args.statements.is_none()
         && args.file.is_none()
         && io::stdin().is_terminal()
         && io::stdout().is_terminal();
@@ -95,8 +100,8 @@ pub fn run(args: SqlArgs) -> Result<(), Failure> {
 }
 
 fn texts(args: &SqlArgs) -> Result<Vec<String>, Failure> {
-    if !args.command.is_empty() {
-        return Ok(args.command.clone());
+    if !args.command.is_empty() || args.statements.is_some() {
+        return Ok(args.statements.iter().chain(&args.command).cloned().collect());
     }
     let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
     if let Some(file) = file {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
@@ -139,10 +140,10 @@ pub(crate) async fn explain(
     Params(params): Params<ExplainParams>,
 ) -> Result<Json<Explanation>> {
     let explained = app.engine.by(&actor).explain(&job, params.at.as_deref(), None).await;
-    let explained = explained.map_err(|error| match error {
-        EngineError::NotFound(_) => Problem::no_job(format_args!("{job:?}")),
-        error => error.into(),
-    })?;
+    let explained = match explained {
+        Err(EngineError::NotFound(_)) => return Err(find::no_job(&app, &actor, &job).await?),
+        explained => explained?,
+    };
     let explained = explained.map_err(|error| Problem::invalid("at", error.to_string()))?;
     Ok(Json(Explanation::new(explained, app.now())))
 }

@@ -20,11 +20,16 @@ const SIMILAR_AMONG: u32 = 500;
 pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
     match job_if_any(app, actor, text).await? {
         Some(job) => Ok(job),
-        None => Err(match similar_job(app, actor, text).await? {
-            Some(name) => Problem::no_job(format_args!("{text:?}; did you mean {name:?}?")),
-            None => Problem::no_job(format_args!("{text:?}")),
-        }),
+        None => Err(no_job(app, actor, text).await?),
     }
+}
+
+/// There is no such job; a similar name may be meant.
+pub(crate) async fn no_job(app: &App, actor: &Actor, text: &str) -> Result<Problem> {
+    Ok(match similar_job(app, actor, text).await? {
+        Some(name) => Problem::no_job(format_args!("{text:?}; did you mean {name:?}?")),
+        None => Problem::no_job(format_args!("{text:?}")),
+    })
 }
 
 /// The same where the job need not exist.

@@ -8,7 +8,7 @@ use sql::{ExplainJob, Spanned};
 
 use super::answer::{EXPLAINED, or_null, text};
 use super::{Answer, Result, Session, SqlError};
-use crate::problem::Problem;
+use crate::rest::find;
 
 impl Session {
     pub(super) async fn explain_job(&self, explain: &ExplainJob) -> Result<Answer> {
@@ -16,15 +16,13 @@ impl Session {
         let engine = self.app.engine.by(&self.actor);
         let zone = self.zone();
         let explained = engine.explain(&explain.name.value, at, Some(&zone)).await;
-        let explained = explained.map_err(|error| {
-            let error = match error {
-                EngineError::NotFound(_) => {
-                    Problem::no_job(format_args!("{:?}", explain.name.value)).into()
-                }
-                error => SqlError::from(error),
-            };
-            error.or_at(explain.name.at)
-        })?;
+        let explained = match explained {
+            Err(EngineError::NotFound(_)) => {
+                let problem = find::no_job(&self.app, &self.actor, &explain.name.value).await?;
+                return Err(SqlError::from(problem).or_at(explain.name.at));
+            }
+            explained => explained.map_err(|error| SqlError::from(error).or_at(explain.name.at))?,
+        };
         let explained = explained.map_err(|error| match &explain.at {
             Some(at) => SqlError::from(error).or_at(at.at),
             None => SqlError::from(error),
