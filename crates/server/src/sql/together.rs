@@ -30,7 +30,7 @@ impl Session {
         match (changes.exists(job.id), changes.job(job.id)) {
             (None, _) => Ok(Some(job)),
             // One that is renamed is found by its id only.
-            (Some(_), Some(changed)) if name.value.parse() == Ok(job.id) => {
+            (Some(_), Some(changed)) if name.value.parse::<JobId>().ok() == Some(job.id) => {
                 Ok(Some(changed.clone()))
             }
             _ if if_exists => Ok(None),
