@@ -121,6 +121,12 @@ fn questions_of_tools() {
     check("tools.txt");
 }
 
+/// As Metabase writes them: a summary, a trend, a question on a question, a scan of field values.
+#[test]
+fn questions_of_metabase() {
+    check("metabase.txt");
+}
+
 #[test]
 fn parameters_get_the_kind_of_their_place() {
     let (engine, asked) = engine_of(1, Limits::default());
