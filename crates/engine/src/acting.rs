@@ -198,7 +198,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// Whether the actor may make a change that happens with others.
-    pub async fn may_change(&self, change: &JobChange, among: &JobChanges) -> Result<()> {
+    pub async fn may_change_job(&self, change: &JobChange, among: &JobChanges) -> Result<()> {
         match change {
             JobChange::Create(job) => {
                 self.may(Deed::CreateJob)?;
@@ -222,7 +222,7 @@ impl AuthorizedEngine<'_> {
         changes: &JobChanges,
     ) -> std::result::Result<Vec<Job>, ChangeRefused> {
         for change in changes.iter() {
-            self.may_change(change, changes).await?;
+            self.may_change_job(change, changes).await?;
         }
         let jobs = self.node().change_jobs(changes).await?;
         self.engine.planned_soon();

@@ -151,7 +151,7 @@ impl Node {
             job.definition.when.start_at(next_second(now));
         }
         self.check(&job)?;
-        self.check_dependencies_among(&job, among).await?;
+        self.check_dependencies(&job, among).await?;
         (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
         Ok(job)

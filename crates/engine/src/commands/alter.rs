@@ -41,7 +41,7 @@ impl Node {
         self.check_finished(old, &mut job).await?;
         // An upstream job may be gone since: that is no reason to refuse a pause.
         if job.definition.depends_on != old.definition.depends_on {
-            self.check_dependencies_among(&job, among).await?;
+            self.check_dependencies(&job, among).await?;
         }
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,

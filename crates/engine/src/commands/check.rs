@@ -73,17 +73,9 @@ impl Node {
         Ok(())
     }
 
-    /// Every upstream job exists, and following them never leads back.
-    pub(super) async fn check_dependencies(&self, job: &Job) -> Result<()> {
-        self.check_dependencies_among(job, &JobChanges::default()).await
-    }
-
-    /// The same for a job that is changed together with others.
-    pub(super) async fn check_dependencies_among(
-        &self,
-        job: &Job,
-        changes: &JobChanges,
-    ) -> Result<()> {
+    /// Every upstream job exists, and following them never leads back. `changes` are those that happen
+    /// together with the job's.
+    pub(super) async fn check_dependencies(&self, job: &Job, changes: &JobChanges) -> Result<()> {
         if job.definition.depends_on.is_empty() {
             return Ok(());
         }

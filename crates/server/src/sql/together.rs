@@ -56,7 +56,7 @@ impl Session {
             return Err(SqlError::doubled_name(name).or_at(at));
         }
         for change in changes.iter() {
-            let allowed = self.app.engine.by(&self.actor).may_change(change, changes).await;
+            let allowed = self.app.engine.by(&self.actor).may_change_job(change, changes).await;
             allowed.map_err(|error| SqlError::from(error).or_at(at))?;
         }
         Ok(answer)
