@@ -28,7 +28,7 @@ with psycopg.connect(
     print("rolled back", count(connection))
     try:
         with connection.transaction():
-            connection.execute("ALTER JOB step0 PRIORITY = 9")
+            connection.execute("ALTER JOB step0 SET PRIORITY = 9")
             connection.execute("DROP JOB step99")
             connection.execute("DROP JOB step0")
     except psycopg.Error as error:

@@ -156,7 +156,7 @@ async fn a_block_is_limited_and_authorised() {
     let jobs = world.get("/v1/jobs?limit=500").await.json();
     assert_eq!(jobs["data"].as_array().unwrap().len(), 100);
     // A job that another client changes in between is a conflict, and nothing is written.
-    run(&mut session, "BEGIN; ALTER JOB j0 PRIORITY = 1; ALTER JOB j1 PRIORITY = 1").await;
+    run(&mut session, "BEGIN; ALTER JOB j0 SET PRIORITY = 1; ALTER JOB j1 SET PRIORITY = 1").await;
     let other = json!({"priority": 7});
     assert_eq!(world.call("PATCH", "/v1/jobs/j1", &[], Some(other)).await.status, 200);
     assert_eq!(run(&mut session, "COMMIT").await, ["40001"]);

@@ -1,6 +1,6 @@
 @ admin
 -- Several changes of jobs happen at COMMIT, and see those before them in the block.
-BEGIN; CREATE JOB extract SCHEDULE EVERY 1 HOUR AS NOOP; CREATE JOB load SCHEDULE AFTER DEPENDENCIES DEPENDS ON extract AS NOOP; ALTER JOB extract PRIORITY = 9; SHOW JOBS; COMMIT; SHOW JOBS;
+BEGIN; CREATE JOB extract SCHEDULE CRON '0 3 * * *' AS NOOP; CREATE JOB load SCHEDULE AFTER DEPENDENCIES DEPENDS ON extract AS NOOP; ALTER JOB extract SET PRIORITY = 9; SHOW JOBS; COMMIT; SHOW JOBS;
 SELECT job_name, version, priority FROM sys.jobs ORDER BY job_name;
 -- A job that is made and removed in one block never was.
 BEGIN; CREATE JOB passing AS NOOP; DROP JOB passing; CREATE JOB other AS NOOP; COMMIT; SHOW JOBS LIKE 'passing';
@@ -14,11 +14,11 @@ SELECT job_name, version FROM sys.jobs ORDER BY job_name;
 BEGIN; CREATE JOB a AS NOOP; DROP JOB extract; ROLLBACK;
 BEGIN; DROP JOB load; DROP JOB extract; ROLLBACK;
 BEGIN; CREATE JOB a AS NOOP; DROP JOB extract CASCADE PURGE HISTORY; ROLLBACK;
-BEGIN; CREATE JOB a AS NOOP; CREATE JOB b DEPENDS ON a AS NOOP; ALTER JOB a DEPENDS ON b; COMMIT;
+BEGIN; CREATE JOB a AS NOOP; CREATE JOB b DEPENDS ON a AS NOOP; ALTER JOB a SET DEPENDS ON b; COMMIT;
 BEGIN; DROP JOB other; CREATE JOB a DEPENDS ON other AS NOOP; COMMIT;
 -- Names: a renamed job is found by its new one; no name passes from one job to another.
-BEGIN; ALTER JOB other RENAME TO another; ALTER JOB another PRIORITY = 1; ALTER JOB other PRIORITY = 2; COMMIT;
-BEGIN; ALTER JOB other RENAME TO another; ALTER JOB IF EXISTS other PRIORITY = 2; COMMIT; SHOW JOBS LIKE '%other';
+BEGIN; ALTER JOB other RENAME TO another; ALTER JOB another SET PRIORITY = 1; ALTER JOB other SET PRIORITY = 2; COMMIT;
+BEGIN; ALTER JOB other RENAME TO another; ALTER JOB IF EXISTS other SET PRIORITY = 2; COMMIT; SHOW JOBS LIKE '%other';
 BEGIN; DROP JOB another; CREATE JOB another AS NOOP; COMMIT;
 BEGIN; CREATE JOB a AS NOOP; ALTER JOB another RENAME TO a; COMMIT;
 -- What exists is kept, changed or replaced.
