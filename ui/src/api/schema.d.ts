@@ -2366,6 +2366,8 @@ export interface components {
             reason?: string | null;
             /** @description Why it ended so, as a sentence. */
             reason_message?: string | null;
+            /** @description What it waits for, as a sentence, while it is `PENDING` or `QUEUED`. */
+            waiting_reason?: string | null;
             /** @description What asked for it. */
             origin: components["schemas"]["Origin"];
             /**
@@ -2719,6 +2721,30 @@ export interface components {
             created_at: string;
             /** @description What may surprise. */
             warnings?: string[];
+        };
+        /** @description How many jobs there are of each kind. */
+        JobFacets: {
+            /**
+             * Format: int64
+             * @description Jobs that match on all pages.
+             */
+            total: number;
+            /** @description By status: those that match but for their status. */
+            status: {
+                [key: string]: number;
+            };
+            /** @description By how the last run ended, `NONE` for jobs that have not run: those that match but for that. */
+            last_status: {
+                [key: string]: number;
+            };
+        };
+        /** @description A page of jobs. */
+        JobList: {
+            /** @description The jobs. */
+            data: components["schemas"]["JobView"][];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+            facets?: components["schemas"]["JobFacets"] | null;
         };
         /** @description What a job is. */
         JobSpec: {
@@ -3376,6 +3402,8 @@ export interface components {
                 reason?: string | null;
                 /** @description Why it ended so, as a sentence. */
                 reason_message?: string | null;
+                /** @description What it waits for, as a sentence, while it is `PENDING` or `QUEUED`. */
+                waiting_reason?: string | null;
                 /** @description What asked for it. */
                 origin: components["schemas"]["Origin"];
                 /**
@@ -3520,143 +3548,6 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
-        List_JobView: {
-            /** @description The items. */
-            data: {
-                /**
-                 * @description Unique among the jobs of the tenant.
-                 * @example daily-report-generator
-                 */
-                name: string;
-                /** @description For people. */
-                description?: string | null;
-                status?: components["schemas"]["JobStatus"] | null;
-                job_type?: components["schemas"]["JobType"] | null;
-                /**
-                 * @description Five fields: minute, hour, day of month, month, day of week.
-                 * @example 0 9 * * *
-                 */
-                cron_expression?: string | null;
-                /**
-                 * @description The zone of the local times; `UTC` when absent.
-                 * @example America/New_York
-                 */
-                timezone?: string | null;
-                dst?: components["schemas"]["Dst"] | null;
-                /**
-                 * @description When a one-time job runs: an instant, or a local time of `timezone`.
-                 * @example 2030-01-15T14:00:00Z
-                 */
-                run_at?: string | null;
-                delay_seconds?: components["schemas"]["Seconds"] | null;
-                interval_seconds?: components["schemas"]["Seconds"] | null;
-                /**
-                 * @description The first time of an interval: when the server accepts the job, if it is absent. A change
-                 *     of the interval without it starts anew at the change, and is due one interval later.
-                 */
-                starts_at?: string | null;
-                /** @description The last instant at which a time of an interval may lie. */
-                ends_at?: string | null;
-                /** @description What it does. */
-                payload: components["schemas"]["Payload"];
-                retry_config?: components["schemas"]["RetryConfig"] | null;
-                timeout_seconds?: components["schemas"]["Seconds"] | null;
-                grace_period_seconds?: components["schemas"]["Seconds"] | null;
-                catch_up?: components["schemas"]["CatchUp"] | null;
-                /**
-                 * Format: int32
-                 * @description The most times that `ALL` runs; 100 when absent.
-                 */
-                max_catch_up?: number | null;
-                start_deadline_seconds?: components["schemas"]["Seconds"] | null;
-                overlap?: components["schemas"]["Overlap"] | null;
-                /**
-                 * Format: int32
-                 * @description How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
-                 *     many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
-                 */
-                concurrency?: number | null;
-                jitter_seconds?: components["schemas"]["Seconds"] | null;
-                /**
-                 * Format: int32
-                 * @description 0 to 9, higher is more urgent; 5 when absent.
-                 */
-                priority?: number | null;
-                on_completion?: components["schemas"]["OnCompletion"] | null;
-                on_lost?: components["schemas"]["OnLost"] | null;
-                /** @description Jobs that must have ended before this one starts. */
-                depends_on?: components["schemas"]["Upstream"][];
-                dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
-                /** @description Words to find it by. */
-                tags?: string[];
-                retention?: components["schemas"]["RetentionRule"] | null;
-                /** @description As whom it acts on a database. */
-                run_as?: string | null;
-                class?: components["schemas"]["JobClass"] | null;
-                /** @description Labels of the nodes that may execute it; all may when there are none. */
-                run_on?: {
-                    [key: string]: string;
-                };
-                partition?: components["schemas"]["PartitionSpec"] | null;
-                /** @description Values for its runs; those that are given with a run come before them. */
-                parameters?: {
-                    [key: string]: unknown;
-                };
-                parameters_from?: components["schemas"]["ParametersFrom"] | null;
-                /**
-                 * Format: int32
-                 * @description The version that a change is based on.
-                 */
-                version?: number | null;
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                job_id: string;
-                /**
-                 * Format: date-time
-                 * @description When it is due next.
-                 */
-                next_run_time?: string | null;
-                /**
-                 * Format: uuid
-                 * @description The user who made it: it runs with their rights.
-                 */
-                created_by: string;
-                /**
-                 * Format: date-time
-                 * @description The time that its last run stood for, among those that have ended; in lists and where one
-                 *     job is read.
-                 */
-                last_run_time?: string | null;
-                /** @description How that run ended: `COMPLETED`, `FAILED`, `CANCELLED` or `TIMEOUT`. */
-                last_status?: string | null;
-                /** @description Its schedule in words. */
-                schedule_text: string;
-                /** @description How its last runs ended, newest first; in lists that ask for it. */
-                last_outcomes?: components["schemas"]["RunOutcome"][] | null;
-                /**
-                 * @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
-                 *     where one job is read.
-                 */
-                may?: string[];
-                /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
-                warnings?: string[];
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
-            /** @description Send it as `cursor` for the next page; null on the last one. */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
         List_KeyView: {
             /** @description The items. */
             data: {
@@ -3743,6 +3634,8 @@ export interface components {
                  * @description The job that sees it, if it is one job.
                  */
                 job_id?: string | null;
+                /** @description The name of that job, in lists. */
+                job_name?: string | null;
                 /**
                  * Format: int32
                  * @description Grows with every change, from 1.
@@ -4440,6 +4333,8 @@ export interface components {
              * @description The job that sees it, if it is one job.
              */
             job_id?: string | null;
+            /** @description The name of that job, in lists. */
+            job_name?: string | null;
             /**
              * Format: int32
              * @description Grows with every change, from 1.
@@ -8666,6 +8561,16 @@ export interface operations {
                  *     `BACKUP` or `NOOP`.
                  */
                 payload_type?: string;
+                /**
+                 * @description Only jobs whose last run ended in one of these ways, with commas between them. Runs that were
+                 *     skipped or missed do not count.
+                 * @example FAILED,TIMEOUT
+                 */
+                last_status?: string;
+                /** @description The order: `name` (the default), `next` (due first) or `last` (ran last). */
+                sort?: string;
+                /** @description Whether the answer counts jobs by status and by how their last runs ended. */
+                facets?: boolean;
                 /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
                 purpose?: string;
             };
@@ -8681,7 +8586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["List_JobView"];
+                    "application/json": components["schemas"]["JobList"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
