@@ -216,7 +216,7 @@ public class JdbcWalk {
             connection.rollback();
             try {
                 statement.executeUpdate("CREATE JOB first AS NOOP");
-                statement.executeUpdate("CREATE JOB second AS NOOP");
+                statement.executeUpdate("PAUSE JOB hello");
             } catch (SQLException error) {
                 say("two changes", error.getSQLState());
             }

@@ -130,18 +130,14 @@ impl AuthorizedEngine<'_> {
     /// There is no such run, and it is not known which job it would be one of.
     fn no_record(&self, id: RunId) -> EngineError {
         let (node, settings) = (self.node(), &self.node().settings);
-        if id.time() > node.now() {
-            return no_run(id);
-        }
         let (days, failed) = (settings.retention_days, settings.failed_retention_days);
         let age = node.now().duration_since(id.time());
-        let verdict = match age < SignedDuration::from_hours(24 * i64::from(days)) {
-            true => "was never recorded, or was forgotten",
-            false => "was forgotten",
-        };
+        if age < SignedDuration::from_hours(24 * i64::from(days)) {
+            return no_run(id);
+        }
         EngineError::NotFound(format!(
-            "run {id}: a run of {} {verdict} (retention: runs are kept for {days} days and failed \
-             runs for {failed} days, unless their job has a RETENTION of its own)",
+            "run {id}: a run of {} was forgotten (retention: runs are kept for {days} days and \
+             failed runs for {failed} days)",
             id.time()
         ))
     }
