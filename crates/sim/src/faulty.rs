@@ -267,6 +267,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(facts).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        self.link.there().await?;
+        let tokens = self.inner.start_tokens(count).await;
+        self.link.back(tokens).await
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         self.link.there().await?;
         let before = self.states(std::iter::once(run)).await?;
@@ -319,9 +325,9 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(retired).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
         self.link.there().await?;
-        let left = self.inner.leave(node).await;
+        let left = self.inner.leave(node, begun).await;
         if left.is_ok() {
             self.link.saw(Event::Unleased { node });
         }

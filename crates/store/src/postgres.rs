@@ -246,6 +246,10 @@ impl Store for PostgresStore {
         self.shared.facts(node, questions).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        self.shared.start_tokens(count).await
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let cancelled = self.shared.cancel(run, reason).await;
         self.shared.signal.send();
@@ -272,8 +276,8 @@ impl Store for PostgresStore {
         self.shared.retire(node).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
-        let left = self.shared.leave(node).await;
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
+        let left = self.shared.leave(node, begun).await;
         self.shared.signal.send_placed();
         left
     }

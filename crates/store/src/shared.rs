@@ -168,13 +168,14 @@ operations! {
         Pump pump(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
+        StartTokens start_tokens(count: usize) -> Vec<i64>;
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         Retire retire(node: NodeId) -> ();
-        Leave leave(node: NodeId) -> ();
+        Leave leave(node: NodeId, begun: &[Grant]) -> ();
         Reap reap(limit: u32) -> Reaped;
         Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
         Prune prune(cut: &RetentionCutoff, limit: u32) -> u64;

@@ -264,6 +264,10 @@ impl Store for SqliteStore {
         self.prompt.read(look).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        Ok((0..count).map(|_| self.tokens.draw()).collect())
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let (reason, by) = (reason.clone(), author());
         let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason, &by)).await;
@@ -294,8 +298,9 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::retire(tx, node)).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
-        let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
+        let begun = begun.to_vec();
+        let left = self.writer.write(move |tx| nodes::leave(tx, node, &begun)).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         left

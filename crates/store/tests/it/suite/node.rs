@@ -4,6 +4,7 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
+use jiff::SignedDuration;
 use store::{Applied, ClaimFor, ClaimRequest, Desk, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
@@ -69,6 +70,9 @@ pub async fn tokens_grow_with_every_start<B: Bench>(lab: &Lab<B>) {
         assert!(facts[0].token > claimed.token);
         last = facts[0].token;
     }
+    let drawn = lab.store.start_tokens(3).await.unwrap();
+    assert_eq!(drawn.len(), 3);
+    assert!(drawn[0] > last && drawn.is_sorted_by(|one, next| one < next), "{drawn:?}");
     let soon = lab.run(&job, lab.now().await + minutes(1));
     lab.submit(std::slice::from_ref(&soon)).await;
     assert_eq!(lab.claim(node, want_soon(1)).await[0].token, 0, "it is decided when it is due");
@@ -87,14 +91,14 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert_eq!(outages, [], "nothing was there before");
     let (second, outages) = join("b", &both, Replaces::None).await;
     assert_eq!(outages, [], "another one is alive");
-    lab.store.leave(first).await.unwrap();
+    lab.store.leave(first, &[]).await.unwrap();
     let before = lab.now().await;
     lab.store.retire(second).await.unwrap();
     let retired = lab.now().await;
     // It waits for what it runs, and renews its lease meanwhile.
     assert!(lab.store.renew(second, minutes(1)).await.unwrap().is_some());
     lab.store.retire(second).await.unwrap();
-    lab.store.leave(second).await.unwrap();
+    lab.store.leave(second, &[]).await.unwrap();
     if lab.now().await == before {
         // A clock that stands still has no outages; the engine's tests turn it.
         return;
@@ -106,13 +110,88 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert!(before <= outage.since && outage.since <= retired, "{outage:?}");
     assert!(outage.until <= lab.now().await);
     // Its process is known to have ended, though its lease has not.
-    let (fourth, outages) = join("c", &both, Replaces::Node(third)).await;
+    let replaces = Replaces::Node { node: third, begun: None };
+    let (fourth, outages) = join("c", &both, replaces).await;
     assert_eq!(outages.len(), 2, "{outages:?}");
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [third]);
+    assert_eq!(lab.store.renew(third, minutes(1)).await.unwrap(), None);
     let (_, outages) = join("c", &both, Replaces::EveryScheduler).await;
     assert_eq!(outages.len(), 3, "{outages:?}");
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [fourth]);
+    assert_eq!(lab.store.renew(fourth, minutes(1)).await.unwrap(), None);
     assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
+}
+
+/// The start log of the process before is in force with the join, whoever reaps first.
+pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab: &Lab<B>) {
+    let (old, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let begun = lab.started(old, &job).await;
+    let prepared = lab.started(old, &job).await;
+    let replaces = Replaces::Node { node: old, begun: Some(vec![begun.grant]) };
+    let info = NodeInfo { replaces, ..NodeInfo::named("again") };
+    let new = NodeId(lab.id());
+    lab.store.join(new, &info, minutes(1)).await.unwrap();
+    let claimed = lab.claim_one(other).await;
+    assert_eq!((claimed.run.id, claimed.lost), (prepared.run.id, 0), "it had not begun");
+    let lost = lab.store.reap(9).await.unwrap().lost;
+    assert_eq!(lost.iter().map(|lost| lost.run.grant).collect::<Vec<_>>(), [begun.grant]);
+    assert_eq!(lab.finish(old, completed(old, &begun)).await, Applied::Stale);
+    assert_eq!(lab.finish(old, completed(old, &prepared)).await, Applied::Stale);
+    // The same join again, as after a lost answer, changes nothing.
+    lab.store.join(new, &info, minutes(1)).await.unwrap();
+    assert_eq!(
+        lab.finish(other, completed(other, &claimed)).await,
+        Applied::Ended(Outcome::Completed)
+    );
+}
+
+/// A node that leaves gives back what it had not begun. An end that the store never heard of is
+/// that of a lost attempt, and not a run that was never tried.
+pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let begun = lab.started(node, &job).await;
+    let prepared = lab.started(node, &job).await;
+    lab.store.leave(node, &[begun.grant]).await.unwrap();
+    assert_eq!(lab.claim_one(other).await.run.id, prepared.run.id);
+    assert_eq!(lab.finish(node, completed(node, &begun)).await, Applied::Stale);
+    let lost = lab.store.reap(9).await.unwrap().lost;
+    assert_eq!(lost.iter().map(|lost| lost.run.grant).collect::<Vec<_>>(), [begun.grant]);
+    let released = Finish::untried(begun.grant, Verdict::Release);
+    lab.store.bury(&[(node, released)]).await.unwrap();
+    assert_eq!(lab.claim_one(other).await.run.id, begun.run.id);
+    assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
+}
+
+/// What schedulers held that ended with all others is not lost before their folders could tell
+/// what had begun.
+pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>) {
+    let (one, two, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let before = lab.now().await;
+    let held = lab.started(two, &job).await;
+    for node in [one, two] {
+        assert!(lab.store.renew(node, SignedDuration::from_micros(500)).await.unwrap().is_some());
+    }
+    let join = async |name: &str, replaces: Replaces| {
+        let node = NodeId(lab.id());
+        let info = NodeInfo { replaces, ..NodeInfo::named(name) };
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
+    };
+    if lab.now().await == before {
+        // A clock that stands still has no outages; the engine's tests turn it.
+        return;
+    }
+    let ended = lab.now().await + SignedDuration::from_millis(1);
+    while lab.now().await < ended {}
+    let (first, outages) = join("one", Replaces::Node { node: one, begun: Some(vec![]) }).await;
+    assert_eq!(outages.len(), 1, "{outages:?}");
+    let reaped = lab.store.reap(9).await.unwrap();
+    assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]));
+    // Nothing runs on a node whose lease has ended.
+    let other = lab.started(first, &job).await;
+    let facts = lab.store.facts(first, &[question(&other)]).await.unwrap();
+    assert_eq!(facts[0].elsewhere, []);
+    let (_, outages) = join("two", Replaces::Node { node: two, begun: Some(vec![]) }).await;
+    assert_eq!(outages.len(), 1, "{outages:?}");
+    assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
+    assert_eq!(lab.claim_one(first).await.run.id, held.run.id);
 }
 
 pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
@@ -281,7 +360,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     let held = lab.claim(node, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(held.len(), 2);
     let kept = lab.started(other, &job).await;
-    lab.store.leave(node).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
@@ -297,8 +376,8 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     assert_eq!(lab.view(kept.run.id).await.node, Some(other));
     assert_eq!(lab.store.attempts(due.id).await.unwrap(), []);
     // Leaving twice, and leaving without having been there, is nothing.
-    lab.store.leave(node).await.unwrap();
-    lab.store.leave(NodeId(lab.id())).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
+    lab.store.leave(NodeId(lab.id()), &[]).await.unwrap();
 }
 
 /// A node whose answer was lost can ask what it was.
@@ -326,7 +405,7 @@ pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(lab.store.held(node).await.unwrap(), []);
-    lab.store.leave(other).await.unwrap();
+    lab.store.leave(other, &[]).await.unwrap();
     assert_eq!(lab.store.held(other).await.unwrap(), []);
     assert_eq!(lab.store.held(NodeId(lab.id())).await.unwrap(), []);
 }
@@ -365,7 +444,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
     assert!(again.renewed_at >= listed[0].renewed_at);
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    lab.store.leave(other).await.unwrap();
+    lab.store.leave(other, &[]).await.unwrap();
     let left = lab.store.nodes().await.unwrap();
     let left: Vec<_> = left.iter().map(|left| (left.id, left.state, left.held)).collect();
     assert_eq!(left, [(node, NodeState::Down, 2), (other, NodeState::Gone, 0)]);
