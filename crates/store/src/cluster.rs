@@ -29,7 +29,7 @@ use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::Timestamp;
 
-use crate::{ClaimRequest, Result, Store};
+use crate::{ClaimRequest, NodeView, Result, Store};
 
 /// The setting in which the leader says what every node should run with.
 pub const POLICY: &str = "cluster.policy";
@@ -39,6 +39,9 @@ pub trait Cluster: Store {
     /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
     /// is neither buried nor draining. Answers who leads now.
     fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
+
+    /// The nodes of the cluster, by when they joined.
+    fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
     /// Who leads.
     fn lead(&self) -> impl Future<Output = Result<Lead>> + Send;

@@ -34,3 +34,10 @@ pub enum StoreError {
     #[error("the database holds something unreadable: {0}")]
     Unreadable(String),
 }
+
+impl StoreError {
+    /// A statement that always returns a row returned none.
+    pub(crate) fn no_row() -> Self {
+        StoreError::Unreadable("an answer has no row".to_owned())
+    }
+}

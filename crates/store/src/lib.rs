@@ -37,20 +37,25 @@ use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
+mod audit_log;
 mod author;
+mod change_feed;
 mod cluster;
-mod desk;
+mod dead_letters;
 mod error;
 mod filter;
-mod follow;
 mod grant;
+mod idempotency_keys;
 mod identity;
-mod journal;
+mod job_row;
 mod lane;
 mod lineage;
-mod objects;
+mod named_resources;
 pub mod postgres;
-mod safe;
+pub mod records;
+mod run_queries;
+mod secret_store;
+mod settings;
 mod shards;
 mod shared;
 pub mod sqlite;
@@ -58,19 +63,23 @@ mod starts;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use audit_log::{AuditFilter, AuditLog, Chain};
 pub use author::as_author;
+pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
-pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
+pub use dead_letters::DeadLetters;
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
-pub use follow::{ChangeFeed, Cursor};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
+pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
-pub use journal::{AuditFilter, AuditLog, Chain};
-pub use objects::{NamedResources, Put};
+pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
-pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
+pub use records::Records;
+pub use run_queries::{LastRun, LiveCounts, RecentEnd, RunQueries};
+pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
+pub use settings::{Set, Setting, Settings};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
@@ -268,12 +277,9 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards
-{
-}
+pub trait FullStore: Shards + Records + RunQueries {}
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards> FullStore for S {}
+impl<S: Shards + Records + RunQueries> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

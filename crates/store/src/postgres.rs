@@ -34,30 +34,26 @@ macro_rules! sql {
 }
 
 mod address;
-mod alerts;
 mod cancel;
 mod cluster;
 mod connect;
 mod define;
-mod desk;
+mod end_alerts;
 mod error;
 mod facts;
 mod finish;
-mod follow;
 mod holdings;
-mod identity;
 mod jobs;
-mod journal;
 mod nodes;
-mod objects;
 mod partitions;
 mod pipeline;
 mod prune;
 mod pump;
 mod read;
+mod records;
 mod row;
+mod run_queries;
 mod runs;
-mod safe;
 mod shards;
 mod signal;
 mod starts;
@@ -187,7 +183,7 @@ impl Shared {
 
 /// The one row of an answer that always has one.
 fn first(rows: Vec<Row>) -> Result<Row> {
-    rows.into_iter().next().ok_or_else(|| StoreError::Unreadable("an answer has no row".to_owned()))
+    rows.into_iter().next().ok_or_else(StoreError::no_row)
 }
 
 /// The number of the lock of a node.

@@ -29,12 +29,12 @@ use uuid::Uuid;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
-    FullStore, Given, Identity, JobFilter, Joined, KeptSecret, LastRun, LiveCounts, Move,
-    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put,
-    Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff,
-    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting, Shards, StartFilter,
-    StartKey, Store, Submitted, Whole,
+    DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter, Exchanged, FactsFor,
+    Finish, FullStore, Given, IdempotencyKeys, Identity, JobFilter, Joined, KeptSecret, LastRun,
+    LiveCounts, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
+    OwnedShard, Page, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
+    Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
+    Set, Setting, Settings, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -191,6 +191,7 @@ operations! {
         Counts counts() -> Counts;
     }
     Cluster {
+        Nodes nodes() -> Vec<NodeView>;
         TakeLead take_lead(node: NodeId) -> Lead;
         Lead lead() -> Lead;
         Resign resign(node: NodeId, epoch: i64) -> bool;
@@ -212,19 +213,24 @@ operations! {
         WakeDivided wake_divided(runs: &[RunId]) -> u64;
         PruneParts prune_parts(limit: u32) -> u64;
     }
-    Desk {
-        Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
-        CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+    RunQueries {
         AttemptOutput attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
-        Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
         RecentEnds recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         Retried retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+    DeadLetters {
+        Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
+        CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+    }
+    Settings {
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
+    }
+    IdempotencyKeys {
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;

@@ -44,33 +44,29 @@ macro_rules! sql {
     };
 }
 
-mod alerts;
+mod audit_log;
 mod cancel;
 mod claim;
 mod clock;
 mod cluster;
 mod copy;
 mod counters;
-mod desk;
 mod ends;
 mod facts;
 mod finish;
-mod follow;
 mod holdings;
-mod identity;
 mod jobs;
-mod journal;
 mod live;
 mod lock;
 mod nodes;
-mod objects;
 mod prune;
 mod read;
 mod readers;
+mod records;
 mod row;
 mod rows;
+mod run_queries;
 mod runs;
-mod safe;
 mod schema;
 mod shards;
 mod starts;

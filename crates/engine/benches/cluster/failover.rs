@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use store::postgres::PostgresStore;
-use store::{Cluster, Desk};
+use store::Cluster;
 
 use crate::args::Args;
 use crate::child::Part;

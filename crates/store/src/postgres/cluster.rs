@@ -18,11 +18,15 @@ use super::row::{at, claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
 use crate::{
-    Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, POLICY,
-    Result,
+    Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, NodeView,
+    POLICY, Result,
 };
 
 impl Cluster for PostgresStore {
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.shared.nodes().await
+    }
+
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         let lead = self.shared.lead().await?;
         if lead.node.is_some() {

@@ -8,7 +8,7 @@ use domain::run::{ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::alerts::EndAlerts;
+use super::end_alerts::EndAlerts;
 use super::holdings::Holdings;
 use super::pipeline::{Pipeline, ends_of, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};

@@ -3,29 +3,20 @@
 use domain::id::{NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::NewRun;
-use domain::shard::Ownership;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::objects::object;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, lane_of, outcome, signed, text, us};
+use super::row::{lane_of, outcome, signed, text, us};
 use super::runs::RunColumns;
 use super::submit::SUBMIT_DIVIDED;
 use super::{PostgresStore, first, lock_of};
+use crate::shards;
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
 impl Shards for PostgresStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
-        let tenant = tenant.map(|tenant| tenant.0);
-        let rows = self.shared.query(sql!("shard_list"), values![tenant]).await?;
-        let shard = |row: &Row| {
-            let node = row.try_get::<_, Option<Uuid>>(8)?.map(NodeId);
-            let owner = Ownership { node, fence: row.try_get(9)? };
-            let since = row.try_get::<_, Option<i64>>(10)?.map(at);
-            Ok(OwnedShard { object: object(row)?, owner, since })
-        };
-        rows.iter().map(shard).collect()
+        shards::list(self, tenant).await
     }
 
     async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {

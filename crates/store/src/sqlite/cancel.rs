@@ -5,8 +5,8 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
+use super::audit_log;
 use super::ends::{self, End, Whose, outcome_of};
-use super::journal;
 use super::wake::Freed;
 use super::writer::Tx;
 use crate::{Cancelled, Result};
@@ -28,7 +28,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
             &reason.text,
         ))?;
         tx.holdings().cancel(&held);
-        journal::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
+        audit_log::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
         return Ok(Cancelled::Requested(held.node));
     }
     let unheld = tx
@@ -38,7 +38,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         .optional()?;
     if let Some(unheld) = unheld {
         unheld.end(tx, run, reason)?;
-        journal::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
+        audit_log::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
         return Ok(Cancelled::Ended);
     }
     let known: Option<i64> = tx

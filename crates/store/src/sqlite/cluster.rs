@@ -10,15 +10,19 @@ use rusqlite::{Connection, OptionalExtension};
 use super::claim;
 use super::row::at;
 use super::writer::Tx;
-use super::{SqliteStore, journal, nodes, shards, wake};
+use super::{SqliteStore, audit_log, nodes, shards, wake};
 use crate::author::author;
 use crate::lane::{LANES, lane};
 use crate::{
-    Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, POLICY, Result,
-    StoreError,
+    Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, NodeView, POLICY,
+    Result, StoreError,
 };
 
 impl Cluster for SqliteStore {
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.read(nodes::list).await
+    }
+
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         let lead = self.read(lead).await?;
         if lead.node.is_some() {
@@ -87,7 +91,7 @@ impl Cluster for SqliteStore {
                 if publish.execute((&policy, tx.now_us()))? > 0 {
                     let details = serde_json::json!({ "name": POLICY, "value": policy });
                     let event = of_cluster(by, Kind::SettingChanged, "DONE", &details);
-                    journal::insert(tx, &event)?;
+                    audit_log::insert(tx, &event)?;
                 }
                 let mut version = tx.connection.prepare_cached(sql!("setting_version"))?;
                 Ok(Some(version.query_row((POLICY,), |row| row.get(0))?))
@@ -268,7 +272,7 @@ fn steer_node(
         }
     };
     let details = serde_json::json!({ "node": node.0, "name": name });
-    journal::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
+    audit_log::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
     Ok(NodeControlOutcome::Done)
 }
 

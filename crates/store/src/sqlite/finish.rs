@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
+use super::audit_log::EndedTogether;
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
-use super::journal::EndedTogether;
 use super::live::Leaving;
 use super::nodes::is_alive;
 use super::row::{state_name, us};

@@ -5,7 +5,6 @@ use domain::bucket::Buckets;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::Outcome;
-use domain::secret::Scope;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -14,7 +13,7 @@ use super::cluster::lane_of;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
-use super::{journal, runs, safe};
+use super::{audit_log, runs};
 use crate::lane::{LANES, lane, priority_of};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
@@ -27,7 +26,7 @@ pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Ve
                 (Some(_), JobState::Deleted) => Kind::JobDeleted,
                 (Some(_), _) => Kind::JobModified,
             };
-            journal::insert(
+            audit_log::insert(
                 tx,
                 &Event {
                     tenant: change.job.tenant,
@@ -116,7 +115,8 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             wake_changed(tx, job)?;
             tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
             if job.state == JobState::Deleted {
-                safe::remove_of(tx, Scope::Job(job.tenant, job.id))?;
+                let sql = "DELETE FROM secrets WHERE tenant_id = ?1 AND job_id = ?2";
+                tx.connection.prepare_cached(sql)?.execute((job.tenant.0, job.id.0))?;
             }
         }
     }

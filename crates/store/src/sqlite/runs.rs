@@ -12,7 +12,7 @@ use super::ends::{self, End, Whose};
 use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
-use super::{journal, nodes, rows};
+use super::{audit_log, nodes, rows};
 use crate::{ClaimFor, RecordPlan, Result, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[RecordPlan]) -> Result<Vec<bool>> {
@@ -58,7 +58,7 @@ pub(super) fn submit(
     for new in &new {
         submitted.accepted[places[new.place]] = true;
     }
-    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
     if let Some(claim) = claim {
         let (now, shares) = (tx.now, Shares::read(tx)?);
         new.retain(|new| {
@@ -99,7 +99,7 @@ impl Current {
 /// Records a run that waits from the beginning. Answers false when its id is known already.
 pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
     let new = insert(tx, vec![run])?;
-    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
     let Some(new) = new.first() else { return Ok(false) };
     let no_time: Option<i64> = None;
     let values = (new.seq, 0, wait as u8, no_time);

@@ -4,31 +4,19 @@ use domain::cluster::{Lead, Place};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Wait};
-use domain::shard::Ownership;
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::cluster::lead;
 use super::ends::outcome_of;
-use super::objects::object;
-use super::row::at;
 use super::writer::Tx;
 use super::{SqliteStore, nodes, runs, wake};
+use crate::shards;
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
 impl Shards for SqliteStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached(sql!("shard_list"))?;
-            let shards = query.query_and_then((tenant.map(|tenant| tenant.0),), |row| {
-                let node = row.get::<_, Option<Uuid>>(8)?.map(NodeId);
-                let owner = Ownership { node, fence: row.get(9)? };
-                let since = row.get::<_, Option<i64>>(10)?.map(at).transpose()?;
-                Ok(OwnedShard { object: object(row)?, owner, since })
-            })?;
-            shards.collect()
-        })
-        .await
+        shards::list(self, tenant).await
     }
 
     async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
