@@ -17,7 +17,7 @@ use domain::tally::{EndedRun, Key, Measure};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::job_row::job;
+use crate::jobs::job;
 use crate::records::{Records, Row, Sql, Statement, Transaction, params};
 use crate::{Result, Store, StoreError};
 

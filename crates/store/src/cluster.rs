@@ -29,6 +29,7 @@ use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::Timestamp;
 
+use crate::records::{Records, Row, Statement, params};
 use crate::{ClaimRequest, NodeView, Result, Store};
 
 /// The setting in which the leader says what every node should run with.
@@ -141,4 +142,18 @@ pub enum NodeControlOutcome {
     Alive,
     /// The node fell silent: there is nobody to drain or resume.
     Down,
+}
+
+/// Who has acknowledged a run, and when.
+pub(crate) async fn acknowledgements(
+    store: &impl Records,
+    run: RunId,
+) -> Result<Vec<Acknowledgement>> {
+    let sql = "SELECT node_id, epoch, at FROM acknowledgements WHERE run_id = $1
+               ORDER BY epoch, at, node_id";
+    let acknowledgement = |row: &Row| {
+        Ok(Acknowledgement { node: NodeId(row.get(0)?), epoch: row.get(1)?, at: row.get(2)? })
+    };
+    let rows = store.query(Statement::new(sql, params![run.0])).await?;
+    rows.iter().map(acknowledgement).collect()
 }

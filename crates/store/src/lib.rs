@@ -47,7 +47,7 @@ mod filter;
 mod grant;
 mod idempotency_keys;
 mod identity;
-mod job_row;
+mod jobs;
 mod lane;
 mod lineage;
 mod named_resources;

@@ -26,7 +26,7 @@ use crate::{
     Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted, asks_for_place,
 };
 
-/// The text of a query, one file each.
+/// The text of a long query, one file each. Short ones stand where they are used.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!("../../sql/postgres/", $name, ".sql"))
@@ -285,7 +285,7 @@ impl Store for PostgresStore {
         after: Option<JobId>,
         limit: u32,
     ) -> Result<Vec<(JobId, Retention)>> {
-        self.shared.retention_rules(after, limit).await
+        crate::jobs::retention_rules(self, after, limit).await
     }
 
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
@@ -293,7 +293,7 @@ impl Store for PostgresStore {
     }
 
     async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
-        self.shared.jobs_by_name(tenant, names).await
+        crate::jobs::by_name(self, tenant, names).await
     }
 
     async fn list_jobs(
@@ -306,7 +306,7 @@ impl Store for PostgresStore {
     }
 
     async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
-        self.shared.dependencies(tenant).await
+        crate::jobs::dependencies(self, tenant).await
     }
 
     async fn run(&self, id: RunId) -> Result<Option<RunView>> {

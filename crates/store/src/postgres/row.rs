@@ -9,7 +9,7 @@ use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
-pub(super) use crate::job_row::{job_state, state_name};
+pub(super) use crate::jobs::{job_state, state_name};
 use crate::lane::{lane, priority_of, slot_of};
 use crate::{Result, StoreError};
 

@@ -61,7 +61,10 @@ impl RunQueries for PostgresStore {
     async fn retried(&self, before: Option<RunId>, limit: u32) -> Result<Page<RunView, RunId>> {
         let before = before.map_or(Uuid::max(), |before| before.0);
         let values = values![before, i64::from(limit)];
-        let rows = self.shared.query(sql!("list_retried"), values).await?;
+        // Runs with attempts that were followed by another one, or by another end, newest first.
+        let sql = "SELECT DISTINCT run_id FROM attempts WHERE run_id < $1::uuid
+                   ORDER BY run_id DESC LIMIT $2::bigint";
+        let rows = self.shared.query(sql, values).await?;
         let ids = rows.iter().map(|row| Ok(RunId(row.try_get(0)?)));
         let ids = ids.collect::<Result<Vec<RunId>>>()?;
         let next = ids.last().copied().filter(|_| ids.len() == limit as usize);

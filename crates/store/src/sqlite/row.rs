@@ -7,7 +7,7 @@ use domain::run::{ClaimedRun, Grant, NewRun, Origin};
 use jiff::Timestamp;
 use rusqlite::Row;
 
-pub(super) use crate::job_row::{job_state, state_name};
+pub(super) use crate::jobs::{job_state, state_name};
 use crate::lane::{priority_of, slot_of};
 use crate::{Result, StoreError};
 

@@ -75,7 +75,11 @@ impl RunQueries for SqliteStore {
         let now = self.clock.now();
         self.read(move |connection| {
             let snapshot = connection.unchecked_transaction()?;
-            let mut query = snapshot.prepare_cached(sql!("list_retried"))?;
+            // Runs with attempts that were followed by another one, or by another end, newest
+            // first.
+            let sql = "SELECT DISTINCT run_id FROM attempts WHERE run_id < ?1
+                       ORDER BY run_id DESC LIMIT ?2";
+            let mut query = snapshot.prepare_cached(sql)?;
             let before = before.map_or(Uuid::max(), |before| before.0);
             let ids = query.query_map((before, limit), |row| Ok(RunId(row.get(0)?)))?;
             let ids = ids.collect::<rusqlite::Result<Vec<RunId>>>()?;
