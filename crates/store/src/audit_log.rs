@@ -14,7 +14,7 @@ use crate::{Result, Store};
 
 /// A store that keeps an audit trail.
 pub trait AuditLog: Store {
-    /// Records what no other verb does: logins, refusals, backups.
+    /// Records events that no other operation records: logins, denied requests, backups.
     fn record(&self, events: &[Event]) -> impl Future<Output = Result<()>> + Send;
 
     /// Rows of a tenant that a filter lets through, newest first, from the given place backwards.
@@ -31,7 +31,7 @@ pub trait AuditLog: Store {
     /// Where the chain of a tenant begins and ends.
     fn chain(&self, tenant: TenantId) -> impl Future<Output = Result<Chain>> + Send;
 
-    /// Seals rows behind the head that was seen. Answers false when somebody was faster, even if
+    /// Seals rows behind the head that was seen. Answers false when another node was faster, even if
     /// the head was seen after that; then nothing was written.
     fn seal(
         &self,
@@ -51,7 +51,7 @@ pub trait AuditLog: Store {
     /// The tenants that have a chain.
     fn audited_tenants(&self) -> impl Future<Output = Result<Vec<TenantId>>> + Send;
 
-    /// Who created jobs, in no particular order, deleted jobs included; unknown ones are left out.
+    /// The creators of jobs, in no particular order, deleted jobs included; unknown ones are left out.
     fn job_creators(
         &self,
         jobs: &[JobId],
@@ -68,14 +68,14 @@ pub trait AuditLog: Store {
     ) -> impl Future<Output = Result<u64>> + Send;
 }
 
-/// Which rows.
+/// Which rows a query of the audit log answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Whose.
+    /// The tenant whose rows are read.
     pub tenant: TenantId,
     /// Only these kinds; all when there are none.
     pub kinds: Vec<Kind>,
-    /// Only what somebody did.
+    /// Only events of this actor.
     pub actor: Option<String>,
     /// Only what concerns a job; rows that list runs pass, because only their list tells.
     pub job: Option<JobId>,

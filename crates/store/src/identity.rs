@@ -127,7 +127,7 @@ pub enum Given {
     Known,
     /// The role would contain itself.
     Cycle,
-    /// Who shall have it, or the role, is not there.
+    /// The grantee, or the role, is not there.
     Absent,
 }
 

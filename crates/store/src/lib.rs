@@ -1,7 +1,10 @@
-//! Where the state of Punctual lives: one trait, and a module for each database behind it.
+//! The state of Punctual: traits, and a module for each database behind them.
 //!
-//! A verb is one transition of the domain, atomic and durable when it returns, in one round trip
-//! for any number of items. Verbs know nothing of cron, retries or dependencies: the caller has
+//! The kernel ([`Store`], [`Cluster`], [`Shards`]) is what the loops of the scheduler need, written
+//! by hand for each database. Everything else is made of [`records`], written once.
+//!
+//! An operation is one transition of the domain, atomic and durable when it returns, in one round
+//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the caller has
 //! decided, and the store compares, writes and stamps the time.
 //!
 //! # Live rows and history

@@ -71,11 +71,11 @@ pub struct KeptSecret {
     pub version: u32,
     /// Its value.
     pub sealed: Sealed,
-    /// Who changed it last.
+    /// The user who changed it last.
     pub changed_by: String,
 }
 
-/// A value that only who has the master key can read.
+/// A value that only a holder of the master key can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The name of the master key.
@@ -112,7 +112,7 @@ pub struct SecretView {
     pub key: String,
     /// When it was last changed.
     pub changed_at: Timestamp,
-    /// Who changed it last.
+    /// The user who changed it last.
     pub changed_by: String,
 }
 

@@ -13,6 +13,9 @@ use crate::records::{Cell, Param, RecordAnswer, Records, Row, Statement, Transac
 
 impl Records for PostgresStore {
     async fn commit(&self, transaction: Transaction) -> Result<Option<Vec<RecordAnswer>>> {
+        if transaction.statements().is_empty() {
+            return Ok(Some(Vec::new()));
+        }
         let mut pipeline = Pipeline::default();
         for statement in transaction.statements() {
             pipeline.push_statement(statement);
@@ -27,6 +30,9 @@ impl Records for PostgresStore {
     }
 
     async fn query_each(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>> {
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pipeline = Pipeline::default();
         for statement in &statements {
             pipeline.push_statement(statement);

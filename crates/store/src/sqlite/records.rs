@@ -11,10 +11,16 @@ use crate::records::{Cell, Param, RecordAnswer, Records, Row, Statement, Transac
 
 impl Records for SqliteStore {
     async fn commit(&self, transaction: Transaction) -> Result<Option<Vec<RecordAnswer>>> {
+        if transaction.statements().is_empty() {
+            return Ok(Some(Vec::new()));
+        }
         self.writer.write(move |tx| apply(tx, transaction.statements())).await
     }
 
     async fn query_each(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>> {
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
         let now = us(self.clock.now());
         self.read(move |connection| {
             let rows = |statement: &Statement| Ok(run(connection, statement, now)?.rows);
