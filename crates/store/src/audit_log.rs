@@ -57,9 +57,23 @@ pub trait AuditLog: Store {
         jobs: &[JobId],
     ) -> impl Future<Output = Result<Vec<(JobId, UserId)>>> + Send;
 
+    /// Creation, changes and deletion of a job, newest first.
+    fn job_events(
+        &self,
+        job: JobId,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<AuditedEvent>>> + Send;
+
+    /// Rows that name a run: requests to cancel or repeat it, newest first.
+    fn run_events(
+        &self,
+        run: RunId,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<AuditedEvent>>> + Send;
+
     /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
-    /// older; the hash of the last one becomes the chain's anchor. Answers how many, at most
-    /// `limit`.
+    /// older; the hash of the last one becomes the chain's anchor. The youngest of the old rows
+    /// stays as a witness of their age. Answers how many, at most `limit`.
     fn prune_audit(
         &self,
         tenant: TenantId,
@@ -101,6 +115,21 @@ pub(crate) fn audit_row(event: &Event) -> Statement {
          VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8)",
         params![tenant.0, actor, kind.name(), job, run, outcome, details, runs],
     )
+}
+
+/// A row as far as an explanation needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditedEvent {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The user who did it.
+    pub actor: String,
+    /// The kind of event.
+    pub kind: Kind,
+    /// The outcome of what the user did.
+    pub outcome: String,
+    /// Details, as JSON or as a sentence.
+    pub details: String,
 }
 
 /// Where a chain begins and ends.
@@ -227,13 +256,31 @@ impl<S: Records> AuditLog for S {
         rows.iter().flatten().map(creator).collect()
     }
 
+    async fn job_events(&self, job: JobId, limit: u32) -> Result<Vec<AuditedEvent>> {
+        let sql = "SELECT at, actor, kind, outcome, details FROM audit
+                   WHERE job_id = $1 AND kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED')
+                   ORDER BY place DESC LIMIT $2";
+        let statement = Statement::new(sql, params![job.0, limit]);
+        self.query(statement).await?.iter().map(audited_event).collect()
+    }
+
+    async fn run_events(&self, run: RunId, limit: u32) -> Result<Vec<AuditedEvent>> {
+        let sql = "SELECT at, actor, kind, outcome, details FROM audit
+                   WHERE run_id = $1 ORDER BY place DESC LIMIT $2";
+        let statement = Statement::new(sql, params![run.0, limit]);
+        self.query(statement).await?.iter().map(audited_event).collect()
+    }
+
     async fn prune_audit(&self, tenant: TenantId, before: Timestamp, limit: u32) -> Result<u64> {
         let sql = "SELECT max(o.number) FROM (
                        SELECT number FROM audit
                        WHERE tenant_id = $1 AND number IS NOT NULL AND number < coalesce((
                            SELECT min(number) FROM audit
                            WHERE tenant_id = $1 AND number IS NOT NULL AND at >= $2
-                       ), 9223372036854775807)
+                       ), (
+                           SELECT max(number) + 1 FROM audit
+                           WHERE tenant_id = $1 AND number IS NOT NULL
+                       )) - 1
                        ORDER BY number LIMIT $3
                    ) AS o";
         let rows = self.query(Statement::new(sql, params![tenant.0, before, limit])).await?;
@@ -255,6 +302,17 @@ impl<S: Records> AuditLog for S {
         let answers = self.commit(transaction).await?;
         Ok(answers.map_or(0, |answers| answers[deleted].affected))
     }
+}
+
+/// at, actor, kind, outcome, details
+fn audited_event(row: &Row) -> Result<AuditedEvent> {
+    Ok(AuditedEvent {
+        at: row.get(0)?,
+        actor: row.get(1)?,
+        kind: Kind::of(&row.get::<String>(2)?),
+        outcome: row.get(3)?,
+        details: row.get(4)?,
+    })
 }
 
 /// A seal as it is kept. One that was tampered with becomes one that no row has.

@@ -7,7 +7,7 @@
 use std::future::Future;
 
 /// The author of changes that no client asked for.
-const SYSTEM: &str = "punctual";
+pub(crate) const SYSTEM: &str = "punctual";
 
 tokio::task_local! {
     static AUTHOR: String;

@@ -63,10 +63,11 @@ mod shards;
 mod shared;
 pub mod sqlite;
 mod starts;
+mod versions;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
-pub use audit_log::{AuditFilter, AuditLog, Chain};
+pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
 pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
@@ -80,12 +81,13 @@ pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use records::Records;
-pub use run_queries::{LastRun, LiveCounts, RecentEnd, RunQueries};
+pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use settings::{Set, Setting, Settings};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
+pub use versions::{JobRecords, JobVersion, PrunedJobs, VERSIONS_MAX};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.

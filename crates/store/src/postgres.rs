@@ -59,6 +59,7 @@ mod signal;
 mod starts;
 mod submit;
 mod vacuum;
+mod versions;
 
 pub use address::PostgresAddress;
 pub use dial::AddressError;

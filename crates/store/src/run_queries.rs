@@ -3,7 +3,8 @@
 use std::future::Future;
 
 use domain::id::{JobId, RunId, TenantId};
-use domain::run::Outcome;
+use domain::run::{Outcome, Wait};
+use domain::slot::SlotKind;
 use jiff::Timestamp;
 
 use crate::lane::LANES;
@@ -21,6 +22,9 @@ pub trait RunQueries: Store {
 
     /// What a tenant's live runs are doing.
     fn live(&self, tenant: TenantId) -> impl Future<Output = Result<LiveCounts>> + Send;
+
+    /// What a run that has not ended waits for; none if it has ended or is not known.
+    fn live_run(&self, run: RunId) -> impl Future<Output = Result<Option<LiveRun>>> + Send;
 
     /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
     /// job without one is left out.
@@ -91,6 +95,37 @@ pub struct LiveCounts {
     /// When the oldest queued one was due that any node may execute. One that asks for a place may
     /// wait for a node that is not there, which is no fault of those that are.
     pub oldest_due: Option<Timestamp>,
+}
+
+/// What a live run waits for, and its position among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRun {
+    /// What it waits for besides its time and a node.
+    pub wait: Option<Wait>,
+    /// When that wait ends at the latest.
+    pub wait_until: Option<Timestamp>,
+    /// The code and text of the reason for which its end was requested, if it was.
+    pub cancel: Option<(String, String)>,
+    /// 0 to 9, higher is more urgent.
+    pub priority: u8,
+    /// The kind of slot that it takes.
+    pub slot: SlotKind,
+    /// Runs of its tenant that can be claimed before it, at most [`AHEAD_MAX`]; 0 if it waits for
+    /// something else.
+    pub ahead: u32,
+    /// Runs of its job that wait in line before it, at most [`AHEAD_MAX`].
+    pub line_ahead: u32,
+}
+
+/// So many runs before another one are counted.
+pub const AHEAD_MAX: u32 = 1_000;
+
+/// The reason of a request to cancel.
+pub(crate) fn cancel_reason(
+    code: Option<String>,
+    text: Option<String>,
+) -> Option<(String, String)> {
+    code.map(|code| (code, text.unwrap_or_default()))
 }
 
 /// The output of an attempt, for both databases.

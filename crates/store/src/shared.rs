@@ -27,14 +27,15 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
-    Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter, Exchanged, FactsFor,
-    Finish, FullStore, Given, IdempotencyKeys, Identity, JobFilter, Joined, KeptSecret, LastRun,
-    LiveCounts, Move, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
-    OwnedShard, Page, Put, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
-    Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
-    Set, Setting, Settings, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
+    Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
+    Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
+    Exchanged, FactsFor, Finish, FullStore, Given, IdempotencyKeys, Identity, JobFilter,
+    JobRecords, JobVersion, Joined, KeptSecret, LastRun, LiveCounts, LiveRun, Move, NamedResources,
+    NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, Reach,
+    Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
+    RunFilter, RunQueries, RunView, SecretStore, SecretView, Set, Setting, Settings, Shards,
+    StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -216,6 +217,7 @@ operations! {
     RunQueries {
         AttemptOutput attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
         Live live(tenant: TenantId) -> LiveCounts;
+        LiveRun live_run(run: RunId) -> Option<LiveRun>;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
         RecentEnds recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
@@ -259,6 +261,8 @@ operations! {
         Sealed sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<audit::Record>;
         AuditedTenants audited_tenants() -> Vec<TenantId>;
         JobCreators job_creators(jobs: &[JobId]) -> Vec<(JobId, UserId)>;
+        JobEvents job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        RunEvents run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
         PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
     ChangeFeed {
@@ -268,6 +272,16 @@ operations! {
         AddTallies add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
         Tallies tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         ForgetTallies forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+    JobRecords {
+        JobVersions job_versions(job: JobId, before: Option<u32>, limit: u32)
+            -> Page<JobVersion, u32>;
+        JobVersion job_version(job: JobId, version: u32) -> Option<JobVersion>;
+        JobNames job_names(of: &[(JobId, u32)]) -> Vec<Option<String>>;
+        JobsEver jobs_ever(ids: &[JobId]) -> Vec<Job>;
+        JobsEverNamed jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
+        DeletedJobs deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
+        PruneDeletedJobs prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
     }
     Alerts {
         Raise raise(alerts: &[Alert]) -> ();

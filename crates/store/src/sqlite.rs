@@ -57,6 +57,7 @@ mod finish;
 mod holdings;
 mod jobs;
 mod live;
+mod live_run;
 mod lock;
 mod nodes;
 mod prune;
@@ -71,6 +72,7 @@ mod schema;
 mod shards;
 mod starts;
 mod tokens;
+mod versions;
 mod wake;
 mod writer;
 

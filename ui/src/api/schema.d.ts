@@ -96,11 +96,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Lists the tokens that can still be used. */
+        get: operations["list_agent_tokens"];
         put?: never;
         /** Makes a token with which one agent can join, once. */
         post: operations["create_agent_token"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agent-tokens/{token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes a token: no agent can join with it any more. */
+        delete: operations["revoke_agent_token"];
         options?: never;
         head?: never;
         patch?: never;
@@ -266,6 +284,23 @@ export interface paths {
          *     meanwhile. A caller who goes away gives it up.
          */
         post: operations["create_backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the settings that the answering node runs with, for administrators of the cluster. */
+        get: operations["show_configuration"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -484,6 +519,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Says why an execution is in its state: what it waits for, what its attempts came to, and which
+         *     step decided about it.
+         */
+        get: operations["explain_execution"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/logs": {
         parameters: {
             query?: never;
@@ -629,6 +684,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows how the times of each day ended, and how many are to come. */
+        get: operations["get_calendar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/calendar/{date}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the times of a job on a day: how each ended, which are to come, and which local times do
+         *     not happen.
+         */
+        get: operations["get_calendar_day"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compares two versions of a job: the fields that differ, and the times that appear or disappear. */
+        get: operations["diff_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/executions": {
         parameters: {
             query?: never;
@@ -653,7 +762,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Says why a job did or did not run at a time, or what is to be expected of a time to come. */
+        /**
+         * Says how a job is doing, or why it did or did not run at a time. A deleted job is explained by
+         *     its history, and a renamed one is found by its former name.
+         */
         get: operations["explain_job"];
         put?: never;
         post?: never;
@@ -691,6 +803,23 @@ export interface paths {
         put?: never;
         /** Holds a job: nothing of it starts until it is resumed. */
         post: operations["pause_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a job the definition of an earlier version, as a new version. Name and status stay. */
+        post: operations["restore_job_version"];
         delete?: never;
         options?: never;
         head?: never;
@@ -745,6 +874,40 @@ export interface paths {
         put?: never;
         /** Starts a run by hand, also of a paused job. */
         post: operations["trigger_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the versions of a job, newest first. A job keeps its last 1,000 versions. */
+        get: operations["list_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a version of a job. */
+        get: operations["get_job_version"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -970,6 +1133,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedule/heat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the runs that start in each hour of the week to come. */
+        get: operations["get_schedule_heat"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedule:preview": {
         parameters: {
             query?: never;
@@ -1060,6 +1240,40 @@ export interface paths {
         post: operations["open_session"];
         /** Ends the session of this browser: the key that a login made is deleted, an API key stays. */
         delete: operations["close_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ends a login at an issuer: sets the cookie and sends the browser to the dashboard. */
+        get: operations["finish_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/{issuer}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends the browser to an issuer to log in. */
+        get: operations["start_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1560,8 +1774,14 @@ export interface components {
             fence?: number | null;
             /** @description What it said. */
             message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /** @description What was in force and what was used. */
             details?: unknown;
         };
@@ -1635,6 +1855,8 @@ export interface components {
              * @description The job.
              */
             job_id?: string | null;
+            /** @description The name of the job; absent when it was deleted. */
+            job_name?: string | null;
             /**
              * Format: uuid
              * @description The user who created the job.
@@ -1810,6 +2032,109 @@ export interface components {
             job?: components["schemas"]["JobCreated"] | null;
             error?: components["schemas"]["BulkError"] | null;
         };
+        /** @description The days of a job. */
+        Calendar: {
+            /** @description The zone of the days. */
+            timezone: string;
+            /** @description The present day there. */
+            today: string;
+            /** @description Every day that was asked for, in order. */
+            days: components["schemas"]["CalendarDay"][];
+            /**
+             * Format: date-time
+             * @description Before this time runs were counted by the hour in which they ended, because there are many.
+             *     Null when each run was counted by the time that it stands for.
+             */
+            counted_by_end_before?: string | null;
+        };
+        /** @description A day of a job. */
+        CalendarDay: {
+            /** @description The day, such as `2026-03-29`. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description How its times ended, by outcome. */
+            ended: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Runs of times that have passed, and that have not ended.
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Times to come.
+             */
+            planned: number;
+            /**
+             * Format: int64
+             * @description Local times of the schedule that do not happen, because clocks jump over them.
+             */
+            skipped_by_clock: number;
+        };
+        /** @description A time of a job on a day. */
+        CalendarTick: {
+            /**
+             * Format: date-time
+             * @description The time.
+             */
+            scheduled_time: string;
+            /**
+             * Format: date-time
+             * @description The last of the times, if the row stands for several.
+             */
+            scheduled_until?: string | null;
+            /**
+             * Format: int64
+             * @description How many times the row stands for.
+             */
+            occurrences: number;
+            /** @description The local time, such as `2026-03-29T03:30:00`. */
+            local: string;
+            /** @description `FIRST` or `SECOND` when clocks show this local time twice on that day. */
+            fold?: string | null;
+            /** @description The status of its execution; `PLANNED` for a time to come. */
+            status: string;
+            /**
+             * Format: uuid
+             * @description Its execution.
+             */
+            execution_id?: string | null;
+            /** @description The code of the reason, of a time without a run. */
+            reason?: string | null;
+        };
+        /** @description The times of a job on a day. */
+        CalendarTicks: {
+            /** @description The zone of the day. */
+            timezone: string;
+            /** @description The day. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description Its times in order: those in the ledger, then those to come. */
+            ticks: components["schemas"]["CalendarTick"][];
+            /** @description Local times of the schedule that do not happen, because clocks jump over them. */
+            skipped: components["schemas"]["PreviewSkip"][];
+            /** @description Whether there are more times than are listed. */
+            is_cut: boolean;
+        };
         /** @description Why an execution is cancelled. */
         CancelBody: {
             /**
@@ -1829,6 +2154,17 @@ export interface components {
             ok: boolean;
             /** @description What was found. */
             detail: string;
+        };
+        /** @description A setting of the node that answers. */
+        ConfigurationEntry: {
+            /** @description Its name, as in the file of settings. */
+            name: string;
+            /** @description Its value; `********` when it is a secret. */
+            value: string;
+            /** @description Where the value comes from: a flag, a variable, a file or the default. */
+            origin: string;
+            /** @description What it means. */
+            meaning: string;
         };
         /** @description What a database is. */
         DatabasePatch: {
@@ -2006,7 +2342,10 @@ export interface components {
              * @description The job.
              */
             job_id: string;
-            /** @description The job's name; absent when the job is gone. */
+            /**
+             * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+             *     job.
+             */
             job_name?: string | null;
             /**
              * Format: int32
@@ -2056,6 +2395,11 @@ export interface components {
             occurrences?: number | null;
             /**
              * Format: date-time
+             * @description When it was recorded, and with that queued.
+             */
+            queued_at: string;
+            /**
+             * Format: date-time
              * @description When it may start, or might have.
              */
             due_at: string;
@@ -2085,13 +2429,21 @@ export interface components {
             message?: string | null;
             /** @description What went wrong, as a sentence. */
             error_message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /**
              * Format: uuid
              * @description Where it runs, or ran last.
              */
             worker_id?: string | null;
+            /** @description The name of that node, for callers who may see nodes. */
+            node?: string | null;
             /**
              * Format: int64
              * @description The fence of its last ended attempt.
@@ -2133,30 +2485,43 @@ export interface components {
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
         };
-        /** @description Why a job did or did not run at a time. */
-        Explained: {
+        /** @description An explanation. */
+        Explanation: {
+            /**
+             * Format: uuid
+             * @description The id of the job.
+             */
+            job_id: string;
+            /** @description The name of the job. */
+            job_name: string;
             /**
              * Format: date-time
-             * @description The time in question.
+             * @description The time in question; the present when none was named.
              */
             at: string;
             /**
-             * @description What became of it, as a word: `RECORDED`, `PLANNED`, `LATE`, `NOT_SCHEDULED`,
-             *     `NO_SCHEDULE`, `OFF`, `BEFORE_JOB`, `BEFORE_CHANGE` or `FORGOTTEN`.
+             * @description The verdict, a word. About a run: its status, or `RETRYING`, `WAITING`, `PLANNED`. About a
+             *     time without a run: `PLANNED`, `LATE`, `NOT_SCHEDULED`, `NO_SCHEDULE`, `PAUSED`, `DISABLED`,
+             *     `COMPLETED`, `DELETED`, `BEFORE_JOB`, `BEFORE_CHANGE`, `FORGOTTEN` or `DST_GAP`. About a job
+             *     as a whole: `OK`, `FAILING`, `NEW`, `PAUSED`, `DISABLED`, `COMPLETED` or `DELETED`.
              */
             verdict: string;
-            /** @description What became of it, as a sentence. */
+            /** @description The verdict and its cause, a sentence. */
             message: string;
+            /** @description The code of the cause. */
+            cause?: string | null;
             /**
              * Format: uuid
-             * @description The execution that stands for it.
+             * @description The execution that it is about.
              */
             execution_id?: string | null;
-            /** @description What stands between a time to come and its run. */
+            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            lines: components["schemas"]["ExplanationLine"][];
+            /** @description What a run that has not started waits for, or what may prevent the next one. */
             obstacles: string[];
             /**
-             * @description How far the parts of its execution have come, or of the last one before it, if it was
-             *     divided: first how many, then what is known of those that did not complete.
+             * @description The progress of the parts of the execution, or of the last one before the time, if it was
+             *     divided: first how many, then those that did not complete.
              */
             parts?: string[];
             /**
@@ -2166,16 +2531,36 @@ export interface components {
             previous_time?: string | null;
             /**
              * Format: date-time
-             * @description The time of the schedule after it.
+             * @description The time of the schedule after it; none if nothing is planned in the state of the job.
              */
             next_time?: string | null;
             /** @description Local times between those two that do not happen, because clocks jump over them. */
             skipped: string[];
+        };
+        /** @description A line of an explanation. */
+        ExplanationLine: {
             /**
-             * @description How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
-             *     `next`.
+             * @description What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+             *     `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
+             *     `warning`.
              */
-            overview?: components["schemas"]["OverviewLine"][];
+            aspect: string;
+            /**
+             * Format: date-time
+             * @description The time that it is about.
+             */
+            at?: string | null;
+            /** @description The line. */
+            text: string;
+            /** @description The result of a step: `PASSED`, `DECIDED`, `NOT_REACHED` or `UNKNOWN`. */
+            status?: string | null;
+            /** @description The name of a step, the code of a cause, an outcome or an error. */
+            code?: string | null;
+            /**
+             * Format: uuid
+             * @description The execution that it is about.
+             */
+            execution_id?: string | null;
         };
         /** @description Starts a command of the machine. No shell reads it. */
         ExternalPayload: {
@@ -2189,6 +2574,15 @@ export interface components {
             environment?: {
                 [key: string]: string;
             } | null;
+        };
+        /** @description A field that differs. A side that does not have the field has no value. */
+        FieldDiff: {
+            /** @description Where it is, as a path through the definition: `payload.headers.Accept`. */
+            path: string;
+            /** @description Its value in the one. */
+            from?: unknown;
+            /** @description Its value in the other. */
+            to?: unknown;
         };
         /**
          * @description What happens to a local time that a clock change removes.
@@ -2227,6 +2621,47 @@ export interface components {
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
+        };
+        /** @description How many runs start in each hour of the week to come. */
+        Heat: {
+            /** @description The zone of the local hours. */
+            timezone: string;
+            /**
+             * @description Every hour of the next seven days, in order. When clocks change, a local hour is missing or
+             *     comes twice.
+             */
+            hours: components["schemas"]["HeatHour"][];
+            peak?: components["schemas"]["UpcomingMinute"] | null;
+            /** @description How many jobs on a schedule were counted. */
+            jobs: number;
+            /** @description Whether there are more runs than were counted. */
+            is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
+        };
+        /** @description How many runs start in an hour. */
+        HeatHour: {
+            /**
+             * Format: date-time
+             * @description When the hour begins.
+             */
+            at: string;
+            /** @description The local time, such as `2026-03-29T03:00`. */
+            local: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it.
+             */
+            starts: number;
+            /**
+             * Format: int64
+             * @description How many start in its busiest minute.
+             */
+            busiest: number;
         };
         /** @description What ended in an hour. */
         HourView: components["schemas"]["SummaryView"] & {
@@ -2515,6 +2950,8 @@ export interface components {
              *     where one job is read.
              */
             may?: string[];
+            /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+            warnings?: string[];
             /**
              * Format: date-time
              * @description When it was made.
@@ -2758,8 +3195,14 @@ export interface components {
                 fence?: number | null;
                 /** @description What it said. */
                 message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /** @description What was in force and what was used. */
                 details?: unknown;
             }[];
@@ -2790,6 +3233,8 @@ export interface components {
                  * @description The job.
                  */
                 job_id?: string | null;
+                /** @description The name of the job; absent when it was deleted. */
+                job_name?: string | null;
                 /**
                  * Format: uuid
                  * @description The user who created the job.
@@ -2829,6 +3274,22 @@ export interface components {
                  * @description The row of the chain that says so; null before it is sealed, about a second later.
                  */
                 number?: number | null;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_ConfigurationEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Its name, as in the file of settings. */
+                name: string;
+                /** @description Its value; `********` when it is a secret. */
+                value: string;
+                /** @description Where the value comes from: a flag, a variable, a file or the default. */
+                origin: string;
+                /** @description What it means. */
+                meaning: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -2891,7 +3352,10 @@ export interface components {
                  * @description The job.
                  */
                 job_id: string;
-                /** @description The job's name; absent when the job is gone. */
+                /**
+                 * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+                 *     job.
+                 */
                 job_name?: string | null;
                 /**
                  * Format: int32
@@ -2941,6 +3405,11 @@ export interface components {
                 occurrences?: number | null;
                 /**
                  * Format: date-time
+                 * @description When it was recorded, and with that queued.
+                 */
+                queued_at: string;
+                /**
+                 * Format: date-time
                  * @description When it may start, or might have.
                  */
                 due_at: string;
@@ -2970,13 +3439,21 @@ export interface components {
                 message?: string | null;
                 /** @description What went wrong, as a sentence. */
                 error_message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /**
                  * Format: uuid
                  * @description Where it runs, or ran last.
                  */
                 worker_id?: string | null;
+                /** @description The name of that node, for callers who may see nodes. */
+                node?: string | null;
                 /**
                  * Format: int64
                  * @description The fence of its last ended attempt.
@@ -3163,6 +3640,8 @@ export interface components {
                  *     where one job is read.
                  */
                 may?: string[];
+                /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+                warnings?: string[];
                 /**
                  * Format: date-time
                  * @description When it was made.
@@ -3409,6 +3888,25 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_TokenEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Which one it is. */
+                token_id: string;
+                /** @description The labels that the agent gets. */
+                labels: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When it stops working.
+                 */
+                expires_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_UserView: {
             /** @description The items. */
             data: {
@@ -3438,6 +3936,32 @@ export interface components {
                  * @description When they were last changed.
                  */
                 updated_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_VersionSummary: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: int32
+                 * @description Its number.
+                 */
+                version: number;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                at: string;
+                /** @description Who made it; `punctual` for what the server did by itself. */
+                by: string;
+                /** @description The fields that differ from the version before; none in the first one. */
+                changed: string[];
+                /** @description The name that the job had. */
+                name: string;
+                /** @description The status that the job had when the version was made. */
+                status: components["schemas"]["JobStatus"];
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -3532,6 +4056,13 @@ export interface components {
             /** @description The password. */
             password: string;
         };
+        /** @description An issuer at which a browser can log in. */
+        LoginView: {
+            /** @description Its name. */
+            name: string;
+            /** @description Where the browser goes to log in. */
+            path: string;
+        };
         /** @description Does nothing, successfully. */
         NoopPayload: {
             /** @description `NOOP`. */
@@ -3571,18 +4102,6 @@ export interface components {
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
-        /** @description A line about how a job is doing. */
-        OverviewLine: {
-            /** @description What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`. */
-            aspect: string;
-            /**
-             * Format: date-time
-             * @description The time that it is about.
-             */
-            at?: string | null;
-            /** @description The line. */
-            text: string;
-        };
         /** @description A question whose every row makes a run. */
         ParametersFrom: {
             /**
@@ -3754,6 +4273,14 @@ export interface components {
             scheduling?: components["schemas"]["Check"] | null;
             backlog?: components["schemas"]["Backlog"] | null;
             secrets?: components["schemas"]["Check"] | null;
+        };
+        /** @description Which version is restored. */
+        RestoreBody: {
+            /**
+             * Format: int32
+             * @description The number of the version.
+             */
+            version: number;
         };
         /** @description How long history is kept; the cluster's answer where a field is absent. */
         RetentionRule: {
@@ -3961,6 +4488,8 @@ export interface components {
             /** @description The name of this cluster's environment, from the setting `ui.environment`. */
             environment?: string | null;
             identity?: components["schemas"]["Whoami"] | null;
+            /** @description Issuers at which a browser can log in. */
+            logins: components["schemas"]["LoginView"][];
         };
         /** @description A value for a setting. */
         SettingBody: {
@@ -4286,6 +4815,27 @@ export interface components {
          * @enum {string}
          */
         Tier: "FREE" | "STANDARD" | "PREMIUM";
+        /** @description Scheduled times that only one of two versions has. */
+        TimesDiff: {
+            /** @description Times of `from` that `to` does not have. */
+            gone: string[];
+            /** @description Times of `to` that `from` does not have. */
+            new: string[];
+        };
+        /** @description A token that nobody has used yet, without the token itself. */
+        TokenEntry: {
+            /** @description Which one it is. */
+            token_id: string;
+            /** @description The labels that the agent gets. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description When it stops working.
+             */
+            expires_at: string;
+        };
         /** @description What a token shall be. */
         TokenSpec: {
             /**
@@ -4356,6 +4906,12 @@ export interface components {
             minutes: components["schemas"]["UpcomingMinute"][];
             /** @description Whether there are more runs than were counted. */
             is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
         };
         /** @description A job that is due. */
         UpcomingJob: {
@@ -4375,11 +4931,11 @@ export interface components {
              */
             at: string;
             /**
-             * Format: int32
+             * Format: int64
              * @description How many runs are due in it.
              */
             starts: number;
-            /** @description The first ten jobs that are due in it. */
+            /** @description The first ten jobs that are due in it, by name. */
             jobs: components["schemas"]["UpcomingJob"][];
         };
         /** @description A job that must have ended before another one starts: its name or id, or both with a condition. */
@@ -4494,6 +5050,63 @@ export interface components {
             name: string;
             /** @description The release. */
             version: string;
+        };
+        /** @description How two versions of a job differ. */
+        VersionDiff: {
+            /**
+             * Format: int32
+             * @description The number of the one.
+             */
+            from: number;
+            /**
+             * Format: int32
+             * @description The number of the other.
+             */
+            to: number;
+            /** @description The fields that differ. */
+            fields: components["schemas"]["FieldDiff"][];
+            /** @description The scheduled times that differ, in the next 14 days. */
+            times: components["schemas"]["TimesDiff"];
+        };
+        /** @description A version of a job in a list. */
+        VersionSummary: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it; `punctual` for what the server did by itself. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The name that the job had. */
+            name: string;
+            /** @description The status that the job had when the version was made. */
+            status: components["schemas"]["JobStatus"];
+        };
+        /** @description A version of a job with its definition. */
+        VersionView: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The job as it was. */
+            definition: components["schemas"]["JobSpec"];
         };
         /** @description Who somebody is. */
         Whoami: {
@@ -4746,6 +5359,53 @@ export interface operations {
             };
         };
     };
+    list_agent_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_TokenEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     create_agent_token: {
         parameters: {
             query?: never;
@@ -4797,6 +5457,63 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    revoke_agent_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The token's id. */
+                token_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5924,6 +6641,53 @@ export interface operations {
             };
             /** @description The store is not the embedded one. */
             501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    show_configuration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_ConfigurationEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7271,6 +8035,65 @@ export interface operations {
             };
         };
     };
+    explain_execution: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_logs: {
         parameters: {
             query?: {
@@ -7817,7 +8640,8 @@ export interface operations {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
                 /**
-                 * @description Only jobs with one of these statuses, with commas between them.
+                 * @description Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
+                 *     deleted jobs whose history is still there, the youngest job first.
                  * @example ACTIVE,PAUSED
                  */
                 status?: string;
@@ -7830,11 +8654,17 @@ export interface operations {
                  *     have a next one: it looks at some thousands of jobs.
                  */
                 q?: string;
-                /** @description What else each job shows: `outcomes`, how its last 20 runs ended. */
+                /**
+                 * @description What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
+                 *     `warnings`, what may surprise.
+                 */
                 include?: string;
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
                 job_type?: string;
-                /** @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`. */
+                /**
+                 * @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+                 *     `BACKUP` or `NOOP`.
+                 */
                 payload_type?: string;
                 /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
                 purpose?: string;
@@ -8193,6 +9023,8 @@ export interface operations {
                 cascade?: boolean;
                 /** @description Deletes its history soon, instead of when its time is over. */
                 purge_history?: boolean;
+                /** @description Cancels its executions that have not ended, instead of letting them end. */
+                cancel_running?: boolean;
             };
             header?: {
                 /** @description The ETag of the job. */
@@ -8515,6 +9347,227 @@ export interface operations {
             };
         };
     };
+    get_calendar: {
+        parameters: {
+            query?: {
+                /** @description The first day, such as `2026-03-01`; four weeks before today when absent. */
+                from?: string;
+                /** @description The last day; a week after today when absent, at most 400 days after the first. */
+                to?: string;
+                /** @description The zone of the days; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_calendar_day: {
+        parameters: {
+            query?: {
+                /** @description The zone of the day; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The day, such as `2026-03-29`. */
+                date: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalendarTicks"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    diff_job_versions: {
+        parameters: {
+            query?: {
+                /** @description The one; when absent, the version before `to`. */
+                from?: number;
+                /** @description The other; when absent, the present version. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionDiff"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_job_executions: {
         parameters: {
             query?: {
@@ -8607,12 +9660,16 @@ export interface operations {
     explain_job: {
         parameters: {
             query?: {
-                /** @description The time in question, past or to come; the present when absent, with an overview of the job. */
+                /**
+                 * @description The time in question, past or to come: `2026-03-29T00:30:00Z`, a local time of the job's
+                 *     zone (`2026-03-29 02:30`, `yesterday 02:30`, `02:30`), or a distance (`90m ago`). The job as
+                 *     a whole when absent.
+                 */
                 at?: string;
             };
             header?: never;
             path: {
-                /** @description The job's id or name. */
+                /** @description The job's id or name, present or former. */
                 job_id: string;
             };
             cookie?: never;
@@ -8625,7 +9682,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Explained"];
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
@@ -8798,6 +9855,126 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    restore_job_version: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the job that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RestoreBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9080,6 +10257,149 @@ export interface operations {
             };
             /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_job_versions: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_VersionSummary"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_job_version: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The number of the version. */
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10521,7 +11841,9 @@ export interface operations {
     list_upcoming: {
         parameters: {
             query?: {
-                /** @description Minutes from now on; 60 when absent, at most 1440. */
+                /** @description From this time on, within seven days; from now on when absent. */
+                from?: string;
+                /** @description How many minutes; 60 when absent, at most 1440. */
                 minutes?: number;
             };
             header?: never;
@@ -10537,6 +11859,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Upcoming"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_schedule_heat: {
+        parameters: {
+            query?: {
+                /** @description The zone of the local hours; `UTC` when absent. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Heat"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
@@ -11257,6 +12638,109 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    finish_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description What the ID token is redeemed with. */
+                code?: string;
+                /** @description What the login began with. */
+                state?: string;
+                /** @description Why there is no code. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    start_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description The page of the dashboard to show afterwards, relative to its start page. */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Which issuer, as `GET /v1/session` lists them. */
+                issuer: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -4,8 +4,8 @@ use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::NewRun;
 use store::{
-    LastRun, LiveCounts, Move, OwnedShard, Page, RecentEnd, Records, Result, RunQueries, RunView,
-    Shards, StartFilter, StartKey, Whole,
+    LastRun, LiveCounts, LiveRun, Move, OwnedShard, Page, RecentEnd, Records, Result, RunQueries,
+    RunView, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -15,6 +15,7 @@ impl<S: RunQueries> RunQueries for FaultyStore<S> {
     through! {
         attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
         live(tenant: TenantId) -> LiveCounts;
+        live_run(run: RunId) -> Option<LiveRun>;
         last_runs(jobs: &[JobId]) -> Vec<LastRun>;
         recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)

@@ -2,15 +2,18 @@
 //! or where pages are cut by hand: history is partitioned here.
 
 use domain::id::{JobId, RunId, TenantId};
+use domain::run::Wait;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::pipeline::values;
 use super::row::{at, outcome};
-use crate::run_queries;
+use crate::lane::{priority_of, slot_of};
+use crate::run_queries::{self, cancel_reason};
 use crate::{
-    LastRun, LiveCounts, Page, RecentEnd, Result, RunQueries, RunView, StartFilter, StartKey,
+    AHEAD_MAX, LastRun, LiveCounts, LiveRun, Page, RecentEnd, Result, RunQueries, RunView,
+    StartFilter, StartKey,
 };
 
 impl RunQueries for PostgresStore {
@@ -20,6 +23,12 @@ impl RunQueries for PostgresStore {
 
     async fn live(&self, tenant: TenantId) -> Result<LiveCounts> {
         run_queries::live(self, tenant).await
+    }
+
+    async fn live_run(&self, run: RunId) -> Result<Option<LiveRun>> {
+        let values = values![run.0, i64::from(AHEAD_MAX)];
+        let rows = self.shared.query(sql!("live_run"), values).await?;
+        rows.first().map(live_run).transpose()
     }
 
     async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {
@@ -70,4 +79,21 @@ impl RunQueries for PostgresStore {
         let next = ids.last().copied().filter(|_| ids.len() == limit as usize);
         Ok(Page { items: self.shared.views(&ids).await?, next })
     }
+}
+
+/// wait, wait_until, cancel_code, cancel_text, lane, ahead, line_ahead
+fn live_run(row: &Row) -> Result<LiveRun> {
+    let count = |column: usize| -> Result<u32> {
+        Ok(u32::try_from(row.try_get::<_, i64>(column)?).unwrap_or(AHEAD_MAX))
+    };
+    let lane = i64::from(row.try_get::<_, i16>(4)?);
+    Ok(LiveRun {
+        wait: Wait::from_number(i64::from(row.try_get::<_, i16>(0)?)),
+        wait_until: row.try_get::<_, Option<i64>>(1)?.map(at),
+        cancel: cancel_reason(row.try_get(2)?, row.try_get(3)?),
+        priority: priority_of(lane),
+        slot: slot_of(lane),
+        ahead: count(5)?,
+        line_ahead: count(6)?,
+    })
 }

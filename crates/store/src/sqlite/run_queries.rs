@@ -6,11 +6,12 @@ use uuid::Uuid;
 
 use super::ends::outcome_of;
 use super::read::views;
-use super::row::at;
-use super::{SqliteStore, starts};
+use super::row::{at, us};
+use super::{SqliteStore, live_run, starts};
 use crate::run_queries;
 use crate::{
-    LastRun, LiveCounts, Page, RecentEnd, Result, RunQueries, RunView, StartFilter, StartKey,
+    LastRun, LiveCounts, LiveRun, Page, RecentEnd, Result, RunQueries, RunView, StartFilter,
+    StartKey,
 };
 
 impl RunQueries for SqliteStore {
@@ -20,6 +21,16 @@ impl RunQueries for SqliteStore {
 
     async fn live(&self, tenant: TenantId) -> Result<LiveCounts> {
         run_queries::live(self, tenant).await
+    }
+
+    async fn live_run(&self, run: RunId) -> Result<Option<LiveRun>> {
+        let now = us(self.clock.now());
+        self.read(move |connection| {
+            // One snapshot for the run and those before it.
+            let snapshot = connection.unchecked_transaction()?;
+            live_run::read(&snapshot, run, now)
+        })
+        .await
     }
 
     async fn last_runs(&self, jobs: &[JobId]) -> Result<Vec<LastRun>> {

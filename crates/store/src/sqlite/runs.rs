@@ -140,6 +140,7 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         let lane = lane_of(tx.connection, &run.place, run.slot, run.priority)?;
         new.push(New { run, place, seq: tx.next_number(), order_at, lane });
     }
+    let created_at = tx.now_us();
     let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
         let run = new.run;
         values.push(new.seq)?;
@@ -156,7 +157,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(run.coalesced)?;
         values.push(run.ignore_dependencies)?;
         values.push(&run.parameters)?;
-        values.push(run.requested_by.map(|user| user.0))
+        values.push(run.requested_by.map(|user| user.0))?;
+        values.push(created_at)
     })?;
     if inserted < new.len() {
         let sql = "SELECT seq FROM runs WHERE id = ?1";
@@ -224,6 +226,7 @@ fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
         us(entry.first),
         us(entry.last),
         entry.count as i64,
+        tx.now_us(),
     ))?;
     if inserted == 0 {
         return Ok(());
