@@ -1,6 +1,6 @@
 //! Nodes: their leases, and what becomes of what they held.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
@@ -20,7 +20,8 @@ use super::wake;
 use super::writer::Tx;
 use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
-    Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result, StoreError,
+    Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result,
+    START_LOG_WAIT, StoreError,
 };
 
 /// Bytes of a run that is under way: its id, its turn, and since when.
@@ -50,6 +51,7 @@ pub(super) fn join(
             .map_err(|error| StoreError::Unreadable(format!("what {} is: {error}", info.name)))
     };
     let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
+    replace(tx, node, &info.replaces)?;
     // Nodes of a name that fell silent: they have come back as another one. Whether they were to
     // take nothing new.
     let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND buried
@@ -72,24 +74,6 @@ pub(super) fn join(
         draining.contains(&true),
         info.capacity.http,
     ))?;
-    match info.replaces {
-        Replaces::None => {}
-        Replaces::Node(old) => {
-            // The process of a node has ended, and so does its lease.
-            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2) WHERE id = ?1
-                       AND NOT buried";
-            tx.connection.prepare_cached(sql)?.execute((old.0, tx.now_us() - 1))?;
-        }
-        Replaces::EveryScheduler => {
-            // The store is open in one process only, which is now node ?1: all other nodes that
-            // plan have ended.
-            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2)
-                       WHERE id <> ?1 AND NOT buried AND EXISTS (SELECT 1 FROM json_each(roles)
-                       WHERE value = 'SCHEDULER')";
-            let mut expire = tx.connection.prepare_cached(sql)?;
-            expire.execute((node.0, tx.now_us() - 1))?;
-        }
-    }
     if info.roles.contains(&NodeRole::Scheduler) {
         tx.connection.prepare_cached(sql!("outage_insert"))?.execute((node.0, tx.now_us()))?;
     }
@@ -100,6 +84,39 @@ pub(super) fn join(
         Ok(Outage { since: at(row.get(0)?)?, until: at(row.get(1)?)? })
     })?;
     Ok(Joined { outages: outages.collect::<Result<_>>()? })
+}
+
+/// The processes of nodes have ended: so do their leases, and what they had not begun goes back.
+fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
+    match replaces {
+        Replaces::None => {}
+        Replaces::Node { node: old, begun } => {
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
+                       WHERE id = ?1 AND NOT buried";
+            let mut replace = tx.connection.prepare_cached(sql)?;
+            let is_there = replace.execute((old.0, tx.now_us() - 1))? > 0;
+            drop(replace);
+            if let Some(begun) = begun.as_ref().filter(|_| is_there) {
+                let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
+                for held in tx.holdings().of_node(*old) {
+                    if !begun.contains(&held.run) {
+                        release(tx, &held)?;
+                        tx.holdings().close(&held);
+                    }
+                }
+            }
+        }
+        Replaces::EveryScheduler => {
+            // The store is open in one process only, which is now node ?1.
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
+                       WHERE id <> ?1 AND NOT buried AND EXISTS (
+                           SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER'
+                       )";
+            let mut replace = tx.connection.prepare_cached(sql)?;
+            replace.execute((node.0, tx.now_us() - 1))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes down that runs begin.
@@ -288,8 +305,9 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let now = tx.now_us();
     let mut reaped = Reaped::default();
     let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
-    reaped.buried =
-        bury.query_map((now,), |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
+    reaped.buried = bury
+        .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
     reaped.woken = wake::expired(tx)?;
     // Buried nodes that may still hold runs.
     let sql = "SELECT id FROM nodes WHERE buried AND NOT cleared";
