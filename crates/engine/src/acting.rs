@@ -24,6 +24,7 @@ use crate::run::Engine;
 
 mod cluster;
 mod objects;
+mod queues;
 mod runs;
 
 /// An engine as somebody sees it.
@@ -104,6 +105,9 @@ impl AuthorizedEngine<'_> {
     /// The job, if the actor may do this with it.
     async fn job_for(&self, id: JobId, deed: fn(UserId) -> Deed) -> Result<Job> {
         let job = self.node().existing(id).await?;
+        if !Self::is_job(&job) {
+            return Err(no_job(id));
+        }
         self.may_with(&job, deed)?;
         Ok(job)
     }
@@ -231,7 +235,7 @@ impl AuthorizedEngine<'_> {
     /// Jobs by id, as far as the actor sees them.
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         let mut jobs = self.node().jobs_by_id(ids).await?;
-        jobs.retain(|job| self.sees_job(job));
+        jobs.retain(|job| Self::is_job(job) && self.sees_job(job));
         Ok(jobs)
     }
 
@@ -242,7 +246,7 @@ impl AuthorizedEngine<'_> {
     /// A job of the tenant by its name.
     pub async fn job_by_name(&self, name: &str) -> Result<Option<Job>> {
         let job = self.node().job_by_name(self.actor.tenant, name).await?;
-        Ok(job.filter(|job| self.sees_job(job)))
+        Ok(job.filter(|job| Self::is_job(job) && self.sees_job(job)))
     }
 
     /// The jobs of the tenant that a filter lets through, as far as the actor sees them.
@@ -252,7 +256,7 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let mut filter = JobFilter { tenant: self.actor.tenant, ..filter.clone() };
+        let mut filter = JobFilter { tenant: self.actor.tenant, queues: false, ..filter.clone() };
         if !self.sees_all(&[Privilege::ViewJobHistory, Privilege::ExecuteJob]) {
             filter.owner = Some(self.actor.user);
         }
@@ -267,7 +271,7 @@ impl AuthorizedEngine<'_> {
     ) -> Result<(Vec<Job>, Option<Cursor>)> {
         let mut jobs = self.node().changed_jobs(after, limit).await?;
         let next = jobs.last().filter(|_| jobs.len() as u32 == limit).map(Cursor::after_change);
-        jobs.retain(|job| self.sees_job(job));
+        jobs.retain(|job| !job.definition.is_queue() && self.sees_job(job));
         Ok((jobs, next))
     }
 

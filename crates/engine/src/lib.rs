@@ -17,6 +17,7 @@ mod identity;
 mod node;
 mod questions;
 mod refusals;
+mod queues;
 mod register;
 mod run;
 mod settings;
@@ -33,6 +34,7 @@ pub use node::{
     Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
     SlotUse, Started, TallyReport, Verified,
 };
+pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
     Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
 };
@@ -41,9 +43,9 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, LastRun, LiveCounts,
+    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, LastRun, LeasedMessage, LiveCounts,
     NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard,
-    Page, Put, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
+    Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
     StartFilter, StartKey, StoreError, StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use domain::access::Privilege;
+use domain::access::{Privilege, QueueRight};
 use domain::id::RunId;
 use domain::schedule::CatchUpPolicy;
 
@@ -253,6 +253,8 @@ pub enum Given {
     Privilege(Privilege),
     /// The use of a database, by its name.
     Database(Spanned<String>),
+    /// A right to the messages of a queue, by its name.
+    Queue(QueueRight, Spanned<String>),
     /// All privileges of a role.
     Role(Spanned<String>),
 }

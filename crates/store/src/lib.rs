@@ -48,6 +48,7 @@ mod identity;
 mod journal;
 mod lane;
 mod lineage;
+mod messages;
 mod objects;
 pub mod postgres;
 mod safe;
@@ -68,6 +69,10 @@ pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use journal::{AuditFilter, AuditLog, Chain};
+pub use messages::{
+    Deduplication, Extended, HeldLease, Lapsed, LapseKind, LeaseRequest, Leased, LeasedMessage, Messages,
+    NewMessage, QueueDepth, Sent, SettledMessage,
+};
 pub use objects::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
@@ -269,11 +274,14 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards
+    Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards
 {
 }
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + SecretStore + Shards> FullStore for S {}
+impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards> FullStore
+    for S
+{
+}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

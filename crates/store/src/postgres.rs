@@ -48,6 +48,7 @@ mod holdings;
 mod identity;
 mod jobs;
 mod journal;
+mod messages;
 mod nodes;
 mod objects;
 mod partitions;

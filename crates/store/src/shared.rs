@@ -29,11 +29,12 @@ use uuid::Uuid;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, FactsFor, Finish,
-    FullStore, Given, Identity, JobFilter, Joined, KeptSecret, LastRun, LiveCounts, Move,
-    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put,
+    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, Extended, FactsFor,
+    Finish, FullStore, Given, HeldLease, Identity, JobFilter, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
+    Messages, Move,
+    NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put, QueueDepth,
     Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff,
-    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Set, Setting, Shards, StartFilter,
+    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Sent, Set, SettledMessage, Setting, Shards, StartFilter,
     StartKey, Store, Submitted, Whole,
 };
 
@@ -271,6 +272,19 @@ operations! {
             -> Page<DeliveryView, DeliveryKey>;
         Recovered recovered() -> Vec<Alert>;
         RaiseDeadLetters raise_dead_letters() -> u64;
+    }
+    Messages {
+        SendMessages send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage])
+            -> Sent;
+        LeaseMessages lease_messages(request: &LeaseRequest) -> Leased;
+        ExtendLeases extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
+            -> Vec<Option<Extended>>;
+        HeldLeases held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
+        SettleMessages settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
+        LapsedMessages lapsed_messages(limit: u32) -> Vec<Lapsed>;
+        CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        QueueDepths queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
+        ForgetMessageKeys forget_message_keys(limit: u32) -> u64;
     }
     NamedResources {
         PutObject put_object(object: &Object, expected: u32) -> Put;

@@ -62,6 +62,8 @@ mod jobs;
 mod journal;
 mod live;
 mod lock;
+mod message_ends;
+mod messages;
 mod nodes;
 mod objects;
 mod prune;

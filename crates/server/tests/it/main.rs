@@ -18,6 +18,7 @@ mod matrix;
 mod objects;
 mod people;
 mod problems;
+mod queues;
 mod requested;
 mod secrets;
 mod shards;

@@ -3,10 +3,13 @@
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
-use domain::run::NewRun;
+use domain::run::{NewRun, Reason};
+use jiff::SignedDuration;
 use store::{
-    Answer, Begun, Desk, LastRun, LiveCounts, Move, NamedResources, NodeView, OwnedShard, Page,
-    Put, RecentEnd, Result, RunView, Set, Setting, Shards, StartFilter, StartKey, Whole,
+    Answer, Applied, Begun, Cancelled, Desk, Extended, HeldLease, Lapsed, LastRun, LeaseRequest,
+    Leased, LiveCounts, Messages, Move, NamedResources, NewMessage, NodeView, OwnedShard, Page, Put,
+    QueueDepth, RecentEnd, Result, RunView, Sent, Set, Setting, SettledMessage, Shards, StartFilter,
+    StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -29,6 +32,21 @@ impl<S: Desk> Desk for FaultyStore<S> {
         begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
         finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         forget_requests(limit: u32) -> u64;
+    }
+}
+
+impl<S: Messages> Messages for FaultyStore<S> {
+    through! {
+        send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage]) -> Sent;
+        lease_messages(request: &LeaseRequest) -> Leased;
+        extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
+            -> Vec<Option<Extended>>;
+        held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
+        settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
+        lapsed_messages(limit: u32) -> Vec<Lapsed>;
+        cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
+        forget_message_keys(limit: u32) -> u64;
     }
 }
 

@@ -1,0 +1,323 @@
+//! Queues over REST: messages are sent, leased, settled, and seen by those who may. On both stores.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::world::{Reply, World, until};
+
+/// A test for each function and store.
+macro_rules! on_both_stores {
+    ($($name:ident)*) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::World::now().await).await;
+                }
+            )*
+        }
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::World::of_postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+
+on_both_stores! {
+    a_queue_is_made_changed_and_removed
+    a_message_is_leased_and_acknowledged
+    a_failed_message_comes_back_and_becomes_a_dead_letter
+    a_lease_that_ends_returns_its_message
+    a_worker_waits_until_a_message_comes
+    a_worker_that_goes_away_loses_nothing
+    bad_input_is_refused_by_field
+    a_message_is_cancelled_by_id
+    rights_to_a_queue_are_given_one_by_one
+    a_queue_is_no_job
+    messages_are_seen_in_sql
+}
+
+async fn create(world: &World, body: Value) -> Value {
+    let made = world.post("/v1/queues", body).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    made.json()
+}
+
+async fn send(world: &World, body: Value) -> Vec<String> {
+    let sent = world.post("/v1/queues/mail/messages", body).await;
+    assert_eq!(sent.status, 200, "{}", sent.text);
+    let ids = sent.json()["messages"].as_array().unwrap().clone();
+    ids.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn lease(world: &World, body: Value) -> Vec<Value> {
+    let leased = world.post("/v1/queues/mail/lease", body).await;
+    assert_eq!(leased.status, 200, "{}", leased.text);
+    leased.json()["messages"].as_array().unwrap().clone()
+}
+
+async fn report(world: &World, verb: &str, messages: &[&Value], more: Value) -> Reply {
+    let messages: Vec<Value> = messages
+        .iter()
+        .map(|it| {
+            let mut report = more.clone();
+            (report["id"], report["fence"]) = (it["id"].clone(), it["fence"].clone());
+            report
+        })
+        .collect();
+    world.post(&format!("/v1/queues/mail/{verb}"), json!({ "messages": messages })).await
+}
+
+async fn status(world: &World, id: &str) -> String {
+    let shown = world.get(&format!("/v1/queues/mail/messages/{id}")).await;
+    shown.json()["status"].as_str().unwrap().to_owned()
+}
+
+async fn a_queue_is_made_changed_and_removed(world: &World) {
+    let made = create(world, json!({"name": "mail", "lease_seconds": 10, "max_depth": 3})).await;
+    assert_eq!((&made["lease_seconds"], &made["ready"]), (&json!(10), &json!(0)));
+    let again = world.post("/v1/queues", json!({"name": "mail"})).await;
+    assert_eq!(again.status, 409, "{}", again.text);
+    let body = json!({"concurrency": 4, "weights": {"acme": 3}});
+    let patched = world.call("PATCH", "/v1/queues/mail", &[("if-match", "\"1\"")], Some(body)).await;
+    assert_eq!(patched.status, 200, "{}", patched.text);
+    let patched = patched.json();
+    assert_eq!((&patched["concurrency"], &patched["lease_seconds"]), (&json!(4), &json!(10)));
+    let stale = world
+        .call("PATCH", "/v1/queues/mail", &[("if-match", "\"1\"")], Some(json!({"priority": 1})))
+        .await;
+    assert_eq!(stale.status, 412);
+    send(world, json!({"messages": [{"payload": 1}, {"payload": 2}]})).await;
+    let full = world.post("/v1/queues/mail/messages", json!({"messages": [{}, {}]})).await;
+    assert_eq!((full.status, full.error().1.as_str()), (429, "QUEUE_FULL"));
+    assert_eq!(full.header("retry-after"), "5");
+    assert_eq!(world.post("/v1/queues/mail/pause", json!({})).await.json()["status"], "PAUSED");
+    assert_eq!(lease(world, json!({"max": 9})).await, [] as [Value; 0]);
+    assert_eq!(world.post("/v1/queues/mail/resume", json!({})).await.json()["status"], "ACTIVE");
+    let listed = world.get("/v1/queues").await.json();
+    assert_eq!((&listed["data"][0]["name"], &listed["data"][0]["ready"]), (&json!("mail"), &json!(2)));
+    let kept = world.call("DELETE", "/v1/queues/mail", &[], None).await;
+    assert_eq!((kept.status, kept.error().1.as_str()), (409, "WRONG_STATE"));
+    assert_eq!(world.call("DELETE", "/v1/queues/mail?purge=true", &[], None).await.status, 204);
+    let gone = world.get("/v1/queues/mail").await;
+    assert_eq!((gone.status, gone.error().1.as_str()), (404, "QUEUE_NOT_FOUND"));
+}
+
+async fn a_message_is_leased_and_acknowledged(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    let message = json!({
+        "payload": {"to": "ann"}, "workspace": "acme", "headers": {"trace": "7"},
+        "deduplication_key": "k",
+    });
+    let ids = send(world, message.clone()).await;
+    assert_eq!(send(world, message).await, ids, "a known key answers the first message");
+    let leased = lease(world, json!({"max": 10, "lease_s": 60})).await;
+    assert_eq!(leased.len(), 1);
+    let it = &leased[0];
+    assert_eq!((&it["payload"], &it["workspace"]), (&json!({"to": "ann"}), &json!("acme")));
+    assert_eq!((&it["headers"]["trace"], &it["attempt"]), (&json!("7"), &json!(1)));
+    assert_eq!(status(world, &ids[0]).await, "RUNNING");
+    let extended = report(world, "extend", &[it], json!({})).await.json();
+    assert_eq!(extended["messages"][0]["status"], 200);
+    let wrong = json!({"id": it["id"], "fence": it["fence"].as_i64().unwrap() + 1});
+    let both = report(world, "ack", &[&wrong], json!({})).await;
+    assert_eq!((both.status, both.error().1.as_str()), (409, "STALE_FENCE"));
+    let done = report(world, "ack", &[it], json!({"result": {"sent": true}})).await;
+    assert_eq!((done.status, &done.json()["messages"][0]["outcome"]), (200, &json!("COMPLETED")));
+    let again = report(world, "ack", &[it], json!({"result": {"sent": true}})).await;
+    assert_eq!(again.status, 200, "a report that is sent again is known");
+    let shown = world.get(&format!("/v1/queues/mail/messages/{}", ids[0])).await.json();
+    assert_eq!((&shown["status"], &shown["result"]), (&json!("COMPLETED"), &json!({"sent": true})));
+    // It is an execution of the queue too.
+    let execution = world.get(&format!("/v1/executions/{}", ids[0])).await.json();
+    assert_eq!(execution["status"], "COMPLETED", "{execution}");
+}
+
+async fn a_failed_message_comes_back_and_becomes_a_dead_letter(world: &World) {
+    let retry = json!({"max_attempts": 2, "backoff_seconds": 60});
+    create(world, json!({"name": "mail", "retry_config": retry})).await;
+    let id = send(world, json!({"payload": 1})).await.remove(0);
+    let first = lease(world, json!({})).await.remove(0);
+    let nack = report(world, "nack", &[&first], json!({"error": "no", "delay_seconds": 0})).await;
+    assert_eq!(nack.json()["messages"][0], json!({"id": id, "status": 200}));
+    let second = lease(world, json!({"wait_s": 5})).await.remove(0);
+    assert_eq!(second["attempt"], 2);
+    assert!(second["fence"].as_i64() > first["fence"].as_i64());
+    assert_eq!(report(world, "ack", &[&first], json!({})).await.status, 409, "it is another's");
+    let dead = report(world, "nack", &[&second], json!({"error": "still no"})).await.json();
+    assert_eq!(dead["messages"][0]["outcome"], "FAILED");
+    let letters = world.get("/v1/dead-letters").await.json();
+    assert_eq!(letters["data"][0]["execution_id"], json!(id), "{letters}");
+    let again = world.post(&format!("/v1/executions/{id}/retry"), json!({})).await;
+    assert!(again.status < 300, "{}", again.text);
+    let third = lease(world, json!({"wait_s": 5})).await.remove(0);
+    assert_eq!((&third["payload"], &third["attempt"]), (&json!(1), &json!(1)));
+    let failed = report(world, "fail", &[&third], json!({"error": "never"})).await.json();
+    assert_eq!(failed["messages"][0]["outcome"], "FAILED");
+    let shown = world.get(&format!("/v1/queues/mail/messages/{}", third["id"].as_str().unwrap()));
+    let shown = shown.await.json();
+    assert_eq!((&shown["reason"], &shown["message"]), (&json!("NOT_RETRYABLE"), &json!("never")));
+}
+
+async fn a_lease_that_ends_returns_its_message(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    send(world, json!({"payload": 1})).await;
+    let first = lease(world, json!({"lease_s": 1})).await.remove(0);
+    let unstarted = lease(world, json!({})).await;
+    assert_eq!(unstarted, [] as [Value; 0]);
+    world.go_on(SignedDuration::from_secs(2));
+    let second = lease(world, json!({"wait_s": 20})).await.remove(0);
+    assert_eq!((&second["id"], &second["attempt"]), (&first["id"], &json!(2)));
+    assert!(second["fence"].as_i64() > first["fence"].as_i64());
+    assert_eq!(report(world, "extend", &[&first], json!({})).await.status, 409);
+    let back = report(world, "nack", &[&second], json!({"is_unstarted": true})).await;
+    assert_eq!(back.status, 200, "{}", back.text);
+    let third = lease(world, json!({"wait_s": 5})).await.remove(0);
+    assert_eq!(third["attempt"], 2, "what was not begun is no attempt");
+}
+
+async fn a_worker_waits_until_a_message_comes(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    let waiting = lease(world, json!({"wait_s": 30, "max": 5}));
+    let sending = async {
+        until(|| async { (world.engine.waiting_workers() == 1).then_some(()) }).await;
+        send(world, json!({"payload": 7})).await;
+    };
+    let (leased, ()) = tokio::join!(waiting, sending);
+    assert_eq!(leased[0]["payload"], 7);
+    assert_eq!(lease(world, json!({"wait_s": 0.05})).await, [] as [Value; 0]);
+}
+
+async fn a_worker_that_goes_away_loses_nothing(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    let gone = tokio::time::timeout(
+        Duration::from_millis(50),
+        lease(world, json!({"wait_s": 30, "max": 5})),
+    );
+    assert!(gone.await.is_err());
+    send(world, json!({"payload": 7})).await;
+    assert_eq!(lease(world, json!({"wait_s": 10})).await[0]["attempt"], 1);
+}
+
+async fn bad_input_is_refused_by_field(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    for (body, field) in [
+        (json!({"name": "x", "concurrency": 0}), "concurrency"),
+        (json!({"name": "x", "lease_seconds": 0}), "lease_seconds"),
+        (json!({"name": "x", "weights": {"a": 0}}), "weights"),
+        (json!({"name": "x", "rate_per_second": 0}), "rate_per_second"),
+        (json!({"name": "x", "priority": 10}), "priority"),
+        (json!({"name": "x", "colour": 1}), "colour"),
+    ] {
+        let reply = world.post("/v1/queues", body.clone()).await;
+        assert_eq!((reply.status, reply.error().2.as_str()), (422, field), "{body} {}", reply.text);
+    }
+    let long = "x".repeat((1 << 20) + 1);
+    for (body, field) in [
+        (json!({"payload": long}), "payload"),
+        (json!({"messages": []}), "messages"),
+        (json!({"messages": [{"priority": 10}]}), "messages[0].priority"),
+        (json!({"messages": [{}, {"workspace": "x".repeat(201)}]}), "messages[1].workspace"),
+        (json!({"delay_seconds": 1, "process_after": "2027-01-01T00:00:00Z"}), "delay_seconds"),
+        (json!({"deduplication_seconds": 90_000}), "deduplication_seconds"),
+    ] {
+        let reply = world.post("/v1/queues/mail/messages", body).await;
+        assert_eq!((reply.status, reply.error().2.as_str()), (422, field), "{}", reply.text);
+    }
+    for (verb, body, field) in [
+        ("lease", json!({"max": 0}), "max"),
+        ("lease", json!({"wait_s": 61}), "wait_s"),
+        ("lease", json!({"lease_s": 0.5}), "lease_s"),
+        ("ack", json!({"messages": []}), "messages"),
+    ] {
+        let reply = world.post(&format!("/v1/queues/mail/{verb}"), body).await;
+        assert_eq!((reply.status, reply.error().2.as_str()), (422, field), "{}", reply.text);
+    }
+    for path in ["/v1/queues/none/messages", "/v1/queues/none/lease"] {
+        let reply = world.post(path, json!({})).await;
+        assert_eq!((reply.status, reply.error().1.as_str()), (404, "QUEUE_NOT_FOUND"));
+    }
+}
+
+async fn a_message_is_cancelled_by_id(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    let ids = send(world, json!({"messages": [{"payload": 1}, {"payload": 2}]})).await;
+    let held = lease(world, json!({})).await.remove(0);
+    assert_eq!(held["id"], json!(ids[0]));
+    for (id, expected) in [(&ids[0], "RUNNING"), (&ids[1], "CANCELLED")] {
+        let path = format!("/v1/queues/mail/messages/{id}");
+        let cancelled = world.call("DELETE", &path, &[], None).await;
+        assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!(expected)));
+    }
+    let extended = report(world, "extend", &[&held], json!({})).await.json();
+    assert_eq!(extended["messages"][0]["cancel"], true);
+    let done = report(world, "ack", &[&held], json!({})).await.json();
+    assert_eq!(done["messages"][0]["outcome"], "CANCELLED");
+    let again = world.post(&format!("/v1/executions/{}/cancel", ids[1]), json!({})).await;
+    assert_eq!(again.status, 409, "{}", again.text);
+}
+
+async fn rights_to_a_queue_are_given_one_by_one(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    create(world, json!({"name": "post"})).await;
+    let ann = world.person("default", "ann", &[]).await;
+    let (send, lease) = ("/v1/queues/mail/messages", "/v1/queues/mail/lease");
+    let ask = async |path: &str| world.ask(&ann, "POST", path, json!({})).await.status;
+    assert_eq!((ask(send).await, ask(lease).await), (404, 404), "she does not see it");
+    let grant = json!({"to_user": "ann", "privilege": "SEND ON QUEUE mail"});
+    assert_eq!(world.post("/v1/grants", grant).await.status, 201);
+    assert_eq!((ask(send).await, ask(lease).await), (200, 403));
+    assert_eq!(ask("/v1/queues/post/messages").await, 404);
+    let grant = json!({"to_user": "ann", "privilege": "CONSUME ON QUEUE mail"});
+    assert_eq!(world.post("/v1/grants", grant).await.status, 201);
+    assert_eq!((ask(send).await, ask(lease).await), (200, 200));
+    let removed = world.ask(&ann, "DELETE", "/v1/queues/mail", Value::Null).await;
+    assert_eq!(removed.status, 403, "{}", removed.text);
+    let listed = world.ask(&ann, "GET", "/v1/queues", Value::Null).await.json();
+    let tenant = world.tenant("other").await;
+    let bob = world.person("other", "bob", &["ADMINISTER TENANT"]).await;
+    for path in [send, lease, "/v1/queues/mail/ack"] {
+        let body = json!({"messages": [{"id": tenant["tenant_id"], "fence": 1}]});
+        let body = if path.ends_with("ack") { body } else { json!({}) };
+        assert_eq!(world.ask(&bob, "POST", path, body).await.status, 404, "{path}");
+    }
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+async fn a_queue_is_no_job(world: &World) {
+    let made = create(world, json!({"name": "mail"})).await;
+    let id = made["queue_id"].as_str().unwrap();
+    assert_eq!(world.get("/v1/jobs").await.json()["data"], json!([]));
+    for place in ["mail", id] {
+        for path in [format!("/v1/jobs/{place}"), format!("/v1/jobs/{place}/executions")] {
+            assert_eq!(world.get(&path).await.status, 404, "{path}");
+        }
+        let path = format!("/v1/jobs/{place}/trigger");
+        assert_eq!(world.post(&path, json!({})).await.status, 404, "{path}");
+    }
+    let job = json!({"name": "mail", "payload": {"type": "NOOP"}});
+    assert_eq!(world.post("/v1/jobs", job).await.status, 409, "they share their names");
+    let job = json!({"name": "real", "payload": {"type": "NOOP"}});
+    assert_eq!(world.post("/v1/jobs", job).await.status, 201);
+    assert_eq!(world.get("/v1/queues/real").await.status, 404);
+}
+
+async fn messages_are_seen_in_sql(world: &World) {
+    create(world, json!({"name": "mail"})).await;
+    send(world, json!({"messages": [{"payload": 1, "workspace": "acme"}, {"payload": 2}]})).await;
+    let rows = async |sql: &str| {
+        let answer = world.post("/v1/sql", json!({ "sql": sql })).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.text
+    };
+    let queues = rows("SELECT queue_name, ready, leased FROM sys.queues").await;
+    assert!(queues.contains("mail") && queues.contains('2'), "{queues}");
+    let messages = rows("SELECT workspace, state FROM sys.messages WHERE workspace = 'acme'").await;
+    assert!(messages.contains("acme") && messages.contains("QUEUED"), "{messages}");
+}
