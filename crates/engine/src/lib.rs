@@ -16,8 +16,8 @@ mod holder;
 mod identity;
 mod node;
 mod questions;
-mod refusals;
 mod queues;
+mod refusals;
 mod register;
 mod run;
 mod settings;
@@ -43,9 +43,9 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, LastRun, LeasedMessage, LiveCounts,
-    NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard,
-    Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
-    StartFilter, StartKey, StoreError, StoreMetrics, as_author,
+    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, LastRun,
+    LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView,
+    Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter, RunView, RunsOf,
+    Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -157,9 +157,7 @@ impl Node {
         let chance = || ((self.parts.random)() >> 75) as f64 / (1_u64 << 53) as f64;
         match settle_message(definition, attempts, report, chance) {
             None => (Verdict::Release, None),
-            Some((Settlement::Retry { delay }, result)) => {
-                (Verdict::Retry { delay }, Some(result))
-            }
+            Some((Settlement::Retry { delay }, result)) => (Verdict::Retry { delay }, Some(result)),
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }

@@ -34,9 +34,9 @@ mod outbox;
 mod patience;
 mod pulse;
 
-use lines::Lines;
 use driver::{Dispatch, Driver, LocalDispatch, notify_present};
 pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
+use lines::Lines;
 use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};

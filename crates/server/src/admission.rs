@@ -183,8 +183,7 @@ impl Keys {
             }
             let everywhere = actor.privileges.has(Privilege::AdministerCluster);
             let (run_as, databases, queues) = (Vec::new(), Vec::new(), Vec::new());
-            let place =
-                access::Actor { tenant: guest.place, run_as, databases, queues, ..actor };
+            let place = access::Actor { tenant: guest.place, run_as, databases, queues, ..actor };
             everywhere.then_some(place)
         }))
     }

@@ -7,9 +7,7 @@
 
 use std::future::Future;
 
-use domain::access::{
-    Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, Record,
-};
+use domain::access::{Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, Record};
 use domain::audit;
 use domain::id::{RoleId, TenantId, UserId};
 use serde_json::{Value, json};

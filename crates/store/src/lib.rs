@@ -70,8 +70,8 @@ pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_o
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
 pub use journal::{AuditFilter, AuditLog, Chain};
 pub use messages::{
-    Deduplication, Extended, HeldLease, Lapsed, LapseKind, LeaseRequest, Leased, LeasedMessage, Messages,
-    NewMessage, QueueDepth, Sent, SettledMessage,
+    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
+    Messages, NewMessage, QueueDepth, Sent, SettledMessage,
 };
 pub use objects::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
@@ -278,8 +278,8 @@ pub trait FullStore:
 {
 }
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards> FullStore
-    for S
+impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards>
+    FullStore for S
 {
 }
 

@@ -32,10 +32,8 @@ pub trait Messages: Store {
 
     /// Leases ready messages of one queue, fair between workspaces: from the one after the
     /// workspace that was served last, round by round.
-    fn lease_messages(
-        &self,
-        request: &LeaseRequest,
-    ) -> impl Future<Output = Result<Leased>> + Send;
+    fn lease_messages(&self, request: &LeaseRequest)
+    -> impl Future<Output = Result<Leased>> + Send;
 
     /// Moves the ends of leases of a queue, each to this time from now on. Answers for each in
     /// order; none for one that has another token by now, or has ended.
@@ -75,8 +73,10 @@ pub trait Messages: Store {
     ) -> impl Future<Output = Result<Cancelled>> + Send;
 
     /// How many messages of queues are in which state, in the order of the queues.
-    fn queue_depths(&self, queues: &[JobId])
-    -> impl Future<Output = Result<Vec<QueueDepth>>> + Send;
+    fn queue_depths(
+        &self,
+        queues: &[JobId],
+    ) -> impl Future<Output = Result<Vec<QueueDepth>>> + Send;
 
     /// Deletes deduplication keys whose time is over and whose messages have ended; answers how
     /// many.

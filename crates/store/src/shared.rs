@@ -30,12 +30,12 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
     Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
     Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, Extended, FactsFor,
-    Finish, FullStore, Given, HeldLease, Identity, JobFilter, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
-    Messages, Move,
-    NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put, QueueDepth,
-    Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff,
-    Rewrapped, RunFilter, RunView, SecretStore, SecretView, Sent, Set, SettledMessage, Setting, Shards, StartFilter,
-    StartKey, Store, Submitted, Whole,
+    Finish, FullStore, Given, HeldLease, Identity, JobFilter, Joined, KeptSecret, Lapsed, LastRun,
+    LeaseRequest, Leased, LiveCounts, Messages, Move, NamedResources, NewMessage, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put, QueueDepth, Reach, Reaped,
+    RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
+    RunFilter, RunView, SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards,
+    StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.

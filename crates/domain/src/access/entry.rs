@@ -327,8 +327,7 @@ mod tests {
     fn grants_are_read_as_they_are_written() {
         let sales = Awarded::Database("Sales".into());
         assert_eq!(sales.text().unwrap(), "USE ON DATABASE Sales");
-        let mail =
-            Awarded::Queue(QueueGrant { right: QueueRight::Send, queue: "Mail".to_owned() });
+        let mail = Awarded::Queue(QueueGrant { right: QueueRight::Send, queue: "Mail".to_owned() });
         assert_eq!(mail.text().unwrap(), "SEND ON QUEUE Mail");
         for (text, what) in [
             ("USE ON DATABASE Sales", Ok(sales.clone())),

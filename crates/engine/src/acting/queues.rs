@@ -83,11 +83,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// The queues of the tenant that the actor sees, by name.
-    pub async fn list_queues(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Page<Job, String>> {
+    pub async fn list_queues(&self, after: Option<&str>, limit: u32) -> Result<Page<Job, String>> {
         let filter = JobFilter { queues: true, ..JobFilter::of_tenant(self.actor.tenant) };
         let mut page = self.node().list_jobs(&filter, after, limit).await?;
         page.items.retain(|job| self.sees_queue(job));

@@ -421,8 +421,10 @@ impl Driver {
             let audit = patience.after(self.node.prune_audit().await).await;
             let parts = patience.after(self.node.prune_parts().await).await;
             let messages = patience.after(self.node.forget_message_keys().await).await;
-            let busy =
-                [gone, forgotten, keys, audit, parts, messages].into_iter().flatten().any(|gone| gone > 0);
+            let busy = [gone, forgotten, keys, audit, parts, messages]
+                .into_iter()
+                .flatten()
+                .any(|gone| gone > 0);
             let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
         }

@@ -85,7 +85,8 @@ async fn a_queue_is_made_changed_and_removed(world: &World) {
     let again = world.post("/v1/queues", json!({"name": "mail"})).await;
     assert_eq!(again.status, 409, "{}", again.text);
     let body = json!({"concurrency": 4, "weights": {"acme": 3}});
-    let patched = world.call("PATCH", "/v1/queues/mail", &[("if-match", "\"1\"")], Some(body)).await;
+    let patched =
+        world.call("PATCH", "/v1/queues/mail", &[("if-match", "\"1\"")], Some(body)).await;
     assert_eq!(patched.status, 200, "{}", patched.text);
     let patched = patched.json();
     assert_eq!((&patched["concurrency"], &patched["lease_seconds"]), (&json!(4), &json!(10)));
@@ -101,7 +102,10 @@ async fn a_queue_is_made_changed_and_removed(world: &World) {
     assert_eq!(lease(world, json!({"max": 9})).await, [] as [Value; 0]);
     assert_eq!(world.post("/v1/queues/mail/resume", json!({})).await.json()["status"], "ACTIVE");
     let listed = world.get("/v1/queues").await.json();
-    assert_eq!((&listed["data"][0]["name"], &listed["data"][0]["ready"]), (&json!("mail"), &json!(2)));
+    assert_eq!(
+        (&listed["data"][0]["name"], &listed["data"][0]["ready"]),
+        (&json!("mail"), &json!(2))
+    );
     let kept = world.call("DELETE", "/v1/queues/mail", &[], None).await;
     assert_eq!((kept.status, kept.error().1.as_str()), (409, "WRONG_STATE"));
     assert_eq!(world.call("DELETE", "/v1/queues/mail?purge=true", &[], None).await.status, 204);
@@ -160,8 +164,8 @@ async fn a_failed_message_comes_back_and_becomes_a_dead_letter(world: &World) {
     assert_eq!((&third["payload"], &third["attempt"]), (&json!(1), &json!(1)));
     let failed = report(world, "fail", &[&third], json!({"error": "never"})).await.json();
     assert_eq!(failed["messages"][0]["outcome"], "FAILED");
-    let shown = world.get(&format!("/v1/queues/mail/messages/{}", third["id"].as_str().unwrap()));
-    let shown = shown.await.json();
+    let path = format!("/v1/queues/mail/messages/{}", third["id"].as_str().unwrap());
+    let shown = world.get(&path).await.json();
     assert_eq!((&shown["reason"], &shown["message"]), (&json!("NOT_RETRYABLE"), &json!("never")));
 }
 

@@ -7,9 +7,9 @@ use domain::run::{NewRun, Reason};
 use jiff::SignedDuration;
 use store::{
     Answer, Applied, Begun, Cancelled, Desk, Extended, HeldLease, Lapsed, LastRun, LeaseRequest,
-    Leased, LiveCounts, Messages, Move, NamedResources, NewMessage, NodeView, OwnedShard, Page, Put,
-    QueueDepth, RecentEnd, Result, RunView, Sent, Set, Setting, SettledMessage, Shards, StartFilter,
-    StartKey, Whole,
+    Leased, LiveCounts, Messages, Move, NamedResources, NewMessage, NodeView, OwnedShard, Page,
+    Put, QueueDepth, RecentEnd, Result, RunView, Sent, Set, Setting, SettledMessage, Shards,
+    StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;

@@ -16,7 +16,7 @@ use super::{PostgresStore, first};
 use crate::author::author;
 use crate::messages::{PROMOTE_MAX, until_token};
 use crate::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LapseKind, LeaseRequest, Leased,
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased,
     LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage, Verdict,
 };
 
@@ -128,26 +128,18 @@ impl Messages for PostgresStore {
         let values = values![ids, fences, span_us(lease), queue.0];
         let mut extended: HashMap<(Uuid, i64), Extended> = HashMap::new();
         for row in self.shared.query(sql!("message_extend"), values).await? {
-            let extension =
-                Extended { until: at(row.try_get(2)?), is_cancelled: row.try_get(3)? };
+            let extension = Extended { until: at(row.try_get(2)?), is_cancelled: row.try_get(3)? };
             extended.insert((row.try_get(0)?, row.try_get(1)?), extension);
         }
         let answer = |(id, fence): &(RunId, i64)| extended.get(&(id.0, *fence)).copied();
         Ok(leases.iter().map(answer).collect())
     }
 
-    async fn held_leases(
-        &self,
-        queue: JobId,
-        leases: &[(RunId, i64)],
-    ) -> Result<Vec<HeldLease>> {
+    async fn held_leases(&self, queue: JobId, leases: &[(RunId, i64)]) -> Result<Vec<HeldLease>> {
         let (ids, fences) = split(leases);
         let rows = self.shared.query(sql!("message_held"), values![ids, fences, queue.0]).await?;
         let held = |row: &Row| {
-            Ok(HeldLease {
-                message: RunId(row.try_get(0)?),
-                attempts: unsigned(row.try_get(1)?),
-            })
+            Ok(HeldLease { message: RunId(row.try_get(0)?), attempts: unsigned(row.try_get(1)?) })
         };
         rows.iter().map(held).collect()
     }

@@ -8,9 +8,9 @@ use rusqlite::OptionalExtension;
 
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::journal::{self, EndedTogether};
+use super::messages::Message;
 use super::row::{at, us};
 use super::writer::Tx;
-use super::messages::Message;
 use crate::messages::state;
 use crate::{Applied, Cancelled, Result, SettledMessage, Verdict};
 
@@ -144,12 +144,7 @@ fn end(
     Ok(Applied::Ended(outcome))
 }
 
-fn record_attempt(
-    tx: &Tx<'_>,
-    id: RunId,
-    message: &Message,
-    attempt: &EndedAttempt,
-) -> Result<()> {
+fn record_attempt(tx: &Tx<'_>, id: RunId, message: &Message, attempt: &EndedAttempt) -> Result<()> {
     let text = Some(attempt.result.message.as_str()).filter(|text| !text.is_empty());
     tx.connection.prepare_cached(sql!("attempt_insert"))?.execute(rusqlite::params![
         id.0,

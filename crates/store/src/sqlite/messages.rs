@@ -14,7 +14,7 @@ use super::{SqliteStore, message_ends, rows, runs};
 use crate::author::author;
 use crate::messages::{PROMOTE_MAX, refilled, share, state, until_token};
 use crate::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LapseKind, LeaseRequest, Leased,
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased,
     LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
 };
 
@@ -99,7 +99,8 @@ impl Messages for SqliteStore {
         reason: &Reason,
     ) -> Result<Cancelled> {
         let (reason, by) = (reason.clone(), author());
-        let cancel = move |tx: &mut Tx<'_>| message_ends::cancel(tx, (queue, message), &reason, &by);
+        let cancel =
+            move |tx: &mut Tx<'_>| message_ends::cancel(tx, (queue, message), &reason, &by);
         let cancelled = self.writer.write(cancel).await;
         self.changed.notify_waiters();
         cancelled
@@ -196,9 +197,9 @@ fn send(
         };
         let before = match known.get(key) {
             Some(before) => Some(*before),
-            None => find_key
-                .query_row((queue.0, key, now), |row| row.get(0).map(RunId))
-                .optional()?,
+            None => {
+                find_key.query_row((queue.0, key, now), |row| row.get(0).map(RunId)).optional()?
+            }
         };
         ids.push((before.unwrap_or(id), before.is_none()));
         known.insert(key, before.unwrap_or(id));
@@ -325,8 +326,7 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result
     };
     // A workspace that has as many as it may is passed over and not counted.
     let mut workspaces: Vec<(String, u32)> = Vec::new();
-    let mut next: Option<String> =
-        step.query_row((queue, served), |row| row.get(0)).optional()?;
+    let mut next: Option<String> = step.query_row((queue, served), |row| row.get(0)).optional()?;
     while let Some(workspace) = next.filter(|_| workspaces.len() < max as usize) {
         next = step.query_row((queue, &workspace), |row| row.get(0)).optional()?;
         let free = free(&workspace)?;
@@ -390,12 +390,8 @@ fn take(tx: &Tx<'_>, request: &LeaseRequest, chosen: &[i64]) -> Result<Vec<Lease
 }
 
 fn lapsed(connection: &Connection, now: i64, limit: u32) -> Result<Vec<Lapsed>> {
-    let mut lapsed = rows_of(
-        connection,
-        sql!("message_lapsed_leases"),
-        LapseKind::Lease,
-        (now, limit),
-    )?;
+    let mut lapsed =
+        rows_of(connection, sql!("message_lapsed_leases"), LapseKind::Lease, (now, limit))?;
     let late = sql!("message_lapsed_time");
     lapsed.extend(rows_of(connection, late, LapseKind::TimeToLive, (now, limit))?);
     let mut next = connection.prepare_cached(sql!("message_queue_next"))?;

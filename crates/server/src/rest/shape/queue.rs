@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::job::{Definition, Job, JobState, Retention};
 use domain::queue::{
-    DELAY_MAX, DEDUPLICATION_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, MessageBody,
+    DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, MessageBody,
     PAYLOAD_BYTES_MAX, QueueSettings,
 };
 use engine::{LeasedMessage, Message, QueueDepth, RunView};

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::id::{NodeId, RunId};
 use domain::job::{Job, JobState};
 use domain::queue::QueueSettings;
-use domain::run::{AttemptEnd, AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
+use domain::run::{
+    AttemptEnd, AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode, RunState,
+};
 use jiff::SignedDuration;
 use store::{
-    Applied, Cancelled, Deduplication, Desk, LapseKind, LeaseRequest, LeasedMessage,
-    Messages, NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage, Store, Verdict,
+    Applied, Cancelled, Deduplication, Desk, LapseKind, LeaseRequest, LeasedMessage, Messages,
+    NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage, Store, Verdict,
 };
 
 use crate::bench::Bench;
@@ -67,7 +69,12 @@ fn workspaces(leased: &[LeasedMessage]) -> Vec<&str> {
     leased.iter().map(|message| message.workspace.as_str()).collect()
 }
 
-fn settled(queue: &Job, leased: &LeasedMessage, verdict: Verdict, end: AttemptEnd) -> SettledMessage {
+fn settled(
+    queue: &Job,
+    leased: &LeasedMessage,
+    verdict: Verdict,
+    end: AttemptEnd,
+) -> SettledMessage {
     let result = AttemptResult { end, ..AttemptResult::completed() };
     let (message, fence) = (leased.id, Some(leased.fence));
     SettledMessage { queue: queue.id, message, fence, verdict, result: Some(result) }
@@ -129,7 +136,10 @@ pub async fn a_stale_token_changes_nothing<B: Bench>(lab: &Lab<B>) {
     let (queue, other) = (queue(lab, "mail").await, queue(lab, "post").await);
     send_of(lab, &queue, &["a"]).await;
     let first = lease(lab, &queue, 1).await.remove(0);
-    assert_eq!(settle(lab, &[retried(&queue, &first, SignedDuration::ZERO)]).await, [Applied::Again]);
+    assert_eq!(
+        settle(lab, &[retried(&queue, &first, SignedDuration::ZERO)]).await,
+        [Applied::Again]
+    );
     let second = lease(lab, &queue, 1).await.remove(0);
     assert_eq!((second.id, second.attempt), (first.id, 2));
     assert!(second.fence > first.fence);
@@ -139,7 +149,10 @@ pub async fn a_stale_token_changes_nothing<B: Bench>(lab: &Lab<B>) {
     assert!(extended[1].is_some_and(|it| it.until > second.lease_until && !it.is_cancelled));
     assert_eq!(lab.store.extend_leases(other.id, &leases, minutes(9)).await.unwrap(), [None, None]);
     let held = lab.store.held_leases(queue.id, &leases).await.unwrap();
-    assert_eq!(held.iter().map(|it| (it.message, it.attempts)).collect::<Vec<_>>(), [(second.id, 1)]);
+    assert_eq!(
+        held.iter().map(|it| (it.message, it.attempts)).collect::<Vec<_>>(),
+        [(second.id, 1)]
+    );
     assert_eq!(settle(lab, &[done(&queue, &first)]).await, [Applied::Stale]);
     let of_another = SettledMessage { queue: other.id, ..done(&queue, &second) };
     assert_eq!(settle(lab, &[of_another]).await, [Applied::Stale]);
@@ -164,7 +177,8 @@ pub async fn a_lease_that_ended_lapses<B: Bench>(lab: &Lab<B>) {
     let it = lapsed[0];
     assert_eq!((it.kind, it.message, it.queue), (LapseKind::Lease, ids[0], queue.id));
     assert_eq!((it.fence, it.attempts), (Some(first.fence), 0));
-    let lost = settled(&queue, &first, Verdict::Retry { delay: SignedDuration::ZERO }, AttemptEnd::Lost);
+    let lost =
+        settled(&queue, &first, Verdict::Retry { delay: SignedDuration::ZERO }, AttemptEnd::Lost);
     assert_eq!(settle(lab, &[lost]).await, [Applied::Again]);
     assert_eq!(lab.store.lapsed_messages(10).await.unwrap(), []);
     let view = lab.view(ids[0]).await;
@@ -205,11 +219,8 @@ pub async fn a_released_message_counts_no_attempt<B: Bench>(lab: &Lab<B>) {
     let queue = queue(lab, "mail").await;
     let id = send_of(lab, &queue, &["a"]).await[0];
     let leased = lease(lab, &queue, 1).await.remove(0);
-    let release = SettledMessage {
-        verdict: Verdict::Release,
-        result: None,
-        ..done(&queue, &leased)
-    };
+    let release =
+        SettledMessage { verdict: Verdict::Release, result: None, ..done(&queue, &leased) };
     assert_eq!(settle(lab, &[release]).await, [Applied::Again]);
     assert_eq!(lab.state(id).await, RunState::Queued);
     assert_eq!(lease(lab, &queue, 1).await.remove(0).attempt, 1);
@@ -247,7 +258,8 @@ pub async fn urgent_messages_of_a_workspace_go_first<B: Bench>(lab: &Lab<B>) {
         messages.push(message);
     }
     let ids = send(lab, &queue, &messages).await;
-    let leased: Vec<_> = lease(lab, &queue, 4).await.iter().map(|it| (it.id, it.priority)).collect();
+    let leased: Vec<_> =
+        lease(lab, &queue, 4).await.iter().map(|it| (it.id, it.priority)).collect();
     assert_eq!(leased, [(ids[1], 9), (ids[3], 9), (ids[2], 5), (ids[0], 1)]);
 }
 
@@ -363,7 +375,8 @@ pub async fn messages_of_an_ordering_key_come_one_after_the_other<B: Bench>(lab:
 pub async fn a_message_is_cancelled<B: Bench>(lab: &Lab<B>) {
     let (queue, other) = (queue(lab, "mail").await, queue(lab, "post").await);
     let ids = send_of(lab, &queue, &["a", "b", "c"]).await;
-    let cancel = async |queue: &Job, id| lab.store.cancel_message(queue.id, id, &stop()).await.unwrap();
+    let cancel =
+        async |queue: &Job, id| lab.store.cancel_message(queue.id, id, &stop()).await.unwrap();
     assert_eq!(cancel(&other, ids[2]).await, Cancelled::NotFound);
     assert_eq!(cancel(&queue, ids[2]).await, Cancelled::Ended);
     assert_eq!(cancel(&queue, ids[2]).await, Cancelled::EndedBefore(Outcome::Cancelled));
@@ -384,10 +397,7 @@ pub async fn a_message_is_cancelled<B: Bench>(lab: &Lab<B>) {
 
 pub async fn a_message_that_nobody_leased_in_time_lapses<B: Bench>(lab: &Lab<B>) {
     let queue = queue(lab, "mail").await;
-    let stale = NewMessage {
-        expires_at: Some(lab.ago(1).await),
-        ..draft(lab, &queue, "a").await
-    };
+    let stale = NewMessage { expires_at: Some(lab.ago(1).await), ..draft(lab, &queue, "a").await };
     let id = send(lab, &queue, &[stale]).await[0];
     assert_eq!(lease(lab, &queue, 9).await, [], "it is too late");
     let lapsed = lab.store.lapsed_messages(10).await.unwrap();
@@ -395,7 +405,8 @@ pub async fn a_message_that_nobody_leased_in_time_lapses<B: Bench>(lab: &Lab<B>)
     assert_eq!((lapsed[0].kind, lapsed[0].message), (LapseKind::TimeToLive, id));
     let reason = Some(Reason { code: ReasonCode::StartDeadline, text: "late".into() });
     let verdict = Verdict::End { outcome: Outcome::Missed, reason, dead_letter: false };
-    let missed = SettledMessage { queue: queue.id, message: id, fence: None, verdict, result: None };
+    let missed =
+        SettledMessage { queue: queue.id, message: id, fence: None, verdict, result: None };
     assert_eq!(settle(lab, &[missed]).await, [Applied::Ended(Outcome::Missed)]);
     let view = lab.view(id).await;
     assert_eq!((view.state, view.attempts), (RunState::Ended(Outcome::Missed), 0));
@@ -496,7 +507,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
