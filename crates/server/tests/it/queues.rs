@@ -305,9 +305,9 @@ async fn a_queue_is_no_job(world: &World) {
         let path = format!("/v1/jobs/{place}/trigger");
         assert_eq!(world.post(&path, json!({})).await.status, 404, "{path}");
     }
-    let job = json!({"name": "mail", "payload": {"type": "NOOP"}});
+    let job = json!({"name": "mail", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
     assert_eq!(world.post("/v1/jobs", job).await.status, 409, "they share their names");
-    let job = json!({"name": "real", "payload": {"type": "NOOP"}});
+    let job = json!({"name": "real", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
     assert_eq!(world.post("/v1/jobs", job).await.status, 201);
     assert_eq!(world.get("/v1/queues/real").await.status, 404);
 }
